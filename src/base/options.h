@@ -1,0 +1,159 @@
+/* Option engine: ONE const table of rows gives the command line, the INI keys, --set, --help, the Markdown
+ * page and --print-config, so they cannot drift apart. Values keep where they came from; the order of
+ * authority is command line > --set > INI file > preset > default, whatever order they arrive in. Mistakes
+ * are collected, so that a user sees all of them at once. Prints nothing and knows no concrete option: the
+ * program's table is src/cli/option_table.c. options.c holds values and reads argv, options_ini.c reads
+ * files, options_help.c writes the texts. Not thread-safe. Covered by tests/unit/test_options.c.
+ */
+#ifndef TD_BASE_OPTIONS_H
+#define TD_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "tandem/status.h"
+
+typedef enum td_option_type {
+    TD_OPTION_BOOL,    /* --x, and with a key also --no-x (--enable-x: --disable-x); in files true or false */
+    TD_OPTION_INT,     /* value.integer */
+    TD_OPTION_FLOAT,   /* value.real */
+    TD_OPTION_TEXT,    /* value.text; an empty text means not set */
+    TD_OPTION_PATH,    /* as TEXT; a leading ~/ becomes $HOME/ */
+    TD_OPTION_CHOICE,  /* value.text, one of `choices` */
+    TD_OPTION_SIZE_MB, /* whole number of MB (2^20 bytes) in text and limits; value.bytes */
+    TD_OPTION_CONFIG,  /* the INI file to read; command line only */
+    TD_OPTION_SET,     /* section.key=value, may be repeated; command line only */
+} td_option_type;
+
+/* One row. Rows with the same section and key are several flags of one value: the first owns it (its type and
+ * limits hold in files), the others only check what their flag is given. */
+typedef struct td_option {
+    const char *section; /* NULL: command line only */
+    const char *key;     /* NULL with the section */
+    const char *flag;    /* without "--"; NULL: the key with '-' for '_' */
+    char letter;         /* "-h", only for BOOL; 0: none */
+    td_option_type type;
+    const char *default_text; /* NULL: not set (BOOL: false) */
+    const char *placeholder;  /* "N", "FILE"; NULL for BOOL and CHOICE */
+    const char *choices;      /* CHOICE: "a|b|c" */
+    double min, max;          /* INT, FLOAT, SIZE_MB; equal: no limit */
+    const char *group;        /* heading in --help */
+    uint64_t commands;        /* bit i: command i takes the flag; files may hold every key */
+    const char *help;         /* one line, no full stop */
+} td_option;
+
+typedef struct td_option_command {
+    const char *name;      /* one or two words */
+    const char *arguments; /* "FILE", "[COMMAND]" or "" */
+    size_t min_arguments, max_arguments;
+    const char *summary; /* one line, no full stop */
+    const char *detail;  /* sentences for its --help; may be "" */
+} td_option_command;
+
+typedef struct td_option_table {
+    const char *program;
+    const char *summary; /* one sentence */
+    const td_option *options;
+    size_t n_options;
+    const td_option_command *commands; /* at most 64 */
+    size_t n_commands;
+} td_option_table;
+
+/* In rising authority. */
+typedef enum td_option_origin {
+    TD_ORIGIN_DEFAULT,
+    TD_ORIGIN_PRESET,
+    TD_ORIGIN_FILE,
+    TD_ORIGIN_SET,
+    TD_ORIGIN_COMMAND_LINE,
+} td_option_origin;
+
+/* Strings are owned by the store and valid until it is destroyed. */
+typedef struct td_option_value {
+    const char *text; /* NULL: not set */
+    td_option_origin origin;
+    const char *place; /* "default", "preset nano", "run.ini:12", "--set", "command line (--data-gpu)" */
+    union {
+        bool truth;
+        int64_t integer;
+        double real;
+        uint64_t bytes;
+    };
+} td_option_value;
+
+typedef struct td_option_mistake {
+    const char *place; /* "run.ini:12", "--set", "command line" */
+    const char *message;
+} td_option_mistake;
+
+typedef struct td_options td_options;
+
+/* All values at their defaults. `table` is borrowed until destroy; *out is owned. A default that breaks its
+ * own row's rules is TD_ERR_ARGUMENT. */
+td_status td_options_create(const td_option_table *table, td_options **out);
+void td_options_destroy(td_options *options);
+
+/* Reads the arguments of `command` (argv[0] is the first one after its name) and the INI file they name.
+ * TD_ERR_CONFIG if there are mistakes; values without a mistake are in place all the same. */
+td_status td_options_parse(td_options *options, size_t command, int argc, const char *const *argv);
+
+/* Reads one INI file, or its text under the name `path`; wrong content, or a file that cannot be read, is a
+ * mistake and not a failure. */
+td_status td_options_read_file(td_options *options, const char *path);
+td_status td_options_read_text(td_options *options, const char *path, const char *text, size_t bytes);
+
+/* Gives "section.key" a value from `origin`; kept only if nothing of more authority did. An unknown name or a
+ * bad value is a mistake at `place`. */
+td_status td_options_assign(td_options *options, const char *name, const char *text, td_option_origin origin,
+                            const char *place);
+
+/* Adds a mistake the caller found, for example two options that exclude each other. */
+td_status td_options_add_mistake(td_options *options, const char *place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* In the order they were found; borrowed until the next call that may add one. */
+const td_option_mistake *td_options_mistakes(const td_options *options, size_t *count);
+
+/* The value of "section.key", or of the flag of a row without a key; NULL if the table has no such row. */
+const td_option_value *td_options_get(const td_options *options, const char *name);
+
+/* Arguments that are no options. */
+const char *const *td_options_arguments(const td_options *options, size_t *count);
+
+/* ---------------------------------------------------------------- rows (used by the parts of the engine) */
+
+enum { TD_OPTION_FLAG_BYTES = 64 };
+
+const td_option_table *td_options_table(const td_options *options);
+
+/* Whether the table has the section; if not, that is a mistake at `place`. */
+td_status td_options_check_section(td_options *options, const char *section, const char *place, bool *known);
+
+/* The row that owns "section.key", or NULL. */
+const td_option *td_option_find(const td_option_table *table, const char *section, const char *key);
+
+/* "data-gpu"; and of a BOOL with a key its opposite ("no-cache", "disable-x"), else "". */
+void td_option_flag(const td_option *option, char out[TD_OPTION_FLAG_BYTES]);
+void td_option_opposite(const td_option *option, char out[TD_OPTION_FLAG_BYTES]);
+
+/* "a whole number from 0 to 64", "true or false", "one of: auto, always, never". */
+void td_option_allowed(const td_option *option, char *out, size_t capacity);
+
+/* ---------------------------------------------------------------- texts; *out is owned, free() */
+
+/* Help of a command; `command` == n_commands gives the overview of the program. */
+td_status td_options_help(const td_option_table *table, size_t command, char **out);
+
+/* One Markdown page of all commands and options. */
+td_status td_options_markdown(const td_option_table *table, char **out);
+
+/* Every value with a key as INI, each with its place as comment. Reading it back gives the same values
+ * (but INI cannot hold a text with " ;" in it, where a comment begins). */
+td_status td_options_config(const td_options *options, char **out);
+
+/* The same as an array of {"key", "value", "place"}. */
+void td_options_config_json(const td_options *options, td_json *json);
+
+#endif

@@ -1,0 +1,291 @@
+/* Option engine, third part: everything a table can say about itself: --help, the Markdown page and the
+ * resolved configuration. Texts are made in memory; nothing is printed here. See options.h. Covered by
+ * tests/unit/test_options.c.
+ */
+#include "base/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/wrap.h"
+
+enum { HELP_COLUMNS = 80, HELP_INDENT = 28, CONFIG_LINE_BYTES = 160 };
+
+/* Texts grow in a memory stream; close_text says whether all of it was stored. */
+static td_status open_text(FILE **text, char **out, size_t *bytes)
+{
+    *out = NULL;
+    *text = open_memstream(out, bytes);
+    return *text ? TD_OK : TD_FAIL(TD_ERR_HOST_MEMORY, "no host memory for a text; close other programs");
+}
+
+static td_status close_text(FILE *text, char **out)
+{
+    const bool failed = ferror(text) != 0;
+    if (fclose(text) == 0 && !failed) return TD_OK;
+    free(*out);
+    *out = NULL;
+    return TD_FAIL(TD_ERR_HOST_MEMORY, "no host memory for a text; close other programs");
+}
+
+/* ---------------------------------------------------------------- help */
+
+/* "-h, --help", "--[no-]cache", "--data-gpu N", "--color auto|always|never" */
+static void format_usage(const td_option *option, char *out, size_t capacity)
+{
+    char flag[TD_OPTION_FLAG_BYTES], opposite[TD_OPTION_FLAG_BYTES], letter[8] = "";
+    td_option_flag(option, flag);
+    td_option_opposite(option, opposite);
+    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    const char *value = option->type == TD_OPTION_CHOICE ? option->choices : option->placeholder;
+    if (strncmp(opposite, "disable-", 8) == 0) {
+        snprintf(out, capacity, "%s--%s, --%s", letter, flag, opposite);
+    } else {
+        snprintf(out, capacity, "%s--%s%s%s%s", letter, *opposite ? "[no-]" : "", flag, value ? " " : "",
+                 value ? value : "");
+    }
+}
+
+static void write_option(FILE *text, const td_option *option)
+{
+    char usage[256], words[512];
+    int used;
+    format_usage(option, usage, sizeof usage);
+    used = snprintf(words, sizeof words, "%s", option->help);
+    if (option->default_text) {
+        used += snprintf(words + used, sizeof words - (size_t)used, " (default %s)", option->default_text);
+    }
+    if (option->section) {
+        snprintf(words + used, sizeof words - (size_t)used, " [%s.%s]", option->section, option->key);
+    }
+    fprintf(text, "  %-*s", HELP_INDENT - 3, usage);
+    /* A usage that does not fit its column has the description on the next line. */
+    if (strlen(usage) > HELP_INDENT - 3) {
+        fprintf(text, "\n%*s", HELP_INDENT, "");
+    } else {
+        fputc(' ', text);
+    }
+    td_wrap_write(text, words, HELP_INDENT, HELP_INDENT, HELP_COLUMNS);
+}
+
+static bool is_first_of_group(const td_option_table *table, size_t row, uint64_t commands)
+{
+    for (size_t i = 0; i < row; i++) {
+        const td_option *other = &table->options[i];
+        if ((other->commands & commands) && strcmp(other->group, table->options[row].group) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The options any of `commands` takes, under their headings, in the order of the table. */
+static void write_groups(FILE *text, const td_option_table *table, uint64_t commands)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        const td_option *first = &table->options[i];
+        if (!(first->commands & commands) || !is_first_of_group(table, i, commands)) continue;
+        fprintf(text, "\n%s:\n", first->group);
+        for (size_t j = i; j < table->n_options; j++) {
+            const td_option *option = &table->options[j];
+            if ((option->commands & commands) && strcmp(option->group, first->group) == 0) {
+                write_option(text, option);
+            }
+        }
+    }
+}
+
+static void write_overview(FILE *text, const td_option_table *table)
+{
+    fprintf(text, "Usage: %s COMMAND [options]\n\n", table->program);
+    td_wrap_write(text, table->summary, 0, 0, HELP_COLUMNS);
+    fprintf(text, "\nCommands:\n");
+    for (size_t i = 0; i < table->n_commands; i++) {
+        fprintf(text, "  %-*s ", HELP_INDENT - 3, table->commands[i].name);
+        td_wrap_write(text, table->commands[i].summary, HELP_INDENT, HELP_INDENT, HELP_COLUMNS);
+    }
+    fprintf(text, "\n`%s COMMAND --help` tells the options of a command.\n", table->program);
+}
+
+static void write_command(FILE *text, const td_option_table *table, size_t command)
+{
+    const td_option_command *c = &table->commands[command];
+    fprintf(text, "Usage: %s %s%s%s [options]\n\n", table->program, c->name, *c->arguments ? " " : "",
+            c->arguments);
+    fprintf(text, "%s.\n", c->summary);
+    if (*c->detail) {
+        fputc('\n', text);
+        td_wrap_write(text, c->detail, 0, 0, HELP_COLUMNS);
+    }
+    write_groups(text, table, UINT64_C(1) << command);
+    fputc('\n', text);
+    td_wrap_write(
+        text,
+        "An option with a [section.key] may also stand in the --config file, or be given by --set. The "
+        "command line wins over --set, that over the file, that over defaults.",
+        0, 0, HELP_COLUMNS);
+}
+
+td_status td_options_help(const td_option_table *table, size_t command, char **out)
+{
+    FILE *text;
+    size_t bytes;
+    const td_status status = open_text(&text, out, &bytes);
+    if (status != TD_OK) return status;
+    if (command < table->n_commands) {
+        write_command(text, table, command);
+    } else {
+        write_overview(text, table);
+    }
+    return close_text(text, out);
+}
+
+/* ---------------------------------------------------------------- Markdown */
+
+/* One cell of a table, behind the bar that begins it: bars inside are escaped. */
+static void write_cell(FILE *text, const char *content)
+{
+    fputc(' ', text);
+    for (const char *c = content; *c; c++) {
+        if (*c == '|') fputc('\\', text);
+        fputc(*c, text);
+    }
+    fputs(" |", text);
+}
+
+static void write_row(FILE *text, const td_option_table *table, const td_option *option)
+{
+    char cell[512], usage[256];
+    format_usage(option, usage, sizeof usage);
+    snprintf(cell, sizeof cell, "`%s`", usage);
+    fputc('|', text);
+    write_cell(text, cell);
+    cell[0] = 0;
+    if (option->section) snprintf(cell, sizeof cell, "`%s.%s`", option->section, option->key);
+    write_cell(text, cell);
+    td_option_allowed(option, cell, sizeof cell);
+    write_cell(text, option->section || option->type != TD_OPTION_BOOL ? cell : "");
+    write_cell(text, option->default_text ? option->default_text : "");
+    cell[0] = 0;
+    for (size_t i = 0, used = 0; i < table->n_commands && used < sizeof cell; i++) {
+        if (!(option->commands >> i & 1)) continue;
+        used += (size_t)snprintf(cell + used, sizeof cell - used, "%s%s", used ? ", " : "",
+                                 table->commands[i].name);
+    }
+    const uint64_t all = table->n_commands < 64 ? (UINT64_C(1) << table->n_commands) - 1 : UINT64_MAX;
+    write_cell(text, (option->commands & all) == all ? "all" : cell);
+    write_cell(text, option->help);
+    fputc('\n', text);
+}
+
+td_status td_options_markdown(const td_option_table *table, char **out)
+{
+    FILE *text;
+    size_t bytes;
+    const td_status status = open_text(&text, out, &bytes);
+    if (status != TD_OK) return status;
+    fprintf(text, "# Options of `%s`\n\nMade by `%s help --markdown`; do not edit.\n\n", table->program,
+            table->program);
+    fprintf(
+        text,
+        "Authority: command line > `--set section.key=value` > file of `--config` > preset > default.\n\n");
+    fprintf(text, "| command | does |\n|---|---|\n");
+    for (size_t i = 0; i < table->n_commands; i++) {
+        const td_option_command *c = &table->commands[i];
+        fprintf(text, "| `%s%s%s` |", c->name, *c->arguments ? " " : "", c->arguments);
+        write_cell(text, c->summary);
+        fputc('\n', text);
+    }
+    for (size_t i = 0; i < table->n_options; i++) {
+        const char *group = table->options[i].group;
+        if (!is_first_of_group(table, i, UINT64_MAX)) continue;
+        fprintf(text,
+                "\n## %s\n\n| option | key | values | default | commands | meaning "
+                "|\n|---|---|---|---|---|---|\n",
+                group);
+        for (size_t j = i; j < table->n_options; j++) {
+            if (strcmp(table->options[j].group, group) == 0) write_row(text, table, &table->options[j]);
+        }
+    }
+    return close_text(text, out);
+}
+
+/* ---------------------------------------------------------------- configuration */
+
+/* The first row of its key, so that a value with several flags is told once. */
+static bool owns_key(const td_option_table *table, const td_option *option)
+{
+    return option->section && td_option_find(table, option->section, option->key) == option;
+}
+
+static const td_option_value *get_value(const td_options *options, const td_option *option, char name[256])
+{
+    snprintf(name, 256, "%s.%s", option->section, option->key);
+    return td_options_get(options, name);
+}
+
+static void write_setting(FILE *text, const td_option *option, const td_option_value *value)
+{
+    if (!value->text && value->origin == TD_ORIGIN_DEFAULT) {
+        fprintf(text, "; %s is not set\n", option->key);
+        return;
+    }
+    const char *shown = value->text ? value->text : "";
+    /* The comment must not push the line past what readers take. */
+    if (strlen(option->key) + strlen(shown) + strlen(value->place) > CONFIG_LINE_BYTES) {
+        fprintf(text, "; %s\n%s = %s\n", value->place, option->key, shown);
+    } else {
+        fprintf(text, "%s = %-16s ; %s\n", option->key, shown, value->place);
+    }
+}
+
+static bool is_first_of_section(const td_option_table *table, size_t row)
+{
+    for (size_t i = 0; i < row; i++) {
+        const char *section = table->options[i].section;
+        if (section && strcmp(section, table->options[row].section) == 0) return false;
+    }
+    return true;
+}
+
+td_status td_options_config(const td_options *options, char **out)
+{
+    const td_option_table *table = td_options_table(options);
+    FILE *text;
+    size_t bytes;
+    char name[256];
+    const td_status status = open_text(&text, out, &bytes);
+    if (status != TD_OK) return status;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const char *section = table->options[i].section;
+        if (!section || !is_first_of_section(table, i)) continue;
+        fprintf(text, "%s[%s]\n", ftell(text) > 0 ? "\n" : "", section);
+        for (size_t j = i; j < table->n_options; j++) {
+            const td_option *option = &table->options[j];
+            if (!owns_key(table, option) || strcmp(option->section, section) != 0) continue;
+            write_setting(text, option, get_value(options, option, name));
+        }
+    }
+    return close_text(text, out);
+}
+
+void td_options_config_json(const td_options *options, td_json *json)
+{
+    const td_option_table *table = td_options_table(options);
+    char name[256];
+    td_json_begin_array(json);
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (!owns_key(table, &table->options[i])) continue;
+        const td_option_value *value = get_value(options, &table->options[i], name);
+        td_json_begin_object(json);
+        td_json_key(json, "key");
+        td_json_string(json, name);
+        td_json_key(json, "value");
+        td_json_string(json, value->text);
+        td_json_key(json, "place");
+        td_json_string(json, value->place);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
