@@ -1,0 +1,106 @@
+/* The kernel vocabulary in OpenCL C 1.2; shaders/prelude.glsl defines the same words in GLSL, and
+ * docs/kernels.md says what each means. A word is an upper-case macro; names ending in _ are private here.
+ */
+#include "kernels/geometry.h"
+#include "kernels/params.def"
+
+/* Only FMA() fuses: both dialects then round alike. */
+#pragma OPENCL FP_CONTRACT OFF
+
+#ifdef TD_CLASS_CPU
+#define WG TD_GROUP_SIZE_CL_CPU
+#ifndef VW
+#define VW 8
+#endif
+#define LOCAL(type, name, count)
+#else
+#define WG TD_GROUP_SIZE_CL_GPU
+#define VW 1
+#define LOCAL(type, name, count) __local type name[count];
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#endif
+#define NO_LOCAL
+
+/* No restrict: an element-wise kernel may write over its input. */
+#define READ(binding, type, name) __global const type *name
+#define WRITE(binding, type, name) __global type *name
+#define AND ,
+#define FIELD_(type, name) type name;
+#define KERNEL(name, buffers, locals)                                                                        \
+    typedef struct {                                                                                         \
+        TD_PARAMS_##name(FIELD_)                                                                             \
+    } name##_params;                                                                                         \
+    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void name(buffers, const name##_params p)       \
+    {                                                                                                        \
+        locals
+#define KERNEL_END }
+
+#define GROUP() ((uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0)))
+#define LANE() ((uint)get_local_id(0))
+#define UNROLL _Pragma("unroll")
+#define MIN(a, b) min((a), (b))
+#define FMA(a, b, c) fma((a), (b), (c))
+/* Compilers know this as one instruction; PoCL's mul_hi() takes 2.5 times as long in `random`. */
+#define MUL_HI(a, b) ((uint)(((ulong)(a) * (ulong)(b)) >> 32))
+
+#if VW == 1
+#define VF float
+#define VU uint
+#define TO_VF(x) (x)
+#define TO_VU(x) (x)
+#define LOAD_F(buffer, i, end) ((buffer)[i])
+#define LOAD_U(buffer, i, end) ((buffer)[i])
+#define STORE_F(buffer, i, end, v) ((buffer)[i] = (v))
+#define STORE_U(buffer, i, end, v) ((buffer)[i] = (v))
+#define SUM(v) (v)
+#else
+#define PASTE_(a, b) a##b
+#define JOIN_(a, b) PASTE_(a, b)
+#define VLOAD_ JOIN_(vload, VW)
+#define VSTORE_ JOIN_(vstore, VW)
+#define VF JOIN_(float, VW)
+#define VU JOIN_(uint, VW)
+#define TO_VF(x) ((VF)(x))
+#define TO_VU(x) ((VU)(x))
+#define LOAD_F(buffer, i, end) load_f_((buffer), (i), (end))
+#define LOAD_U(buffer, i, end) load_u_((buffer), (i), (end))
+#define STORE_F(buffer, i, end, v) store_f_((buffer), (i), (end), (v))
+#define STORE_U(buffer, i, end, v) store_u_((buffer), (i), (end), (v))
+#define SUM(v) sum_(v)
+
+/* Whole vectors go at once; the last one of a row goes element by element and is filled up with zeros. */
+#define VECTOR_ACCESS_(suffix, type, vector)                                                                 \
+    static inline vector load_##suffix##_(__global const type *buffer, uint i, uint end)                     \
+    {                                                                                                        \
+        if (i + VW <= end) return VLOAD_(0, buffer + i);                                                     \
+        type part[VW];                                                                                       \
+        for (uint e = 0; e < VW; e++)                                                                        \
+            part[e] = i + e < end ? buffer[i + e] : 0;                                                       \
+        return VLOAD_(0, part);                                                                              \
+    }                                                                                                        \
+    static inline void store_##suffix##_(__global type *buffer, uint i, uint end, vector v)                  \
+    {                                                                                                        \
+        if (i + VW <= end) {                                                                                 \
+            VSTORE_(v, 0, buffer + i);                                                                       \
+        } else {                                                                                             \
+            type part[VW];                                                                                   \
+            VSTORE_(v, 0, part);                                                                             \
+            for (uint e = 0; i + e < end; e++)                                                               \
+                buffer[i + e] = part[e];                                                                     \
+        }                                                                                                    \
+    }
+VECTOR_ACCESS_(f, float, VF)
+VECTOR_ACCESS_(u, uint, VU)
+
+static inline float sum_(VF v)
+{
+    float part[VW];
+    VSTORE_(v, 0, part);
+    for (uint half_width = VW / 2; half_width > 0; half_width /= 2)
+        for (uint e = 0; e < half_width; e++)
+            part[e] += part[e + half_width];
+    return part[0];
+}
+#endif
+
+#include "kernels/common.kh"

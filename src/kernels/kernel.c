@@ -1,0 +1,41 @@
+/* The table of kernels: ops.def joined with the texts that embed.c wrote at build time.
+ * Covered by tests/device/test_kernel_text.c.
+ */
+#include "kernels/kernel.h"
+
+#include <string.h>
+
+#include "kernels/geometry.h"
+
+/* Generated: cl_NAME (source text), spirv_cpu_NAME and spirv_gpu_NAME (words) of each kernel. */
+#include "kernel_text.inc"
+
+static const td_kernel kernels[TD_KERNEL_COUNT] = {
+#define TD_KERNEL(kernel, params_type, ...)                                                                  \
+    [TD_K_##kernel] = {                                                                                      \
+        .name = #kernel,                                                                                     \
+        .cl_source = cl_##kernel,                                                                            \
+        .spirv = {[TD_CLASS_CPU] = spirv_cpu_##kernel, [TD_CLASS_GPU] = spirv_gpu_##kernel},                 \
+        .spirv_bytes =                                                                                       \
+            {[TD_CLASS_CPU] = sizeof spirv_cpu_##kernel, [TD_CLASS_GPU] = sizeof spirv_gpu_##kernel},        \
+        .group_size = {[TD_DIALECT_CL] = {TD_GROUP_SIZE_CL_CPU, TD_GROUP_SIZE_CL_GPU},                       \
+                       [TD_DIALECT_GLSL] = {TD_GROUP_SIZE_GLSL_CPU, TD_GROUP_SIZE_GLSL_GPU}},                \
+        .params_bytes = sizeof(params_type),                                                                 \
+        .n_buffers = sizeof((uint8_t[]){__VA_ARGS__}),                                                       \
+        .access = {__VA_ARGS__},                                                                             \
+    },
+#include "kernels/ops.def"
+#undef TD_KERNEL
+};
+
+const td_kernel *td_kernel_get(td_kernel_id id)
+{
+    return &kernels[id];
+}
+
+const td_kernel *td_kernel_find(const char *name)
+{
+    for (size_t i = 0; i < TD_KERNEL_COUNT; i++)
+        if (strcmp(kernels[i].name, name) == 0) return &kernels[i];
+    return NULL;
+}

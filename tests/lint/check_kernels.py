@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Lint of the one-body kernels (docs/kernels.md): check_kernels.py ROOT.
+
+Checks that every row of ops.def has its body and both entries and that nothing else lies beside them, that both
+preludes define the same words and the manual explains each, that bodies use no word of one dialect alone and
+declare the buffers their row states, that params fit, and that clang takes every OpenCL entry in both classes.
+Prints one line per fault; exit code 1 when there is any.
+"""
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CLANG = "clang-14"
+MAX_PARAM_BYTES = 128
+RAW = re.compile(r"\bget_(?:global|local|group)_(?:id|size)\b|\bget_num_groups\b|\bgl_\w+|\b__?(?:global|local|kernel)\b"
+                 r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\b[fu]?min\s*\(|\bfma\s*\(")
+DIALECT_FILES = {"src/kernels": {"common.kh"}, "cl": {"prelude.cl.h"}, "shaders": {"prelude.glsl"}}
+ACCESS = {"READ": "TD_ACCESS_READ", "WRITE": "TD_ACCESS_WRITE"}
+
+faults = []
+
+
+def fault(path, text):
+    faults.append(f"{path}: {text}")
+
+
+def strip_comments(text):
+    """Blanks comments, keeping line numbers."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
+
+
+def words_of(text):
+    """Upper-case macros; a trailing underscore marks a private helper."""
+    return {w for w in re.findall(r"^\s*#\s*define\s+([A-Z][A-Z0-9_]*)", text, re.M) if not w.endswith("_")}
+
+
+def read_rows(root):
+    """{kernel: (params struct, [access, ...])} in the order of ops.def."""
+    rows = {}
+    for line in strip_comments((root / "src/kernels/ops.def").read_text()).splitlines():
+        m = re.fullmatch(r"TD_KERNEL\((\w+), (\w+)((?:, \w+)*)\)", line.strip())
+        if m:
+            if m[1] in rows:
+                fault("src/kernels/ops.def", f"kernel {m[1]} is listed twice")
+            rows[m[1]] = (m[2], m[3].split(", ")[1:])
+        elif line.strip():
+            fault("src/kernels/ops.def", f"not one TD_KERNEL(...) row: {line.strip()}")
+    if not rows:
+        fault("src/kernels/ops.def", "no kernel found")
+    return rows
+
+
+def check_files(root, rows):
+    for folder, ending, lines in (("src/kernels", ".kh", None),
+                                  ("cl", ".cl", ['#include "prelude.cl.h"', '#include "kernels/{}.kh"']),
+                                  ("shaders", ".comp", ["#version 450", "#extension GL_GOOGLE_include_directive : require",
+                                                        '#include "prelude.glsl"', '#include "kernels/{}.kh"'])):
+        for name in rows:
+            path = root / folder / (name + ending)
+            if not path.is_file():
+                fault(f"{folder}/{name}{ending}", "missing, though ops.def lists the kernel")
+            elif lines and path.read_text().splitlines() != [line.format(name) for line in lines]:
+                fault(f"{folder}/{name}{ending}", "a thin entry holds exactly its includes (docs/kernels.md)")
+        known = DIALECT_FILES[folder] | {name + ending for name in rows}
+        for path in sorted((root / folder).iterdir()):
+            is_text = folder != "src/kernels" or path.suffix == ".kh"
+            if is_text and path.name not in known:
+                fault(f"{folder}/{path.name}", "belongs to no row of ops.def")
+
+
+def check_words(root):
+    cl = words_of((root / "cl/prelude.cl.h").read_text())
+    glsl = words_of((root / "shaders/prelude.glsl").read_text())
+    for word in sorted(cl - glsl):
+        fault("shaders/prelude.glsl", f"lacks the word {word} of cl/prelude.cl.h")
+    for word in sorted(glsl - cl):
+        fault("cl/prelude.cl.h", f"lacks the word {word} of shaders/prelude.glsl")
+    manual = (root / "docs/kernels.md").read_text()
+    for word in sorted(cl | glsl | words_of((root / "src/kernels/common.kh").read_text())):
+        if not re.search(rf"`{word}\b", manual):
+            fault("docs/kernels.md", f"does not explain the word {word}")
+
+
+def check_body(root, name, access):
+    path = root / f"src/kernels/{name}.kh"
+    if not path.is_file():
+        return
+    text = strip_comments(path.read_text())
+    for number, line in enumerate(text.splitlines(), 1):
+        for m in RAW.finditer(line):
+            fault(f"src/kernels/{name}.kh:{number}", f"'{m[0]}' belongs to one dialect; use a word of the preludes")
+    heads = re.findall(r"^KERNEL\((\w+),(.*?)\)\s*$", text, re.M | re.S)
+    if [head[0] for head in heads] != [name]:
+        fault(f"src/kernels/{name}.kh", f"must hold exactly one KERNEL, named {name}")
+        return
+    found = re.findall(r"\b(READ|WRITE)\((\d+),", heads[0][1])
+    if [int(binding) for _, binding in found] != list(range(len(found))):
+        fault(f"src/kernels/{name}.kh", "bindings are not 0, 1, 2, ...")
+    if [ACCESS[word] for word, _ in found] != access:
+        fault(f"src/kernels/{name}.kh", f"buffers differ from its row in ops.def ({', '.join(access)})")
+
+
+def check_params(root, rows):
+    text = strip_comments((root / "src/kernels/params.def").read_text()).replace("\\\n", " ")
+    fields = {m[1]: re.findall(r"F\((\w+),\s*(\w+)\)", m[2])
+              for m in re.finditer(r"#define TD_PARAMS_(\w+)\(F\)(.*)", text)}
+    for name, (struct, _) in rows.items():
+        if struct != f"td_{name}_params" or name not in fields:
+            fault("src/kernels/params.def", f"TD_PARAMS_{name} and its struct td_{name}_params must exist")
+    for name in fields.keys() - rows.keys():
+        fault("src/kernels/params.def", f"TD_PARAMS_{name} belongs to no row of ops.def")
+    for name, list_ in fields.items():
+        if 4 * len(list_) > MAX_PARAM_BYTES:
+            fault("src/kernels/params.def", f"{name}: {4 * len(list_)} bytes of parameters, at most {MAX_PARAM_BYTES}")
+        for type_, field in list_:
+            if type_ not in ("uint", "int", "float"):
+                fault("src/kernels/params.def", f"{name}: field {field} has type {type_}, not uint, int or float")
+
+
+def check_syntax(root, rows):
+    if not shutil.which(CLANG):
+        fault(CLANG, "not found; install it (scripts/setup.sh does)")
+        return
+    for name in rows:
+        for options in (["-DTD_CLASS_CPU=1", "-DVW=8"], ["-DTD_CLASS_GPU=1"]):
+            run = subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-Wall", "-Wextra",
+                                  "-Wzero-length-array", "-Werror", "-fsyntax-only", f"-I{root}/src", *options,
+                                  str(root / f"cl/{name}.cl")], capture_output=True, text=True)
+            if run.returncode != 0:
+                fault(f"cl/{name}.cl", f"{CLANG} {' '.join(options)} says:\n{run.stderr.strip()}")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: check_kernels.py ROOT")
+    root = Path(sys.argv[1]).resolve()
+    rows = read_rows(root)
+    check_files(root, rows)
+    check_words(root)
+    for name, (_, access) in rows.items():
+        check_body(root, name, access)
+    check_params(root, rows)
+    check_syntax(root, rows)
+    for line in faults:
+        print(line)
+    print(f"check_kernels: {len(rows)} kernels, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
