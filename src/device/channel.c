@@ -1,0 +1,560 @@
+/* Channels: how a slot's bytes get from one device to another.
+ *
+ *   alias    one device             the two ends are one range; nothing moves
+ *   shared   CPU driver, CPU driver one host block, used in place by both; nothing moves
+ *   device   one context            source ──copy──► destination, inside the driver
+ *   direct   CPU driver, any other  host block used in place by the CPU ──copy── pinned memory of the other
+ *   ring     any, any               source ──copy──► pinned chunk ──copy──► destination, chunks in rotation
+ *
+ * A path is a sequence of hops, each a recorded copy on one device's copy queue; hops are joined by
+ * timeline points alone, so a send only submits work. Covered by tests/device/test_channel.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "device/backend.h"
+
+#define DEFAULT_SLOTS 2u
+#define DEFAULT_RING_CHUNKS 3u
+#define DEFAULT_CHUNK_BYTES (UINT64_C(4) << 20)
+#define SIZE_STEP UINT64_C(65536) /* sends are rounded up to this, so that few lists serve all sizes */
+#define MAX_RING 8u
+
+/* A recorded copy: hop h of a slot, at an offset, of so many bytes. */
+typedef struct hop_list {
+    uint32_t hop, slot;
+    uint64_t offset, bytes;
+    td_list *list;
+} hop_list;
+
+/* Carries ring chunk i from the source's pinned memory to the destination's, where the destination could not
+ * use the former in place. */
+typedef struct ring_move {
+    void *to;
+    const void *from;
+    uint64_t bytes;
+} ring_move;
+
+typedef struct channel_slot {
+    td_span ends[2]; /* source, destination */
+    td_span pinned;  /* direct: the hop's host side */
+    void *block;     /* shared: the host block, owned */
+    td_point arrived;
+    uint64_t sent_bytes;
+} channel_slot;
+
+typedef struct owned_span {
+    td_memory *memory;
+    td_span span;
+} owned_span;
+
+struct td_channel {
+    td_path path;
+    td_memory *ends[2]; /* source, destination */
+    uint64_t slot_bytes;
+    channel_slot *slots;
+    uint32_t n_slots;
+    uint32_t n_hops;
+
+    uint32_t ring_chunks;
+    uint64_t chunk_bytes;
+    td_span ring[2];              /* source's and destination's view of the pinned chunks */
+    bool ring_moves;              /* the two views are different memory */
+    td_point ring_free[MAX_RING]; /* when chunk i was last read */
+    ring_move moves[MAX_RING];
+
+    owned_span *owned; /* in order of taking */
+    size_t n_owned, owned_capacity;
+    hop_list *lists;
+    size_t n_lists, lists_capacity;
+    td_channel_stats stats;
+};
+
+static const char *const PATH_NAMES[TD_PATH_COUNT] = {"auto", "alias", "shared", "device", "direct", "ring"};
+
+const char *td_path_name(td_path path)
+{
+    return (unsigned)path < TD_PATH_COUNT ? PATH_NAMES[path] : "unknown";
+}
+
+/* ---------------------------------------------------------------- choosing a path */
+
+/* The host's memory is this device's memory. */
+static bool uses_host_in_place(const td_device *device)
+{
+    return device->info.type == TD_DEVICE_CPU && device->info.caps.host_import;
+}
+
+static bool can_use(td_path path, const td_device *source, const td_device *destination)
+{
+    switch (path) {
+    case TD_PATH_ALIAS:
+        return source == destination;
+    case TD_PATH_SHARED:
+        return source != destination && uses_host_in_place(source) && uses_host_in_place(destination);
+    case TD_PATH_DEVICE:
+        return source == destination ||
+               (source->share_group && source->share_group == destination->share_group);
+    case TD_PATH_DIRECT:
+        return source != destination && (uses_host_in_place(source) || uses_host_in_place(destination));
+    default:
+        return true;
+    }
+}
+
+static td_status choose_path(td_path wanted, const td_device *source, const td_device *destination,
+                             td_path *out)
+{
+    static const td_path BEST_FIRST[] = {TD_PATH_ALIAS, TD_PATH_SHARED, TD_PATH_DEVICE, TD_PATH_DIRECT,
+                                         TD_PATH_RING};
+    *out = wanted;
+    if (wanted == TD_PATH_AUTO) {
+        size_t i = 0;
+        while (!can_use(BEST_FIRST[i], source, destination))
+            i++; /* the ring always can be used */
+        *out = BEST_FIRST[i];
+        return TD_OK;
+    }
+    if (can_use(wanted, source, destination)) return TD_OK;
+    return TD_FAIL(TD_ERR_UNSUPPORTED, "%s to %s cannot use the path \"%s\"; use \"auto\"", source->info.name,
+                   destination->info.name, td_path_name(wanted));
+}
+
+/* ---------------------------------------------------------------- setting it up */
+
+static uint64_t round_up(uint64_t value, uint64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+/* Makes room first, so that what was taken can always be noted. */
+static td_status take(td_channel *channel, td_memory *memory, td_memory_kind kind, uint64_t bytes,
+                      td_span *out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_alloc_grow(&channel->owned, &channel->owned_capacity, channel->n_owned + 1,
+                         sizeof *channel->owned));
+    TD_TRY(td_memory_alloc(memory, kind, bytes, out));
+    channel->owned[channel->n_owned++] = (owned_span){memory, *out};
+fail:
+    return status;
+}
+
+static td_status import(td_channel *channel, td_memory *memory, void *host, uint64_t bytes, td_span *out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_alloc_grow(&channel->owned, &channel->owned_capacity, channel->n_owned + 1,
+                         sizeof *channel->owned));
+    TD_TRY(td_memory_import(memory, host, bytes, out));
+    channel->owned[channel->n_owned++] = (owned_span){memory, *out};
+fail:
+    return status;
+}
+
+static void release_spans(td_channel *channel)
+{
+    while (channel->n_owned > 0) {
+        const owned_span *last = &channel->owned[--channel->n_owned];
+        td_memory_free(last->memory, last->span);
+    }
+    for (uint32_t i = 0; channel->slots && i < channel->n_slots; i++) {
+        free(channel->slots[i].block);
+        channel->slots[i] = (channel_slot){0};
+    }
+    memset(channel->ring, 0, sizeof channel->ring);
+    channel->n_hops = 0;
+}
+
+static uint64_t import_align(const td_memory *memory)
+{
+    const uint64_t align = td_memory_device(memory)->info.caps.host_import_align;
+    return align > 4096 ? align : 4096;
+}
+
+static td_status set_up_shared(td_channel *channel, channel_slot *slot)
+{
+    const uint64_t a = import_align(channel->ends[0]);
+    const uint64_t b = import_align(channel->ends[1]);
+    const uint64_t align = a > b ? a : b;
+    const uint64_t bytes = round_up(channel->slot_bytes, align);
+    td_status status = TD_OK;
+    TD_FAIL_IF(posix_memalign(&slot->block, align, bytes) != 0, TD_ERR_HOST_MEMORY,
+               "no host memory for a block of %llu bytes shared by two devices; use a smaller batch",
+               (unsigned long long)bytes);
+    for (int end = 0; end < 2; end++)
+        TD_TRY(import(channel, channel->ends[end], slot->block, bytes, &slot->ends[end]));
+fail:
+    return status;
+}
+
+/* A pinned block of one device's memory, and the other device's view of the same bytes. */
+static td_status pin_for_both(td_channel *channel, td_memory *owner, td_memory *guest, uint64_t bytes,
+                              td_span *pinned, td_span *view)
+{
+    const uint64_t align = import_align(guest);
+    td_span whole = {0};
+    td_status status = TD_OK;
+    bytes = round_up(bytes, align);
+    TD_TRY(take(channel, owner, TD_MEMORY_HOST, bytes + align, &whole)); /* room to align the address */
+    const uintptr_t address = (uintptr_t)td_span_host(whole);
+    *pinned = td_span_part(whole, round_up(address, align) - address, bytes);
+    TD_TRY(import(channel, guest, td_span_host(*pinned), bytes, view));
+fail:
+    return status;
+}
+
+/* Which end is the CPU driver that uses the block in place; the other one makes the hop. */
+static int direct_cpu_end(const td_channel *channel)
+{
+    return uses_host_in_place(td_memory_device(channel->ends[0])) ? 0 : 1;
+}
+
+static td_status set_up_direct(td_channel *channel, channel_slot *slot)
+{
+    const int cpu = direct_cpu_end(channel);
+    const uint64_t bytes = round_up(channel->slot_bytes, SIZE_STEP);
+    td_status status = TD_OK;
+    TD_TRY(pin_for_both(channel, channel->ends[!cpu], channel->ends[cpu], bytes, &slot->pinned,
+                        &slot->ends[cpu]));
+    TD_TRY(take(channel, channel->ends[!cpu], TD_MEMORY_DEVICE, bytes, &slot->ends[!cpu]));
+fail:
+    return status;
+}
+
+static td_status set_up_device(td_channel *channel, channel_slot *slot)
+{
+    const uint64_t bytes = round_up(channel->slot_bytes, SIZE_STEP);
+    td_status status = TD_OK;
+    for (int end = 0; end < 2; end++)
+        TD_TRY(take(channel, channel->ends[end], TD_MEMORY_DEVICE, bytes, &slot->ends[end]));
+fail:
+    return status;
+}
+
+static td_status set_up_ring(td_channel *channel)
+{
+    const uint64_t ring_bytes = channel->ring_chunks * channel->chunk_bytes;
+    td_memory *source = channel->ends[0];
+    td_memory *destination = channel->ends[1];
+    td_status status = TD_OK;
+    if (td_memory_device(source) == td_memory_device(destination)) {
+        TD_TRY(take(channel, source, TD_MEMORY_HOST, ring_bytes, &channel->ring[0]));
+        channel->ring[1] = channel->ring[0];
+        return TD_OK;
+    }
+    if (td_memory_device(destination)->info.caps.host_import &&
+        pin_for_both(channel, source, destination, ring_bytes, &channel->ring[0], &channel->ring[1]) ==
+            TD_OK) {
+        return TD_OK;
+    }
+    if (!channel->ring[0].buffer)
+        TD_TRY(take(channel, source, TD_MEMORY_HOST, ring_bytes, &channel->ring[0]));
+    TD_TRY(take(channel, destination, TD_MEMORY_HOST, ring_bytes, &channel->ring[1]));
+    channel->ring_moves = true;
+    for (uint32_t i = 0; i < channel->ring_chunks; i++) {
+        channel->moves[i] =
+            (ring_move){.to = (char *)td_span_host(channel->ring[1]) + i * channel->chunk_bytes,
+                        .from = (char *)td_span_host(channel->ring[0]) + i * channel->chunk_bytes,
+                        .bytes = channel->chunk_bytes};
+    }
+fail:
+    return status;
+}
+
+static td_status set_up_alias(td_channel *channel, channel_slot *slot)
+{
+    td_status status = TD_OK;
+    TD_TRY(take(channel, channel->ends[0], TD_MEMORY_DEVICE, channel->slot_bytes, &slot->ends[0]));
+    slot->ends[1] = slot->ends[0];
+fail:
+    return status;
+}
+
+static td_status set_up_path(td_channel *channel)
+{
+    static td_status (*const SET_UP_SLOT[TD_PATH_COUNT])(td_channel *, channel_slot *) = {
+        [TD_PATH_ALIAS] = set_up_alias,   [TD_PATH_SHARED] = set_up_shared, [TD_PATH_DEVICE] = set_up_device,
+        [TD_PATH_DIRECT] = set_up_direct, [TD_PATH_RING] = set_up_device,
+    };
+    static const uint32_t HOPS[TD_PATH_COUNT] = {
+        [TD_PATH_DEVICE] = 1, [TD_PATH_DIRECT] = 1, [TD_PATH_RING] = 2};
+    td_status status = TD_OK;
+    channel->n_hops = HOPS[channel->path];
+    for (uint32_t i = 0; i < channel->n_slots; i++)
+        TD_TRY(SET_UP_SLOT[channel->path](channel, &channel->slots[i]));
+    if (channel->path == TD_PATH_RING) TD_TRY(set_up_ring(channel));
+fail:
+    return status;
+}
+
+/* A driver that refuses memory in place is no reason to fail: the ring needs none. */
+static td_status set_up(td_channel *channel, td_path wanted)
+{
+    td_status status = TD_OK;
+    TD_TRY(choose_path(wanted, td_memory_device(channel->ends[0]), td_memory_device(channel->ends[1]),
+                       &channel->path));
+    status = set_up_path(channel);
+    const bool refused = status == TD_ERR_DRIVER || status == TD_ERR_UNSUPPORTED;
+    if (refused && wanted == TD_PATH_AUTO && channel->path != TD_PATH_RING) {
+        td_log_warn("the path \"%s\" between two devices is refused, a ring of pinned memory is used: %s",
+                    td_path_name(channel->path), td_error_last()->message);
+        release_spans(channel);
+        channel->path = TD_PATH_RING;
+        status = set_up_path(channel);
+    }
+fail:
+    return status;
+}
+
+td_status td_channel_create(td_memory *source, td_memory *destination, uint64_t slot_bytes,
+                            const td_channel_options *options, td_channel **out)
+{
+    static const td_channel_options DEFAULTS = {0};
+    if (!options) options = &DEFAULTS;
+    td_channel *channel = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_FAIL_IF(slot_bytes == 0 || slot_bytes % 4, TD_ERR_ARGUMENT,
+               "a channel's slot of %llu bytes is not made of whole words", (unsigned long long)slot_bytes);
+    TD_FAIL_IF(options->ring_chunks > MAX_RING, TD_ERR_ARGUMENT,
+               "a ring of %u chunks; at most %u are possible", options->ring_chunks, MAX_RING);
+    TD_TRY(TD_NEW(&channel));
+    channel->ends[0] = source;
+    channel->ends[1] = destination;
+    channel->slot_bytes = slot_bytes;
+    channel->n_slots = options->slots ? options->slots : DEFAULT_SLOTS;
+    channel->ring_chunks = options->ring_chunks ? options->ring_chunks : DEFAULT_RING_CHUNKS;
+    channel->chunk_bytes =
+        round_up(options->chunk_bytes ? options->chunk_bytes : DEFAULT_CHUNK_BYTES, SIZE_STEP);
+    TD_TRY(TD_NEW_ARRAY(&channel->slots, channel->n_slots));
+    TD_TRY(set_up(channel, options->path));
+    *out = channel;
+    return TD_OK;
+fail:
+    td_channel_destroy(channel);
+    return status;
+}
+
+void td_channel_destroy(td_channel *channel)
+{
+    if (!channel) return;
+    for (size_t i = 0; i < channel->n_lists; i++)
+        td_list_destroy(channel->lists[i].list);
+    release_spans(channel);
+    free(channel->owned);
+    free(channel->lists);
+    free(channel->slots);
+    free(channel);
+}
+
+static td_span slot_span(const td_channel *channel, int end, uint32_t slot, uint64_t bytes)
+{
+    return td_span_part(channel->slots[slot].ends[end], 0, bytes);
+}
+
+td_span td_channel_source(const td_channel *channel, uint32_t slot)
+{
+    return slot_span(channel, 0, slot, channel->slot_bytes);
+}
+
+td_span td_channel_destination(const td_channel *channel, uint32_t slot)
+{
+    return slot_span(channel, 1, slot, channel->slot_bytes);
+}
+
+/* ---------------------------------------------------------------- sending */
+
+/* The device whose copy queue makes hop h. */
+static td_device *hop_device(const td_channel *channel, uint32_t hop)
+{
+    int end = 0;
+    if (channel->path == TD_PATH_DIRECT) end = !direct_cpu_end(channel);
+    if (channel->path == TD_PATH_RING) end = (int)hop;
+    return td_memory_device(channel->ends[end]);
+}
+
+/* What hop h copies for the `bytes` at `offset` of a slot. */
+static void hop_spans(const td_channel *channel, const hop_list *hop, td_span *to, td_span *from)
+{
+    const channel_slot *slot = &channel->slots[hop->slot];
+    const uint64_t in_ring = hop->offset / channel->chunk_bytes % channel->ring_chunks * channel->chunk_bytes;
+    *from = td_span_part(slot->ends[0], hop->offset, hop->bytes);
+    *to = td_span_part(slot->ends[1], hop->offset, hop->bytes);
+    if (channel->path == TD_PATH_RING) {
+        *(hop->hop == 0 ? to : from) = td_span_part(channel->ring[hop->hop], in_ring, hop->bytes);
+    } else if (channel->path == TD_PATH_DIRECT) {
+        *(direct_cpu_end(channel) == 0 ? from : to) = td_span_part(slot->pinned, hop->offset, hop->bytes);
+    }
+}
+
+static td_status record_hop(const td_channel *channel, hop_list *out)
+{
+    td_span to;
+    td_span from;
+    td_status status = TD_OK;
+    hop_spans(channel, out, &to, &from);
+    TD_TRY(td_list_create(hop_device(channel, out->hop), TD_QUEUE_COPY, &out->list));
+    TD_TRY(td_list_copy(out->list, to, from));
+    TD_TRY(td_list_finish(out->list));
+    return TD_OK;
+fail:
+    td_list_destroy(out->list);
+    return status;
+}
+
+/* The recorded list for a hop, made at its first use. */
+static td_status find_hop(td_channel *channel, uint32_t hop, uint32_t slot, uint64_t offset, uint64_t bytes,
+                          td_list **out)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < channel->n_lists; i++) {
+        const hop_list *known = &channel->lists[i];
+        if (known->hop == hop && known->slot == slot && known->offset == offset && known->bytes == bytes) {
+            *out = known->list;
+            return TD_OK;
+        }
+    }
+    hop_list made = {.hop = hop, .slot = slot, .offset = offset, .bytes = bytes};
+    TD_TRY(td_alloc_grow(&channel->lists, &channel->lists_capacity, channel->n_lists + 1, sizeof made));
+    TD_TRY(record_hop(channel, &made));
+    channel->lists[channel->n_lists++] = made;
+    *out = made.list;
+fail:
+    return status;
+}
+
+static td_status submit_hop(td_channel *channel, uint32_t hop, uint32_t slot, uint64_t offset, uint64_t bytes,
+                            td_submission *submission, td_point *done)
+{
+    td_status status = TD_OK;
+    TD_TRY(find_hop(channel, hop, slot, offset, bytes, &submission->list));
+    TD_TRY(td_queue_submit(td_device_queue(hop_device(channel, hop), TD_QUEUE_COPY), submission, done));
+    channel->stats.copied_bytes += bytes;
+fail:
+    return status;
+}
+
+static void move_chunk(void *context)
+{
+    const ring_move *move = context;
+    memcpy(move->to, move->from, move->bytes);
+}
+
+/* Both hops of one chunk. The move between two pinned memories is a host task of the second hop. */
+static td_status send_chunk(td_channel *channel, uint32_t slot, uint64_t offset, uint64_t bytes,
+                            td_point ready, td_point consumed, td_point *arrived)
+{
+    const uint64_t index = offset / channel->chunk_bytes % channel->ring_chunks;
+    td_point out;
+    td_status status = TD_OK;
+    const td_point first_waits[] = {ready, channel->ring_free[index]};
+    td_submission first = {.waits = first_waits, .n_waits = 2};
+    TD_TRY(submit_hop(channel, 0, slot, offset, bytes, &first, &out));
+    const td_point second_waits[] = {out, consumed};
+    td_submission second = {.waits = second_waits, .n_waits = 2};
+    if (channel->ring_moves) {
+        second.host_task = move_chunk;
+        second.host_context = &channel->moves[index];
+        channel->stats.copied_bytes += channel->chunk_bytes;
+    }
+    TD_TRY(submit_hop(channel, 1, slot, offset, bytes, &second, arrived));
+    channel->ring_free[index] = *arrived;
+fail:
+    return status;
+}
+
+td_status td_channel_send(td_channel *channel, uint32_t slot, uint64_t bytes, td_point ready,
+                          td_point consumed, td_point *arrived)
+{
+    td_point done = ready;
+    td_status status = TD_OK;
+    TD_FAIL_IF(slot >= channel->n_slots || bytes == 0 || bytes > channel->slot_bytes, TD_ERR_ARGUMENT,
+               "%llu bytes were sent in slot %u of a channel with %u slots of %llu",
+               (unsigned long long)bytes, slot, channel->n_slots, (unsigned long long)channel->slot_bytes);
+    const uint64_t rounded = round_up(bytes, SIZE_STEP); /* the spans have room for it */
+    if (channel->path == TD_PATH_RING) {
+        for (uint64_t offset = 0; offset < rounded; offset += channel->chunk_bytes) {
+            const uint64_t left = rounded - offset;
+            TD_TRY(send_chunk(channel, slot, offset,
+                              left < channel->chunk_bytes ? left : channel->chunk_bytes, ready, consumed,
+                              &done));
+        }
+    } else if (channel->n_hops == 1) {
+        const td_point waits[] = {ready, consumed};
+        td_submission submission = {.waits = waits, .n_waits = 2};
+        TD_TRY(submit_hop(channel, 0, slot, 0, rounded, &submission, &done));
+    }
+    channel->slots[slot].arrived = done;
+    channel->slots[slot].sent_bytes = bytes;
+    channel->stats.sends++;
+    channel->stats.payload_bytes += bytes;
+    *arrived = done;
+fail:
+    return status;
+}
+
+td_point td_channel_reusable(const td_channel *channel, uint32_t slot, td_point consumed)
+{
+    return channel->n_hops ? channel->slots[slot].arrived : consumed;
+}
+
+/* ---------------------------------------------------------------- checking */
+
+/* Hash of a span's first bytes; device memory is brought to the host first. */
+static td_status hash_span(td_memory *memory, td_span span, uint64_t *out)
+{
+    td_span host = {0};
+    td_list *list = NULL;
+    td_point done;
+    td_status status = TD_OK;
+    td_device *device = td_memory_device(memory);
+    if (td_span_host(span)) {
+        *out = td_hash64(td_span_host(span), span.bytes);
+        return TD_OK;
+    }
+    const td_span words = td_span_part(span, 0, round_up(span.bytes, 4));
+    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, words.bytes, &host));
+    TD_TRY(td_list_create(device, TD_QUEUE_COPY, &list));
+    TD_TRY(td_list_copy(list, td_span_part(host, 0, words.bytes), words));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COPY), &(td_submission){.list = list}, &done));
+    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
+    *out = td_hash64(td_span_host(host), span.bytes);
+fail:
+    td_list_destroy(list);
+    td_memory_free(memory, host);
+    return status;
+}
+
+td_status td_channel_verify(td_channel *channel, uint32_t slot)
+{
+    uint64_t hashes[2] = {0, 0};
+    td_status status = TD_OK;
+    TD_FAIL_IF(slot >= channel->n_slots || channel->slots[slot].sent_bytes == 0, TD_ERR_ARGUMENT,
+               "slot %u of a channel was verified before anything was sent in it", slot);
+    const uint64_t bytes = channel->slots[slot].sent_bytes;
+    TD_TRY(td_point_wait(channel->slots[slot].arrived, TD_WAIT_FOREVER));
+    for (int end = 0; end < 2; end++) {
+        TD_TRY(hash_span(channel->ends[end], slot_span(channel, end, slot, bytes), &hashes[end]));
+    }
+    TD_FAIL_IF(hashes[0] != hashes[1], TD_ERR_INTEGRITY,
+               "%llu bytes in slot %u from %s to %s by the path \"%s\" arrived damaged (hash %016llx became "
+               "%016llx); update the drivers, and see docs/devices.md",
+               (unsigned long long)bytes, slot, td_memory_device(channel->ends[0])->info.name,
+               td_memory_device(channel->ends[1])->info.name, td_path_name(channel->path),
+               (unsigned long long)hashes[0], (unsigned long long)hashes[1]);
+fail:
+    return status;
+}
+
+td_path td_channel_get_path(const td_channel *channel)
+{
+    return channel->path;
+}
+
+void td_channel_get_stats(const td_channel *channel, td_channel_stats *out)
+{
+    *out = channel->stats;
+}

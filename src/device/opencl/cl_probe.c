@@ -1,0 +1,137 @@
+/* Finds the OpenCL platforms and devices of the computer. What is missing is reported, never a failure.
+ * Covered by tests/device/test_registry.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/opencl/cl_error.h"
+#include "device/opencl/opencl.h"
+
+#define DEFAULT_LIBRARY "libOpenCL.so.1"
+#define PLATFORM_NOT_FOUND_KHR (-1001) /* what the loader says when no driver is installed */
+
+#define WHAT_TO_INSTALL                                                                                      \
+    "install pocl-opencl-icd (CPU), intel-opencl-icd (Intel), mesa-opencl-icd or ROCm (AMD), or "            \
+    "nvidia-opencl-icd (NVIDIA)"
+
+static void say_call(td_api_report *report, const char *call, cl_int code)
+{
+    snprintf(report->message, sizeof report->message, "%s failed: %s; %s", call, td_cl_error_name(code),
+             WHAT_TO_INSTALL);
+}
+
+/* Lists the platforms into the state; leaves none and a message when there are none. */
+static td_status find_platforms(td_cl_state *state, td_api_report *report)
+{
+    cl_platform_id *ids = NULL;
+    cl_uint count = 0;
+    td_status status = TD_OK;
+    cl_int code = state->api.clGetPlatformIDs(0, NULL, &count);
+    if (code == PLATFORM_NOT_FOUND_KHR || (code == CL_SUCCESS && count == 0)) {
+        snprintf(report->message, sizeof report->message, "no OpenCL driver found; %s", WHAT_TO_INSTALL);
+        return TD_OK;
+    }
+    if (code == CL_SUCCESS) {
+        TD_TRY(TD_NEW_ARRAY(&ids, count));
+        TD_TRY(TD_NEW_ARRAY(&state->platforms, count));
+        code = state->api.clGetPlatformIDs(count, ids, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        for (cl_uint i = 0; i < count; i++)
+            state->platforms[i].id = ids[i];
+        state->n_platforms = count;
+    } else {
+        say_call(report, "clGetPlatformIDs", code);
+    }
+fail:
+    free(ids);
+    return status;
+}
+
+static td_status find_devices(td_cl_state *state, td_cl_platform *platform, td_api_report *report)
+{
+    cl_uint count = 0;
+    td_status status = TD_OK;
+    cl_int code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+    if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) return TD_OK;
+    if (code == CL_SUCCESS) {
+        TD_TRY(TD_NEW_ARRAY(&platform->devices, count));
+        code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, count, platform->devices, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        platform->n_devices = count;
+    } else {
+        say_call(report, "clGetDeviceIDs", code);
+    }
+fail:
+    return status;
+}
+
+static td_status list_devices(const td_cl_state *state, cl_uint index, td_info_list *infos)
+{
+    const td_cl_platform *platform = &state->platforms[index];
+    for (cl_uint i = 0; i < platform->n_devices; i++) {
+        td_device_info *info = NULL;
+        td_status status = td_info_list_add(infos, &info);
+        if (status != TD_OK) return status;
+        info->api = TD_API_OPENCL;
+        info->platform = index;
+        info->ordinal = i;
+        status = td_cl_info_read(state, platform->id, platform->devices[i], info);
+        if (status != TD_OK) return status;
+    }
+    return TD_OK;
+}
+
+static bool load_api(td_cl_state *state, const td_registry_options *options, td_api_report *report)
+{
+    const char *library = options->opencl_library ? options->opencl_library : DEFAULT_LIBRARY;
+    char why[192];
+    snprintf(report->library, sizeof report->library, "%s", library);
+    report->loaded = td_cl_api_load(&state->api, library, why, sizeof why);
+    if (!report->loaded) {
+        snprintf(report->message, sizeof report->message,
+                 "OpenCL cannot be loaded (%s); install ocl-icd-libopencl1 and a driver", why);
+        return false;
+    }
+    if (options->hooks && options->hooks->wrap_opencl) options->hooks->wrap_opencl(&state->api);
+    return true;
+}
+
+td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, td_api_report *report,
+                      void **out)
+{
+    td_cl_state *state = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&state));
+    state->timestamps = !options->no_timestamps;
+    if (load_api(state, options, report)) {
+        TD_TRY(find_platforms(state, report));
+        for (cl_uint i = 0; i < state->n_platforms; i++) {
+            TD_TRY(find_devices(state, &state->platforms[i], report));
+            TD_TRY(list_devices(state, i, infos));
+            report->devices += state->platforms[i].n_devices;
+        }
+        if (report->devices == 0 && !report->message[0]) {
+            snprintf(report->message, sizeof report->message,
+                     "%u OpenCL drivers are installed but none has a device; %s", state->n_platforms,
+                     WHAT_TO_INSTALL);
+        }
+    }
+    *out = state;
+    return TD_OK;
+fail:
+    td_cl_unload(state);
+    return status;
+}
+
+void td_cl_unload(void *opaque)
+{
+    td_cl_state *state = opaque;
+    if (!state) return;
+    for (cl_uint i = 0; i < state->n_platforms; i++)
+        free(state->platforms[i].devices);
+    free(state->platforms);
+    free(state);
+}

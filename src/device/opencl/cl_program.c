@@ -1,0 +1,193 @@
+/* Kernels of a device: from the cache where possible, else from source, each once in the device's life.
+ *
+ * When a binary is taken matters. GPU drivers compile in clBuildProgram, so theirs is stored at once. PoCL
+ * compiles for the work-group size at the first launch, and only a binary taken after that holds the finished
+ * code; so on CPU drivers it is stored when a list that ran is discarded (cl_list.c). Then the next start
+ * compiles nothing, even where PoCL's own cache is gone.
+ * Covered by tests/device/test_kernels.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "device/opencl/cl_error.h"
+#include "device/opencl/opencl.h"
+
+#define CACHE_KIND "opencl"
+#define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
+
+static td_digest key_of(const td_cl_device *device, const td_kernel *kernel)
+{
+    td_hasher hasher;
+    td_hasher_init(&hasher);
+    td_hasher_bytes(&hasher, &device->identity, sizeof device->identity);
+    td_hasher_string(&hasher, kernel->name);
+    td_hasher_string(&hasher, kernel->cl_source);
+    return td_hasher_digest(&hasher);
+}
+
+static void release_program(const td_cl_device *device, cl_program *program)
+{
+    if (*program) (void)device->api->clReleaseProgram(*program);
+    *program = NULL;
+}
+
+/* ---------------------------------------------------------------- from the cache */
+
+/* False for any reason at all: then the source is built. */
+static bool load_binary(td_cl_device *device, td_cl_program *program)
+{
+    const td_cl_api *api = device->api;
+    void *data = NULL;
+    size_t bytes = 0;
+    if (!td_blob_cache_load(device->base.cache, CACHE_KIND, program->key, &data, &bytes)) return false;
+    const unsigned char *binary = data;
+    cl_int status = CL_SUCCESS;
+    cl_int code = CL_SUCCESS;
+    program->program = api->clCreateProgramWithBinary(device->share->context, 1, &device->id, &bytes, &binary,
+                                                      &status, &code);
+    if (code != CL_SUCCESS) program->program = NULL;
+    if (code == CL_SUCCESS) code = status;
+    if (code == CL_SUCCESS)
+        code = api->clBuildProgram(program->program, 1, &device->id, device->options, NULL, NULL);
+    free(data);
+    if (code == CL_SUCCESS) return true;
+    td_log_debug("the stored binary of kernel %s does not suit %s (%s); it is built anew",
+                 program->kernel->name, device->base.info.name, td_cl_error_name(code));
+    release_program(device, &program->program);
+    return false;
+}
+
+/* ---------------------------------------------------------------- from source */
+
+/* The driver's complaints in one line, as much as fits; "" if it does not tell. */
+static void read_build_log(const td_cl_device *device, cl_program program, char *out, size_t room)
+{
+    const td_cl_api *api = device->api;
+    size_t bytes = 0;
+    out[0] = '\0';
+    if (api->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS)
+        return;
+    char *text = calloc(bytes + 1, 1);
+    if (!text) return;
+    if (api->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) ==
+        CL_SUCCESS) {
+        td_log_debug("build log of %s: %s", device->base.info.name, text);
+        for (char *c = text; *c; c++) {
+            if ((unsigned char)*c < ' ') *c = ' ';
+        }
+        strncat(out, text, room - 1);
+    }
+    free(text);
+}
+
+static td_status build_source(td_cl_device *device, td_cl_program *program)
+{
+    const td_kernel *kernel = program->kernel;
+    const char *source = kernel->cl_source;
+    td_status status = TD_OK;
+    TD_CL_MAKE(&program->program, device, clCreateProgramWithSource, device->share->context, 1, &source,
+               NULL);
+    atomic_fetch_add(&device->base.kernel_builds, 1);
+    const cl_int code =
+        device->api->clBuildProgram(program->program, 1, &device->id, device->options, NULL, NULL);
+    if (code != CL_SUCCESS && td_cl_error_status(code) == TD_ERR_BUILD) {
+        char log[LOG_SHOWN];
+        read_build_log(device, program->program, log, sizeof log);
+        status = TD_FAIL_NATIVE(
+            TD_ERR_BUILD, td_cl_error_name(code), "kernel %s cannot be built for %s with \"%s\": %s",
+            kernel->name, device->base.info.name, device->options, log[0] ? log : td_cl_error_name(code));
+        goto fail;
+    }
+    if (code != CL_SUCCESS) {
+        status = TD_CL_FAIL(device, code, "clBuildProgram");
+        goto fail;
+    }
+    program->unsaved = true;
+    return TD_OK;
+fail:
+    release_program(device, &program->program);
+    return status;
+}
+
+/* ---------------------------------------------------------------- into the cache */
+
+/* The program was built for one device, so one binary is not empty. Some drivers list only that one, others
+ * one per device of the context (and PoCL 3.1 follows null pointers, which the standard allows as "skip"): so
+ * every entry is given its place in one block. */
+static cl_int read_binary(const td_cl_api *api, cl_program program, unsigned char **block, size_t *bytes)
+{
+    size_t sizes[64] = {0};
+    unsigned char *places[64];
+    size_t listed = 0;
+    size_t total = 0;
+    cl_int code = api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &listed);
+    if (code != CL_SUCCESS) return code;
+    const size_t count = listed / sizeof sizes[0];
+    for (size_t i = 0; i < count; i++)
+        total += sizes[i];
+    *block = malloc(total ? total : 1);
+    if (!*block) return CL_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0, at = 0; i < count; at += sizes[i++])
+        places[i] = *block + at;
+    code = api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof places[0], places, NULL);
+    *bytes = total;
+    return code;
+}
+
+static void save_locked(td_cl_device *device, td_cl_program *program)
+{
+    unsigned char *binary = NULL;
+    size_t bytes = 0;
+    if (!program->unsaved) return;
+    program->unsaved = false;
+    const cl_int code = read_binary(device->api, program->program, &binary, &bytes);
+    if (code == CL_SUCCESS && bytes) {
+        td_blob_cache_store(device->base.cache, CACHE_KIND, program->key, binary, bytes);
+    } else {
+        td_log_debug("%s gives no binary of kernel %s (%s)", device->base.info.name, program->kernel->name,
+                     code == CL_SUCCESS ? "empty" : td_cl_error_name(code));
+    }
+    free(binary);
+}
+
+void td_cl_program_save(td_cl_device *device, td_cl_program *program)
+{
+    pthread_mutex_lock(&device->mutex);
+    save_locked(device, program);
+    pthread_mutex_unlock(&device->mutex);
+}
+
+/* ---------------------------------------------------------------- the device's programs */
+
+td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl_program **out)
+{
+    td_cl_program *program = NULL;
+    td_status status = TD_OK;
+    pthread_mutex_lock(&device->mutex);
+    for (*out = device->programs; *out && (*out)->kernel != kernel;)
+        *out = (*out)->next;
+    if (*out) goto fail;
+    TD_TRY(TD_NEW(&program));
+    program->kernel = kernel;
+    program->key = key_of(device, kernel);
+    if (!load_binary(device, program)) TD_TRY(build_source(device, program));
+    if (device->base.info.type != TD_DEVICE_CPU) save_locked(device, program);
+    program->next = device->programs;
+    device->programs = program;
+    *out = program;
+    program = NULL;
+fail:
+    pthread_mutex_unlock(&device->mutex);
+    free(program);
+    return status;
+}
+
+void td_cl_programs_release(td_cl_device *device)
+{
+    while (device->programs) {
+        td_cl_program *program = device->programs;
+        device->programs = program->next;
+        release_program(device, &program->program);
+        free(program);
+    }
+}
