@@ -1,0 +1,249 @@
+/* How devices are shown: a table for people, that fits the terminal or is left whole in a pipe, and a JSON
+ * object with every field. Covered by tests/cli/test_cli.py.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/wrap.h"
+#include "cli/cli.h"
+
+enum { N_COLUMNS = 8, CELL_BYTES = 160, LAST_COLUMN_WIDTH = 24, NOTE_INDENT = 3 };
+
+typedef struct device_row {
+    char cells[N_COLUMNS][CELL_BYTES];
+} device_row;
+
+static const device_row HEAD = {
+    {"#", "SELECTOR", "API", "TYPE", "MEMORY", "GROUP", "SELF-TEST", "DEVICE (DRIVER)"}};
+
+const char *td_cli_api_name(td_api api)
+{
+    static const char *const NAMES[TD_API_COUNT] = {"OpenCL", "Vulkan", "sim"};
+    return NAMES[api];
+}
+
+const char *td_cli_api_word(td_api api)
+{
+    static const char *const WORDS[TD_API_COUNT] = {"opencl", "vulkan", "sim"};
+    return WORDS[api];
+}
+
+static const char *name_type(td_device_type type)
+{
+    static const char *const NAMES[] = {
+        [TD_DEVICE_GPU] = "gpu",     [TD_DEVICE_IGPU] = "igpu", [TD_DEVICE_CPU] = "cpu",
+        [TD_DEVICE_OTHER] = "other", [TD_DEVICE_SIM] = "sim",
+    };
+    return NAMES[type];
+}
+
+static const char *name_selftest(const td_device_info *info)
+{
+    if (!info->usable) return "-";
+    if (!info->selftest_done) return "not run";
+    return info->selftest_passed ? "passed" : "failed";
+}
+
+static void fill_row(const td_device_info *info, device_row *row)
+{
+    char memory[TD_TEXT_FORMAT_BYTES];
+    td_text_format_bytes(info->caps.memory_bytes, memory);
+    snprintf(row->cells[0], CELL_BYTES, "%d", info->index);
+    snprintf(row->cells[1], CELL_BYTES, "%s", info->selector);
+    snprintf(row->cells[2], CELL_BYTES, "%s", td_cli_api_name(info->api));
+    snprintf(row->cells[3], CELL_BYTES, "%s", name_type(info->type));
+    snprintf(row->cells[4], CELL_BYTES, "%s", memory);
+    snprintf(row->cells[5], CELL_BYTES, "%u", info->phys_group);
+    snprintf(row->cells[6], CELL_BYTES, "%s", name_selftest(info));
+    snprintf(row->cells[7], CELL_BYTES, "%.90s (%.60s)", info->name, info->driver);
+}
+
+static void widen(const device_row *row, size_t widths[N_COLUMNS])
+{
+    for (size_t c = 0; c < N_COLUMNS; c++) {
+        const size_t width = td_wrap_width(row->cells[c]);
+        if (width > widths[c]) widths[c] = width;
+    }
+}
+
+/* One line; on a terminal too narrow for the last cell that one has a line of its own. */
+static void print_row(const td_cli *cli, FILE *file, const device_row *row, const size_t widths[N_COLUMNS])
+{
+    char line[N_COLUMNS * (CELL_BYTES + 2)];
+    size_t used = 0, width = 0;
+    for (size_t c = 0; c + 1 < N_COLUMNS; c++) {
+        const size_t padding = widths[c] - td_wrap_width(row->cells[c]) + 2;
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%*s", row->cells[c], (int)padding, "");
+        width += widths[c] + 2;
+    }
+    const bool is_narrow = cli->columns && cli->columns < width + LAST_COLUMN_WIDTH;
+    if (is_narrow) {
+        td_wrap_cut(file, line, cli->columns);
+        fprintf(file, "\n%*s", NOTE_INDENT, "");
+        td_wrap_cut(file, row->cells[N_COLUMNS - 1], cli->columns - NOTE_INDENT);
+    } else {
+        snprintf(line + used, sizeof line - used, "%s", row->cells[N_COLUMNS - 1]);
+        td_wrap_cut(file, line, cli->columns);
+    }
+    fputc('\n', file);
+}
+
+static void print_note(const td_cli *cli, FILE *file, const char *head, const char *text)
+{
+    char line[512];
+    snprintf(line, sizeof line, "%s: %s", head, text);
+    fprintf(file, "%*s", NOTE_INDENT, "");
+    td_wrap_write(file, line, NOTE_INDENT, NOTE_INDENT, cli->columns);
+}
+
+/* What does not fit a column: why it cannot be used, what the self-test switched off, its number before. */
+static void print_notes(const td_cli *cli, FILE *file, const td_device_info *info)
+{
+    if (*info->reason) print_note(cli, file, info->usable ? "note" : "not usable", info->reason);
+    if (info->index != info->given_index) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", info->given_index);
+        print_note(cli, file, "number without TANDEM_VISIBLE_DEVICES", number);
+    }
+}
+
+static void print_table(const td_cli *cli, const td_registry *registry, FILE *file)
+{
+    size_t widths[N_COLUMNS] = {0};
+    device_row row;
+    const size_t count = td_registry_count(registry);
+    widen(&HEAD, widths);
+    for (size_t i = 0; i < count; i++) {
+        fill_row(td_registry_info(registry, i), &row);
+        widen(&row, widths);
+    }
+    print_row(cli, file, &HEAD, widths);
+    for (size_t i = 0; i < count; i++) {
+        const td_device_info *info = td_registry_info(registry, i);
+        fill_row(info, &row);
+        print_row(cli, file, &row, widths);
+        print_notes(cli, file, info);
+    }
+}
+
+void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *file)
+{
+    if (td_registry_count(registry) > 0) {
+        print_table(cli, registry, file);
+    } else {
+        fprintf(file, "No device was found.\n");
+    }
+    for (int api = TD_API_OPENCL; api <= TD_API_VULKAN; api++) {
+        char line[512];
+        const td_api_report *report = td_registry_report(registry, (td_api)api);
+        if (!*report->message) continue;
+        snprintf(line, sizeof line, "%s: %s", td_cli_api_name((td_api)api), report->message);
+        td_wrap_write(file, line, 0, NOTE_INDENT, cli->columns);
+    }
+}
+
+/* ---------------------------------------------------------------- JSON */
+
+static void put_text(td_json *json, const char *key, const char *value)
+{
+    td_json_key(json, key);
+    td_json_string(json, value);
+}
+
+static void put_number(td_json *json, const char *key, uint64_t value)
+{
+    td_json_key(json, key);
+    td_json_uint(json, value);
+}
+
+static void put_truth(td_json *json, const char *key, bool value)
+{
+    td_json_key(json, key);
+    td_json_bool(json, value);
+}
+
+static void put_index(td_json *json, const char *key, int value)
+{
+    td_json_key(json, key);
+    if (value < 0) {
+        td_json_null(json);
+    } else {
+        td_json_int(json, value);
+    }
+}
+
+static void put_caps(td_json *json, const td_device_caps *caps)
+{
+    td_json_key(json, "caps");
+    td_json_begin_object(json);
+#define NUMBER(field) put_number(json, #field, caps->field)
+#define TRUTH(field) put_truth(json, #field, caps->field)
+    NUMBER(memory_bytes);
+    NUMBER(max_alloc_bytes);
+    NUMBER(max_binding_bytes);
+    NUMBER(host_import_align);
+    NUMBER(offset_align);
+    NUMBER(max_group_size);
+    NUMBER(max_group_count);
+    NUMBER(local_memory_bytes);
+    NUMBER(compute_units);
+    NUMBER(vector_width);
+    NUMBER(subgroup_min);
+    NUMBER(subgroup_max);
+    NUMBER(max_params_bytes);
+    NUMBER(max_buffers);
+    TRUTH(local_memory_real);
+    TRUTH(unified_memory);
+    TRUTH(copy_queue);
+    TRUTH(host_import);
+    TRUTH(timestamps);
+    TRUTH(fp16_storage);
+    TRUTH(fp16_math);
+    TRUTH(fp64);
+    TRUTH(int64);
+    TRUTH(float_atomics);
+#undef NUMBER
+#undef TRUTH
+    td_json_key(json, "estimated_gflops");
+    td_json_double(json, caps->estimated_gflops);
+    td_json_key(json, "estimated_gbps");
+    td_json_double(json, caps->estimated_gbps);
+    td_json_end_object(json);
+}
+
+void td_cli_device_json(td_json *json, const td_device_info *info)
+{
+    char text[2 * sizeof info->uuid + 1];
+    td_json_begin_object(json);
+    put_index(json, "index", info->index);
+    put_index(json, "given_index", info->given_index);
+    put_text(json, "selector", info->selector);
+    put_text(json, "api", td_cli_api_word(info->api));
+    put_text(json, "api_version", info->api_version);
+    put_text(json, "type", name_type(info->type));
+    put_text(json, "name", info->name);
+    put_text(json, "vendor", info->vendor);
+    put_number(json, "vendor_id", info->vendor_id);
+    put_number(json, "device_id", info->device_id);
+    put_text(json, "platform_name", info->platform_name);
+    put_number(json, "platform", info->platform);
+    put_number(json, "ordinal", info->ordinal);
+    put_text(json, "driver", info->driver);
+    put_number(json, "phys_group", info->phys_group);
+    for (size_t i = 0; i < sizeof info->uuid; i++) {
+        snprintf(text + 2 * i, 3, "%02x", info->uuid[i]);
+    }
+    put_text(json, "uuid", info->has_uuid ? text : NULL);
+    snprintf(text, sizeof text, "%04x:%02x:%02x.%x", info->pci.domain, info->pci.bus, info->pci.device,
+             info->pci.function);
+    put_text(json, "pci", info->has_pci ? text : NULL);
+    put_truth(json, "usable", info->usable);
+    put_text(json, "reason", info->reason);
+    put_text(json, "selftest",
+             !info->selftest_done    ? "not run"
+             : info->selftest_passed ? "passed"
+                                     : "failed");
+    put_caps(json, &info->caps);
+    td_json_end_object(json);
+}

@@ -1,0 +1,133 @@
+/* The program: finds the command, reads its options, runs it and turns its result into an exit code: 0 done,
+ * 1 the work or a check failed, 2 wrong usage or configuration, 128+signal. What a command does is in
+ * cmd_*.c, which options there are in option_table.c. Covered by tests/cli/test_cli.py.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/cli.h"
+
+static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
+    [TD_COMMAND_DEVICES] = td_cmd_devices,
+    [TD_COMMAND_VALIDATE] = td_cmd_validate,
+    [TD_COMMAND_BENCH_SUBMIT] = td_cmd_bench_submit,
+    [TD_COMMAND_HELP] = td_cmd_help,
+};
+
+/* No command has a state worth saving yet: files are written by atomic rename, so ending at once is clean. */
+static void end_by_signal(int number)
+{
+    _exit(TD_EXIT_SIGNAL + number);
+}
+
+static void catch_signals(void)
+{
+    static const int SIGNALS[] = {SIGINT, SIGTERM};
+    struct sigaction former;
+    const struct sigaction action = {.sa_handler = end_by_signal};
+    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
+        /* A shell ignores SIGINT for background jobs; that stays so. */
+        if (sigaction(SIGNALS[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN) {
+            sigaction(SIGNALS[i], &action, NULL);
+        }
+    }
+}
+
+/* Known before the options are read, because a failure to read them must be told in JSON too. */
+static bool wants_json(int argc, const char *const *argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0) return true;
+    }
+    return false;
+}
+
+static int print_config(const td_cli *cli)
+{
+    char *text;
+    td_json *json;
+    if (!cli->json) {
+        if (td_options_config(cli->options, &text) != TD_OK) return td_cli_fail(cli, NULL);
+        fputs(text, stdout);
+        free(text);
+        return TD_EXIT_DONE;
+    }
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_json_key(json, "config");
+    td_options_config_json(cli->options, json);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static bool is_on(const td_cli *cli, const char *flag)
+{
+    return td_options_get(cli->options, flag)->truth;
+}
+
+/* Runs a command whose arguments stand at argv. */
+static int run_command(td_cli *cli, size_t command, int argc, const char *const *argv)
+{
+    td_status status = td_options_create(&td_cli_table, &cli->options);
+    if (status != TD_OK) return td_cli_fail(cli, NULL);
+    status = td_options_parse(cli->options, command, argc, argv);
+    if (is_on(cli, "help")) return td_cli_print_help(cli, command);
+    if (is_on(cli, "version")) return td_cli_print_version(cli);
+    if (is_on(cli, "quiet") && is_on(cli, "verbose")) {
+        static const char MESSAGE[] = "--quiet and --verbose cannot both be given; keep one";
+        (void)td_options_add_mistake(cli->options, "command line", "%s", MESSAGE);
+        if (status == TD_OK) status = TD_FAIL(TD_ERR_CONFIG, "command line: %s", MESSAGE);
+    }
+    const td_log_level level = is_on(cli, "quiet")     ? TD_LOG_ERROR
+                               : is_on(cli, "verbose") ? TD_LOG_DEBUG
+                                                       : TD_LOG_INFO;
+    td_cli_begin_output(cli, td_options_get(cli->options, "color")->text, level);
+    if (status != TD_OK) return td_cli_fail(cli, NULL);
+    if (is_on(cli, "print-config")) return print_config(cli);
+    return RUN[command](cli);
+}
+
+static int run_program(td_cli *cli, int argc, const char *const *argv)
+{
+    size_t n_used;
+    if (argc < 2) {
+        TD_FAIL(TD_ERR_CONFIG, "no command was given; run `tandem --help` for the list");
+        return td_cli_fail(cli, NULL);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        return td_cli_print_help(cli, td_cli_table.n_commands);
+    }
+    if (strcmp(argv[1], "--version") == 0) return td_cli_print_version(cli);
+    if (argv[1][0] == '-') {
+        TD_FAIL(TD_ERR_CONFIG, "the command comes before options such as %s: tandem COMMAND [options]",
+                argv[1]);
+        return td_cli_fail(cli, NULL);
+    }
+    const size_t command = td_cli_find_command(argv + 1, (size_t)argc - 1, &n_used);
+    if (command == td_cli_table.n_commands) return td_cli_fail(cli, NULL);
+    const int first = 1 + (int)n_used;
+    return run_command(cli, command, argc - first, argv + first);
+}
+
+int main(int argc, char **argv)
+{
+    const char *const *words = (const char *const *)argv;
+    td_cli cli = {.json = wants_json(argc, words)};
+    catch_signals();
+    td_cli_begin_output(&cli, "auto", TD_LOG_INFO);
+    int code = run_program(&cli, argc, words);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == TD_EXIT_DONE) {
+        fprintf(stderr, "error: writing the result to stdout failed: %s; check where it goes\n",
+                strerror(errno));
+        code = TD_EXIT_FAILED;
+    }
+    td_cli_end_output();
+    td_options_destroy(cli.options);
+    return code;
+}

@@ -1,0 +1,93 @@
+/* The commands and options of the program: the one place that names them. Parsing, --help, INI keys and
+ * docs/options.md come from here through base/options.h. An option is added with the command that uses it.
+ * Covered by tests/cli/test_cli.py.
+ */
+#include "cli/cli.h"
+
+#define BIT(command) (UINT64_C(1) << (command))
+#define ALL (BIT(TD_COMMAND_COUNT) - 1)
+#define ON_DEVICES (BIT(TD_COMMAND_DEVICES) | BIT(TD_COMMAND_VALIDATE) | BIT(TD_COMMAND_BENCH_SUBMIT))
+#define ROLES BIT(TD_COMMAND_VALIDATE)
+#define BENCH BIT(TD_COMMAND_BENCH_SUBMIT)
+#define HELP BIT(TD_COMMAND_HELP)
+
+static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
+    [TD_COMMAND_DEVICES] = {"devices", "", 0, 0, "Lists every OpenCL and Vulkan device of this computer",
+                            "The selector in the list survives a reboot: paste it into --data-device or "
+                            "--model-device. With --json every ability of each device is told."},
+    [TD_COMMAND_VALIDATE] =
+        {"validate", "", 0, 0, "Checks the chosen pair of devices in five groups",
+         "Prerequisites, placement, model, transfer and pipeline. Without a device the best one "
+         "is taken for both roles. Ends with 1 if any check failed."},
+    [TD_COMMAND_BENCH_SUBMIT] =
+        {"bench submit", "", 0, 0, "Measures what submitting recorded work costs the host",
+         "A recorded list of small kernels is replayed, beside a bare loop of the driver's own "
+         "calls doing the same."},
+    [TD_COMMAND_HELP] = {"help", "[COMMAND]", 0, 2, "Tells how a command is used", ""},
+};
+
+/* Rows read as: where it is kept, how it is typed, what it may be, who takes it and why. */
+#define KEY(section_, key_) .section = section_, .key = key_
+#define FLAG(flag_) .flag = flag_
+#define LETTER(letter_) .letter = letter_
+#define SWITCH .type = TD_OPTION_BOOL
+#define BOOL(default_) .type = TD_OPTION_BOOL, .default_text = default_
+#define INT(default_, min_, max_)                                                                            \
+    .type = TD_OPTION_INT, .default_text = default_, .placeholder = "N", .min = min_, .max = max_
+#define SIZE_MB(default_)                                                                                    \
+    .type = TD_OPTION_SIZE_MB, .default_text = default_, .placeholder = "MB", .min = 1, .max = 1 << 24
+#define TEXT(placeholder_) .type = TD_OPTION_TEXT, .placeholder = placeholder_
+#define PATH(placeholder_) .type = TD_OPTION_PATH, .placeholder = placeholder_
+#define CHOICE(default_, choices_) .type = TD_OPTION_CHOICE, .default_text = default_, .choices = choices_
+#define FOR(group_, commands_, help_) .group = group_, .commands = commands_, .help = help_
+
+static const td_option OPTIONS[] = {
+    {KEY("devices", "data"), FLAG("data-device"), TEXT("SEL"),
+     FOR("Devices", ROLES, "Data device: a selector of `tandem devices`")},
+    {KEY("devices", "model"), FLAG("model-device"), TEXT("SEL"),
+     FOR("Devices", ROLES, "Model device: a selector of `tandem devices`")},
+    {KEY("devices", "data"), FLAG("data-gpu"), INT(NULL, 0, 9999),
+     FOR("Devices", ROLES, "Data device by its number in `tandem devices`")},
+    {KEY("devices", "model"), FLAG("model-gpu"), INT(NULL, 0, 9999),
+     FOR("Devices", ROLES, "Model device by its number in `tandem devices`")},
+    {KEY("devices", "allow_same_device"), BOOL("false"),
+     FOR("Devices", ROLES, "Permit one device, or two handles of one GPU, in both roles")},
+    {KEY("pipeline", "enable_memory_isolation"), BOOL("false"),
+     FOR("Devices", ROLES, "Enforce the memory limit of each role")},
+    {KEY("pipeline", "data_gpu_memory"), SIZE_MB("8192"),
+     FOR("Devices", ROLES, "Memory limit of the data role, in MB")},
+    {KEY("pipeline", "model_gpu_memory"), SIZE_MB("16384"),
+     FOR("Devices", ROLES, "Memory limit of the model role, in MB")},
+
+    {KEY("bench", "device"), TEXT("SEL"),
+     FOR("Benchmark", BENCH,
+         "Device to measure: a selector or number of `tandem devices`; the best one if not given")},
+    {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", BENCH, "Kernels in the list")},
+    {KEY("bench", "replays"), INT("1000", 1, 1000000),
+     FOR("Benchmark", BENCH, "How often the list is replayed")},
+
+    {FLAG("markdown"), SWITCH, FOR("General", HELP, "Print the page of all options in Markdown")},
+    {FLAG("config"), .type = TD_OPTION_CONFIG, .placeholder = "FILE.ini",
+     FOR("General", ALL, "Read options from an INI file")},
+    {FLAG("set"), .type = TD_OPTION_SET, .placeholder = "SECTION.KEY=VALUE",
+     FOR("General", ALL, "Set one key; may be repeated")},
+    {KEY("data", "cache_dir"), PATH("DIR"),
+     FOR("General", ON_DEVICES, "Where caches are kept; $XDG_CACHE_HOME/tandem if not given")},
+    {FLAG("json"), SWITCH, FOR("General", ALL, "Print one JSON document on stdout and nothing else there")},
+    {FLAG("print-config"), SWITCH, FOR("General", ALL, "Print every value with where it came from, and end")},
+    {FLAG("quiet"), LETTER('q'), SWITCH, FOR("General", ALL, "Log errors only")},
+    {FLAG("verbose"), LETTER('v'), SWITCH, FOR("General", ALL, "Log details too")},
+    {FLAG("color"), CHOICE("auto", "auto|always|never"),
+     FOR("General", ALL, "Colours; auto: on a terminal, unless NO_COLOR is set")},
+    {FLAG("version"), SWITCH, FOR("General", ALL, "Print the version, and end")},
+    {FLAG("help"), LETTER('h'), SWITCH, FOR("General", ALL, "Print this help, and end")},
+};
+
+const td_option_table td_cli_table = {
+    .program = "tandem",
+    .summary = "Tandem trains XTTS-style voices on any two OpenCL or Vulkan devices, or on one.",
+    .options = OPTIONS,
+    .n_options = sizeof OPTIONS / sizeof OPTIONS[0],
+    .commands = COMMANDS,
+    .n_commands = TD_COMMAND_COUNT,
+};

@@ -1,0 +1,139 @@
+/* Where the program speaks: log lines and errors to stderr, results to stdout, JSON documents whole or not at
+ * all. Colours and widths are decided here. Covered by tests/cli/test_cli.py.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/wrap.h"
+#include "cli/cli.h"
+
+static const char *const ESCAPES[] = {
+    [TD_COLOR_RED] = "\033[31m", [TD_COLOR_GREEN] = "\033[32m", [TD_COLOR_YELLOW] = "\033[33m",
+    [TD_COLOR_BOLD] = "\033[1m", [TD_COLOR_DIM] = "\033[2m",
+};
+
+static void write_prefix(const td_cli *cli, td_color color, const char *prefix)
+{
+    if (cli->color_err) {
+        fprintf(stderr, "%s%s:\033[0m ", ESCAPES[color], prefix);
+    } else {
+        fprintf(stderr, "%s: ", prefix);
+    }
+}
+
+static void write_log_line(void *context, td_log_level level, const char *message)
+{
+    static const td_color COLORS[] = {TD_COLOR_RED, TD_COLOR_YELLOW, TD_COLOR_BOLD, TD_COLOR_DIM};
+    write_prefix(context, COLORS[level], td_log_level_name(level));
+    fprintf(stderr, "%s\n", message);
+}
+
+static bool wants_color(const char *color, int fd)
+{
+    if (strcmp(color, "auto") != 0) return strcmp(color, "always") == 0;
+    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if ((no_color && *no_color) || (terminal && strcmp(terminal, "dumb") == 0)) return false;
+    return isatty(fd) == 1;
+}
+
+void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level)
+{
+    struct winsize size;
+    cli->color_out = wants_color(color, STDOUT_FILENO);
+    cli->color_err = wants_color(color, STDERR_FILENO);
+    cli->columns = 0;
+    if (isatty(STDOUT_FILENO) == 1) {
+        cli->columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
+    }
+    td_log_set_sink(write_log_line, cli, level);
+}
+
+void td_cli_end_output(void)
+{
+    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+}
+
+void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width)
+{
+    const size_t used = td_wrap_width(text);
+    printf("%s%s%s%*s", cli->color_out ? ESCAPES[color] : "", text, cli->color_out ? "\033[0m" : "",
+           (int)(used < width ? width - used : 0), "");
+}
+
+int td_cli_print_json(const td_cli *cli, td_json *json, int done)
+{
+    const char *text;
+    if (td_json_finish(json, &text) == TD_OK) {
+        puts(text);
+    } else {
+        done = td_cli_fail(cli, NULL);
+    }
+    td_json_destroy(json);
+    return done;
+}
+
+/* ---------------------------------------------------------------- failure */
+
+static void write_error_json(const td_error *error, const td_option_mistake *mistakes, size_t n_mistakes,
+                             const td_registry *registry)
+{
+    const char *text;
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return;
+    td_json_begin_object(json);
+    td_json_key(json, "error");
+    td_json_begin_object(json);
+    td_json_key(json, "status");
+    td_json_string(json, td_status_name(error->status));
+    td_json_key(json, "message");
+    td_json_string(json, error->message);
+    td_json_key(json, "native");
+    td_json_string(json, *error->native ? error->native : NULL);
+    td_json_key(json, "mistakes");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < n_mistakes; i++) {
+        td_json_begin_object(json);
+        td_json_key(json, "place");
+        td_json_string(json, mistakes[i].place);
+        td_json_key(json, "message");
+        td_json_string(json, mistakes[i].message);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+    if (registry) {
+        td_json_key(json, "devices");
+        td_json_begin_array(json);
+        for (size_t i = 0; i < td_registry_count(registry); i++) {
+            td_cli_device_json(json, td_registry_info(registry, i));
+        }
+        td_json_end_array(json);
+    }
+    td_json_end_object(json);
+    td_json_end_object(json);
+    if (td_json_finish(json, &text) == TD_OK) puts(text);
+    td_json_destroy(json);
+}
+
+int td_cli_fail(const td_cli *cli, const td_registry *registry)
+{
+    const td_error error = *td_error_last();
+    size_t n_mistakes = 0;
+    const td_option_mistake *mistakes = cli->options ? td_options_mistakes(cli->options, &n_mistakes) : NULL;
+    for (size_t i = 0; i < n_mistakes; i++) {
+        write_prefix(cli, TD_COLOR_RED, "error");
+        fprintf(stderr, "%s: %s\n", mistakes[i].place, mistakes[i].message);
+    }
+    if (n_mistakes == 0) {
+        write_prefix(cli, TD_COLOR_RED, "error");
+        fprintf(stderr, "%s%s%s%s\n", error.message, *error.native ? " (" : "", error.native,
+                *error.native ? ")" : "");
+    }
+    if (registry) td_cli_print_devices(cli, registry, stderr);
+    if (cli->json) write_error_json(&error, mistakes, n_mistakes, registry);
+    return error.status == TD_ERR_CONFIG ? TD_EXIT_USAGE : TD_EXIT_FAILED;
+}

@@ -1,0 +1,86 @@
+/* Resolves the data and model roles, see roles.h. The rules for pairs are here, those for selectors in the
+ * device layer. Covered by tests/unit/test_roles.c.
+ */
+#include "pipeline/roles.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+static bool is_given(const char *selector)
+{
+    return selector && *selector;
+}
+
+/* A selector that leads nowhere is a fault of the configuration; the registry's message says why. */
+static td_status find_device(const td_registry *registry, const char *role, const char *selector,
+                             const td_device_info **out)
+{
+    if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
+    return TD_FAIL(TD_ERR_CONFIG, "%s device: %s", role, td_error_last()->message);
+}
+
+/* CPU drivers share the cores by nature and pair freely; simulated devices are no silicon at all. */
+static bool has_own_silicon(const td_device_info *info)
+{
+    return info->type != TD_DEVICE_CPU && info->type != TD_DEVICE_SIM;
+}
+
+static td_status check_pair(const td_device_info *data, const td_device_info *model)
+{
+    static const char ADVICE[] =
+        "choose two of `tandem devices`, leave the data device out for single-device mode, "
+        "or add --allow-same-device";
+    if (data == model) {
+        return TD_FAIL(TD_ERR_CONFIG, "data and model are the same device %s (%s); %s", data->selector,
+                       data->name, ADVICE);
+    }
+    if (has_own_silicon(data) && has_own_silicon(model) && data->phys_group == model->phys_group) {
+        return TD_FAIL(TD_ERR_CONFIG,
+                       "data (%s) and model (%s) are two handles of one physical device, %s; %s",
+                       data->selector, model->selector, data->name, ADVICE);
+    }
+    return TD_OK;
+}
+
+static void log_role(const char *role, const td_device_info *info)
+{
+    char index[64] = "simulated device";
+    if (info->index >= 0) {
+        snprintf(index, sizeof index, "device %d (given index %d)", info->index, info->given_index);
+    }
+    td_log_info("%s role: %s, %s, %s", role, index, info->selector, info->name);
+}
+
+td_status td_roles_resolve(const td_registry *registry, const td_roles_request *request, td_roles *out)
+{
+    td_roles roles = {.mode = TD_ROLES_SINGLE};
+    td_status status = TD_OK;
+    const bool has_data = is_given(request->data_device), has_model = is_given(request->model_device);
+    TD_FAIL_IF(
+        has_data && !has_model, TD_ERR_CONFIG,
+        "a data device ('%s') was given without a model device; add --model-gpu N or --model-device SEL",
+        request->data_device);
+    if (has_model) {
+        TD_TRY(find_device(registry, "model", request->model_device, &roles.model));
+    } else {
+        TD_TRY(td_registry_select(registry, "any", &roles.model));
+    }
+    roles.data = roles.model;
+    if (has_data) {
+        TD_TRY(find_device(registry, "data", request->data_device, &roles.data));
+        if (!request->allow_same) TD_TRY(check_pair(roles.data, roles.model));
+        roles.mode = TD_ROLES_TWO_DEVICE;
+    }
+    log_role("data", roles.data);
+    log_role("model", roles.model);
+    *out = roles;
+fail:
+    return status;
+}
+
+const char *td_roles_mode_name(td_role_mode mode)
+{
+    return mode == TD_ROLES_TWO_DEVICE ? "two-device" : "single-device";
+}
