@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Builds Tandem and runs every check; ends with "N passed, N failed, N skipped", and 1 if any failed.
+#
+#   scripts/test.sh           everything: all builds, sanitizers, Vulkan validation, clang-tidy, installation
+#   scripts/test.sh --quick   the release build, its tests, the lints and the format
+#
+# Each test of CTest counts, and each other stage counts as one. What a stage printed is in build/logs/.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+quick=false
+case "${1:-}" in
+    "") ;;
+    --quick) quick=true ;;
+    *)
+        echo "usage: scripts/test.sh [--quick]" >&2
+        exit 2
+        ;;
+esac
+
+scripts/setup.sh
+jobs=$(nproc)
+logs=build/logs
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+mkdir -p "$logs"
+
+passed=0 failed=0 skipped=0
+
+# report VERDICT NAME SECONDS [NOTE]
+report() {
+    printf '%-6s %-28s %4d s  %s\n' "$1" "$2" "$3" "${4:-}"
+}
+
+# stage NAME COMMAND...: one check. Its output is shown only when it fails.
+stage() {
+    local name=$1 start=$SECONDS log
+    log=$logs/${name// /-}.log
+    shift
+    if "$@" > "$log" 2>&1; then
+        passed=$((passed + 1))
+        report ok "$name" $((SECONDS - start))
+    else
+        failed=$((failed + 1))
+        report FAILED "$name" $((SECONDS - start)) "see $log"
+        tail -n 60 "$log"
+        return 1
+    fi
+}
+
+# The number that an attribute of a JUnit file's first element has.
+attribute() {
+    grep -m 1 -o "[[:space:]]$2=\"[0-9]*\"" "$1" | tr -dc '0-9'
+}
+
+# tests NAME PRESET CTEST-OPTION...: the tests of a build, each counted.
+tests() {
+    local name=$1 preset=$2 start=$SECONDS code=0 log junit total bad skip
+    log=$logs/${name// /-}.log
+    junit=$PWD/$logs/${name// /-}.xml
+    shift 2
+    rm -rf -- "build/$preset/test-cache" "$junit" # every run starts with cold caches
+    mkdir -p "build/$preset/test-cache"
+    "${wrapper[@]}" ctest --preset "$preset" --parallel "$jobs" --output-junit "$junit" "$@" > "$log" 2>&1 || code=$?
+    total=0 bad=1 skip=0
+    if [[ -s $junit ]]; then
+        total=$(attribute "$junit" tests) bad=$(attribute "$junit" failures) skip=$(attribute "$junit" skipped)
+    fi
+    if ((bad == 0 && (code != 0 || total == 0))); then bad=1; fi # CTest itself failed, or found nothing
+    passed=$((passed + total - (bad < total ? bad : total) - skip))
+    failed=$((failed + bad))
+    skipped=$((skipped + skip))
+    if ((bad > 0)); then
+        report FAILED "$name" $((SECONDS - start)) "$bad of $total failed; see $log"
+        tail -n 60 "$log"
+    else
+        report ok "$name" $((SECONDS - start)) "$total tests, $skip skipped"
+    fi
+    if ((skip > 0)); then grep -E 'Skipped$|\*\*\*Skipped' "$log" || true; fi
+}
+
+build() {
+    cmake --preset "$1" && cmake --build --preset "$1" --parallel "$jobs"
+}
+
+format_check() {
+    find src include tests docs -name '*.[ch]' -print0 | xargs -0 clang-format-14 --dry-run -Werror
+}
+
+tidy_check() {
+    find src -name '*.c' -print0 | sort -z |
+        xargs -0 -P "$jobs" -n 4 clang-tidy-14 --quiet --warnings-as-errors='*' -p build/release
+}
+
+# The installed library, as a stranger's program sees it.
+install_check() {
+    local prefix=$scratch/prefix lib flags # all chained, since "set -e" does not reach into a stage
+    cmake --install build/release --prefix "$prefix" &&
+        lib=$(dirname "$(find "$prefix" -name 'libtandem.so')") &&
+        read -ra flags < <(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --define-prefix --cflags --libs tandem) &&
+        cc -std=c11 -Wall -Wextra -Werror docs/examples/two_devices.c "${flags[@]}" -o "$scratch/two_devices" &&
+        TANDEM_CACHE_DIR=$scratch/cache LD_LIBRARY_PATH=$lib "$scratch/two_devices" cl:0.0 vk:0 &&
+        "$prefix/bin/tandem" --version
+}
+
+# ThreadSanitizer of GCC 12 needs a memory layout that newer kernels' randomisation does not give.
+fixed_layout=(setarch "$(uname -m)" -R)
+"${fixed_layout[@]}" true 2> /dev/null || fixed_layout=()
+wrapper=()
+
+stage "format" format_check || true
+if stage "release build" build release; then
+    tests "release tests" release
+    if ! $quick; then
+        TANDEM_VALIDATION=1 tests "validation tests" release -L 'device|cli'
+        stage "install" install_check || true
+        stage "clang-tidy" tidy_check || true
+    fi
+fi
+if ! $quick; then
+    if stage "dev build" build dev; then tests "dev tests" dev -LE lint; fi
+    if stage "tsan build" build tsan; then
+        wrapper=("${fixed_layout[@]}")
+        tests "tsan tests" tsan -L 'unit|device|example'
+    fi
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0))

@@ -1,0 +1,95 @@
+/* Every allocation that the project's own code makes on the host fails once. The linker's --wrap sends those
+ * calls through here; what drivers and system libraries allocate does not come by. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scenario.h"
+#include "walk.h"
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *block, size_t bytes);
+char *__real_strdup(const char *text);
+int __real_posix_memalign(void **out, size_t align, size_t bytes);
+void *__real_aligned_alloc(size_t align, size_t bytes);
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+char *__wrap_strdup(const char *text);
+int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    return walk_fails("malloc") ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return walk_fails("calloc") ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *block, size_t bytes)
+{
+    return walk_fails("realloc") ? NULL : __real_realloc(block, bytes);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return walk_fails("strdup") ? NULL : __real_strdup(text);
+}
+
+int __wrap_posix_memalign(void **out, size_t align, size_t bytes)
+{
+    return walk_fails("posix_memalign") ? 12 /* ENOMEM */ : __real_posix_memalign(out, align, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+    return walk_fails("aligned_alloc") ? NULL : __real_aligned_alloc(align, bytes);
+}
+
+static bool run_once(const void *context, uint64_t n, td_error *outcome)
+{
+    walk_arm(n, false);
+    scenario_run(context, outcome);
+    return walk_disarm();
+}
+
+static bool run_for_ever(const void *context, uint64_t n, td_error *outcome)
+{
+    walk_arm(n, true);
+    scenario_run(context, outcome);
+    return walk_disarm();
+}
+
+static void test_simulated(void **state)
+{
+    (void)state;
+    scenario run = {
+        .options = {.cache_dir = "/dev/null/nowhere",
+                    .opencl_library = "/dev/null/nowhere",
+                    .vulkan_library = "/dev/null/nowhere"},
+        .selectors = {"sim", "sim:1"},
+    };
+    const td_path paths[] = {TD_PATH_DEVICE, TD_PATH_RING};
+    for (int i = 0; i < 2; ++i) {
+        run.path = paths[i];
+        walk_all_points(i ? "malloc, sim, ring" : "malloc, sim, device", 40, run_once, &run);
+    }
+    walk_all_points("malloc and all later, sim, ring", 40, run_for_ever, &run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_simulated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* See walk.h. Leaks are looked for after each run where the address sanitizer is there to do it. */
+#include "walk.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { HANG_SECONDS = 60 };
+
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+/* ---------------------------------------------------------------- the fault itself */
+
+static struct {
+    atomic_bool armed, fired;
+    atomic_uint_fast64_t calls;
+    uint64_t n;
+    bool for_ever;
+    _Atomic(const char *) where;
+} fault;
+
+void walk_arm(uint64_t n, bool for_ever)
+{
+    fault.n = n;
+    fault.for_ever = for_ever;
+    atomic_store(&fault.calls, 0);
+    atomic_store(&fault.fired, false);
+    atomic_store(&fault.where, "");
+    atomic_store(&fault.armed, true);
+}
+
+bool walk_disarm(void)
+{
+    atomic_store(&fault.armed, false);
+    return atomic_load(&fault.fired);
+}
+
+bool walk_lasts(void)
+{
+    return fault.for_ever;
+}
+
+bool walk_fails(const char *call)
+{
+    if (!atomic_load(&fault.armed)) return false;
+    const uint64_t number = atomic_fetch_add(&fault.calls, 1) + 1;
+    if (number == fault.n) atomic_store(&fault.where, call);
+    if (number != fault.n && !(fault.for_ever && number > fault.n)) return false;
+    atomic_store(&fault.fired, true);
+    return true;
+}
+
+/* ---------------------------------------------------------------- walking */
+
+static char hang_message[160];
+
+static void report_hang(int signal_number)
+{
+    (void)signal_number;
+    (void)!write(STDERR_FILENO, hang_message, strlen(hang_message));
+    _exit(1);
+}
+
+static void check_outcome(const char *name, uint64_t n, bool fired, const td_error *outcome)
+{
+    const char *where = atomic_load(&fault.where);
+    if (outcome->status == TD_OK) return;
+    if (!fired) {
+        fail_msg("%s: point %llu did not fire, but the run failed with %s: %s", name, (unsigned long long)n,
+                 td_status_name(outcome->status), outcome->message);
+    }
+    if ((unsigned)outcome->status >= TD_STATUS_COUNT || !outcome->message[0] ||
+        strchr(outcome->message, '\n')) {
+        fail_msg("%s: point %llu (%s) gave %s with the message \"%s\"", name, (unsigned long long)n, where,
+                 td_status_name(outcome->status), outcome->message);
+    }
+}
+
+uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const void *context)
+{
+    uint64_t failed = 0, n = 0;
+    bool fired = true;
+    signal(SIGALRM, report_hang);
+    while (fired) {
+        ++n;
+        td_error outcome = {0};
+        snprintf(hang_message, sizeof hang_message, "%s: point %llu hangs\n", name, (unsigned long long)n);
+        alarm(HANG_SECONDS);
+        fired = run(context, n, &outcome);
+        alarm(0);
+        check_outcome(name, n, fired, &outcome);
+        failed += outcome.status != TD_OK;
+        if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
+            fail_msg("%s: point %llu (%s) leaks", name, (unsigned long long)n, atomic_load(&fault.where));
+    }
+    print_message("%s: %llu points tried, %llu failed cleanly, %llu made no difference\n", name,
+                  (unsigned long long)(n - 1), (unsigned long long)failed,
+                  (unsigned long long)(n - 1 - failed));
+    assert_true(n - 1 >= least);
+    return n - 1;
+}
