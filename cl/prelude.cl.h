@@ -14,9 +14,9 @@
 #endif
 #define LOCAL(type, name, count)
 #else
-#define WG TD_GROUP_SIZE_CL_GPU
+#define WG TD_GPU_WG /* the group of its row in ops.def */
 #define VW 1
-#define LOCAL(type, name, count) __local type name[count];
+#define LOCAL(type, name, count) __local type name[count] __attribute__((aligned(16)));
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #endif
 #define NO_LOCAL
@@ -24,6 +24,7 @@
 /* No restrict: an element-wise kernel may write over its input. */
 #define READ(binding, type, name) __global const type *name
 #define WRITE(binding, type, name) __global type *name
+#define READ_WRITE(binding, type, name) __global type *name
 #define AND ,
 #define FIELD_(type, name) type name;
 #define KERNEL(name, buffers, locals)                                                                        \
@@ -38,21 +39,48 @@
 #define GROUP() ((uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0)))
 #define LANE() ((uint)get_local_id(0))
 #define UNROLL _Pragma("unroll")
+#define LOOP _Pragma("nounroll")
+#define FN static inline
+
+/* Scalars, and vectors of any width. */
 #define MIN(a, b) min((a), (b))
+#define MAX(a, b) max((a), (b))
+#define ABS(x) fabs(x)
 #define FMA(a, b, c) fma((a), (b), (c))
+#define SQRT(x) sqrt(x)
+#define FLOOR(x) floor(x)
+#define F32(x) ((float)(x))
+#define U32(x) ((uint)(x))
+#define I32(x) ((int)(x))
+#define AS_F(x) as_float(x)
+#define AS_U(x) as_uint(x)
+#define F4 float4
+#define F4_(a, b, c, d) ((float4)((a), (b), (c), (d)))
+#define TO_F4(x) ((float4)(x))
+#define SET_F4(array, i, part, x) (((__local float *)&(array)[i])[part] = (x))
 /* Compilers know this as one instruction; PoCL's mul_hi() takes 2.5 times as long in `random`. */
 #define MUL_HI(a, b) ((uint)(((ulong)(a) * (ulong)(b)) >> 32))
 
 #if VW == 1
 #define VF float
 #define VU uint
+#define VI int
 #define TO_VF(x) (x)
 #define TO_VU(x) (x)
+#define TO_VI(x) (x)
+#define PLACES() 0u
+#define AS_VF(x) as_float(x)
+#define AS_VU(x) as_uint(x)
+#define AS_VI(x) as_int(x)
+#define ROUND_VI(x) convert_int_rte(x)
+#define FLOAT_VF(x) convert_float(x)
 #define LOAD_F(buffer, i, end) ((buffer)[i])
+#define LOAD_F_OR(buffer, i, end, other) ((buffer)[i])
 #define LOAD_U(buffer, i, end) ((buffer)[i])
 #define STORE_F(buffer, i, end, v) ((buffer)[i] = (v))
 #define STORE_U(buffer, i, end, v) ((buffer)[i] = (v))
 #define SUM(v) (v)
+#define LARGEST(v) (v)
 #else
 #define PASTE_(a, b) a##b
 #define JOIN_(a, b) PASTE_(a, b)
@@ -60,8 +88,18 @@
 #define VSTORE_ JOIN_(vstore, VW)
 #define VF JOIN_(float, VW)
 #define VU JOIN_(uint, VW)
+#define VI JOIN_(int, VW)
 #define TO_VF(x) ((VF)(x))
 #define TO_VU(x) ((VU)(x))
+#define TO_VI(x) ((VI)(x))
+#define PLACES() places_()
+#define AS_VF(x) JOIN_(as_float, VW)(x)
+#define AS_VU(x) JOIN_(as_uint, VW)(x)
+#define AS_VI(x) JOIN_(as_int, VW)(x)
+#define ROUND_VI(x) JOIN_(JOIN_(convert_int, VW), _rte)(x)
+#define FLOAT_VF(x) JOIN_(convert_float, VW)(x)
+#define LOAD_F_OR(buffer, i, end, other) load_f_or_((buffer), (i), (end), (other))
+#define LARGEST(v) largest_(v)
 #define LOAD_F(buffer, i, end) load_f_((buffer), (i), (end))
 #define LOAD_U(buffer, i, end) load_u_((buffer), (i), (end))
 #define STORE_F(buffer, i, end, v) store_f_((buffer), (i), (end), (v))
@@ -92,6 +130,23 @@
 VECTOR_ACCESS_(f, float, VF)
 VECTOR_ACCESS_(u, uint, VU)
 
+static inline VF load_f_or_(__global const float *buffer, uint i, uint end, float other)
+{
+    if (i + VW <= end) return VLOAD_(0, buffer + i);
+    float part[VW];
+    for (uint e = 0; e < VW; e++)
+        part[e] = i + e < end ? buffer[i + e] : other;
+    return VLOAD_(0, part);
+}
+
+static inline VU places_(void)
+{
+    uint part[VW];
+    for (uint e = 0; e < VW; e++)
+        part[e] = e;
+    return VLOAD_(0, part);
+}
+
 static inline float sum_(VF v)
 {
     float part[VW];
@@ -99,6 +154,16 @@ static inline float sum_(VF v)
     for (uint half_width = VW / 2; half_width > 0; half_width /= 2)
         for (uint e = 0; e < half_width; e++)
             part[e] += part[e + half_width];
+    return part[0];
+}
+
+static inline float largest_(VF v)
+{
+    float part[VW];
+    VSTORE_(v, 0, part);
+    for (uint half_width = VW / 2; half_width > 0; half_width /= 2)
+        for (uint e = 0; e < half_width; e++)
+            part[e] = fmax(part[e], part[e + half_width]);
     return part[0];
 }
 #endif

@@ -11,7 +11,7 @@
 #define WG TD_GROUP_SIZE_GLSL_CPU
 #define LOCAL(type, name, count)
 #else
-#define WG TD_GROUP_SIZE_GLSL_GPU
+#define WG TD_GPU_WG /* the group of its row in ops.def */
 #define LOCAL(type, name, count) shared type name[count];
 #define BARRIER() barrier()
 #endif
@@ -21,6 +21,8 @@
     layout(set = 0, binding = binding_, std430) readonly buffer name##_buffer { type name[]; };
 #define WRITE(binding_, type, name)                                                                          \
     layout(set = 0, binding = binding_, std430) writeonly buffer name##_buffer { type name[]; };
+#define READ_WRITE(binding_, type, name)                                                                     \
+    layout(set = 0, binding = binding_, std430) buffer name##_buffer { type name[]; };
 #define AND
 #define FIELD_(type, name) type name;
 #define KERNEL(name, buffers, locals)                                                                        \
@@ -35,19 +37,55 @@
 #define GROUP() (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x)
 #define LANE() gl_LocalInvocationID.x
 #define UNROLL [[unroll]]
+#define LOOP [[dont_unroll]]
+#define FN
+
 #define MIN(a, b) min((a), (b))
+#define MAX(a, b) max((a), (b))
+#define ABS(x) abs(x)
 #define FMA(a, b, c) fma((a), (b), (c))
+#define SQRT(x) sqrt(x)
+#define FLOOR(x) floor(x)
+#define F32(x) float(x)
+#define U32(x) uint(x)
+#define I32(x) int(x)
+#define AS_F(x) uintBitsToFloat(x)
+#define AS_U(x) floatBitsToUint(x)
+#define F4 vec4
+#define F4_(a, b, c, d) vec4((a), (b), (c), (d))
+#define TO_F4(x) vec4(x)
+#define SET_F4(array, i, part, x) ((array)[i][part] = (x))
 #define MUL_HI(a, b) mul_hi_((a), (b))
 
 #define VF float
 #define VU uint
+#define VI int
 #define TO_VF(x) (x)
 #define TO_VU(x) (x)
+#define TO_VI(x) (x)
+#define PLACES() 0u
+#define AS_VF(x) bits_to_float_(x)
+#define AS_VU(x) floatBitsToUint(x)
+#define AS_VI(x) floatBitsToInt(x)
+#define ROUND_VI(x) int(roundEven(x))
+#define FLOAT_VF(x) float(x)
+#define LOAD_F_OR(buffer_, i, end, other) (buffer_[i])
 #define LOAD_F(buffer_, i, end) (buffer_[i])
 #define LOAD_U(buffer_, i, end) (buffer_[i])
 #define STORE_F(buffer_, i, end, v) (buffer_[i] = (v))
 #define STORE_U(buffer_, i, end, v) (buffer_[i] = (v))
 #define SUM(v) (v)
+#define LARGEST(v) (v)
+
+float bits_to_float_(int x)
+{
+    return intBitsToFloat(x);
+}
+
+float bits_to_float_(uint x)
+{
+    return uintBitsToFloat(x);
+}
 
 uint mul_hi_(uint a, uint b)
 {

@@ -57,15 +57,10 @@ void td_blob_cache_close(td_blob_cache *cache)
     free(cache);
 }
 
-static bool is_kind(const char *kind)
-{
-    return *kind && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
-}
-
 /* False when the cache is off or the path too long, which the folder's warning covers. */
 static bool make_path(td_blob_cache *cache, const char *kind, td_digest key, char out[TD_FILE_PATH_BYTES])
 {
-    assert(is_kind(kind));
+    assert(*kind && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0');
     if (!cache->dir[0]) return false;
     int length = snprintf(out, TD_FILE_PATH_BYTES, "%s/%s-%016" PRIx64 "%016" PRIx64 ".blob", cache->dir,
                           kind, key.high, key.low);

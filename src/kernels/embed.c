@@ -1,12 +1,15 @@
-/* Build-time program: writes the text of every kernel of ops.def as C arrays, for kernel.c to include.
+/* Build-time program: writes the text of every kernel of ops.def as C arrays,
+ * for kernel.c to include.
  *
  *   td_embed OUT SRC_DIR CL_DIR SPIRV_DIR
  *
- * OpenCL C goes in as source: #include "..." lines are replaced by the files they name (looked for beside the
- * including file, then in SRC_DIR), all other lines stay, because the class and the vector width are chosen
- * when a driver builds the text. #line directives keep a driver's messages pointing at the real files. SPIR-V
- * goes in as words of SPIRV_DIR/NAME.cpu.spv and NAME.gpu.spv. Not part of the library.
- * Its output is covered by tests/device/test_kernel_text.c.
+ * OpenCL C goes in as source: #include "..." lines are replaced by the files
+ * they name (looked for beside the including file, then in SRC_DIR), all other
+ * lines stay, because the class and the vector width are chosen when a driver
+ * builds the text. #line directives keep a driver's messages pointing at the
+ * real files. SPIR-V goes in as words of SPIRV_DIR/NAME.cpu.spv and
+ * NAME.gpu.spv. Not part of the library. Its output is covered by
+ * tests/device/test_kernel_text.c.
  */
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,8 +20,10 @@
 #define MAX_DEPTH 16
 #define MAX_PATH 4096
 
-static const char *const names[] = {
-#define TD_KERNEL(name, ...) #name,
+static const struct {
+    const char *name, *body;
+} kernels[] = {
+#define TD_KERNEL(name, body, ...) {#name, #body},
 #include "kernels/ops.def"
 #undef TD_KERNEL
 };
@@ -130,15 +135,24 @@ static void embed_spirv(const embedder *e, const char *spirv_dir, const char *na
     fclose(file);
 }
 
+/* Kernels that share a body share its text. */
+static int is_first_of_body(size_t index)
+{
+    size_t i = 0;
+    while (strcmp(kernels[i].body, kernels[index].body) != 0)
+        i++;
+    return i == index;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 5) die("usage: td_embed OUT SRC_DIR CL_DIR SPIRV_DIR");
     const embedder e = {.out = fopen(argv[1], "w"), .src_dir = argv[2]};
     if (!e.out) die("cannot write %s", argv[1]);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        embed_cl(&e, argv[3], names[i]);
-        embed_spirv(&e, argv[4], names[i], "cpu");
-        embed_spirv(&e, argv[4], names[i], "gpu");
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        if (is_first_of_body(i)) embed_cl(&e, argv[3], kernels[i].body);
+        embed_spirv(&e, argv[4], kernels[i].name, "cpu");
+        embed_spirv(&e, argv[4], kernels[i].name, "gpu");
     }
     const int failed = ferror(e.out);
     if (fclose(e.out) != 0 || failed) {

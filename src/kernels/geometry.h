@@ -1,20 +1,20 @@
 /* How work is cut up: the numbers that host (grid.c) and kernels must agree on.
  *
- * Preprocessor lines only, because C, OpenCL C and GLSL all read this file. CL/GLSL is the dialect, CPU/GPU
- * the class of device (docs/kernels.md).
+ * Preprocessor lines only, because C, OpenCL C and GLSL all read this file.
+ * CL/GLSL is the dialect, CPU/GPU the class of device (docs/kernels.md).
  */
 #ifndef TD_KERNELS_GEOMETRY_H
 #define TD_KERNELS_GEOMETRY_H
 
-/* Work-items per group. A CPU driver of OpenCL wants one item with wide vectors; lavapipe runs eight
- * invocations as one SIMD vector; 128 is the largest group every Vulkan device takes. */
+/* Work-items per group in class CPU. An OpenCL driver wants one item with wide
+ * vectors; lavapipe runs eight invocations as one SIMD vector. In class GPU
+ * each row of ops.def has its own. */
 #define TD_GROUP_SIZE_CL_CPU 1u
-#define TD_GROUP_SIZE_CL_GPU 128u
 #define TD_GROUP_SIZE_GLSL_CPU 8u
-#define TD_GROUP_SIZE_GLSL_GPU 128u
 
-/* Elements one group walks in an element-wise kernel: on a CPU enough to hide the cost of starting a group,
- * on a GPU few, so that small tensors still fill it. */
+/* Elements one group walks in an element-wise kernel: on a CPU enough to hide
+ * the cost of starting a group, on a GPU few, so that small tensors still fill
+ * it. */
 #define TD_BLOCK_CPU 4096u
 #define TD_BLOCK_GPU 512u
 

@@ -1,7 +1,9 @@
-/* What the device layer knows of a kernel: its name, its buffers, and its text in both dialects.
+/* What the device layer knows of a kernel: its name, its buffers, and its text
+ * in both dialects.
  *
- * The table is made by the build from ops.def; kernels are data, so a new kernel touches no backend file.
- * Covered by tests/device/test_kernel_text.c, tests/device/test_kernels.c and tests/lint.
+ * The table is made by the build from ops.def; kernels are data, so a new
+ * kernel touches no backend file. Covered by tests/device/test_kernel_text.c,
+ * tests/device/test_kernels.c and tests/lint.
  */
 #ifndef TD_KERNELS_KERNEL_H
 #define TD_KERNELS_KERNEL_H
@@ -15,7 +17,8 @@
 
 /* A kernel is built for one of two classes of device; see docs/kernels.md. */
 typedef enum td_kernel_class {
-    TD_CLASS_CPU, /* work-group of one (OpenCL) or one SIMD vector (Vulkan), wide vectors, no barriers */
+    TD_CLASS_CPU, /* work-group of one (OpenCL) or one SIMD vector (Vulkan), wide
+                     vectors, no barriers */
     TD_CLASS_GPU, /* work-groups of 64-256, local memory */
     TD_CLASS_COUNT
 } td_kernel_class;
@@ -34,14 +37,17 @@ typedef enum td_access {
 } td_access;
 
 typedef enum td_kernel_id {
-#define TD_KERNEL(name, params_type, ...) TD_K_##name,
+#define TD_KERNEL(name, ...) TD_K_##name,
 #include "kernels/ops.def"
 #undef TD_KERNEL
     TD_KERNEL_COUNT
 } td_kernel_id;
 
 typedef struct td_kernel {
-    const char *name;                      /* entry point in OpenCL; "main" in SPIR-V */
+    const char *name;
+    const char *entry;                     /* the body's name, entry point in OpenCL; "main" in SPIR-V */
+    const char *options;                   /* of its row in ops.def, for the OpenCL compiler; SPIR-V
+                                              was built with them */
     const char *cl_source;                 /* OpenCL C with its includes inlined, for both classes */
     const uint32_t *spirv[TD_CLASS_COUNT]; /* one module per class */
     size_t spirv_bytes[TD_CLASS_COUNT];    /* size of each */

@@ -1,7 +1,9 @@
-/* The host's view of params.def: struct td_NAME_params for each kernel, filled by whoever launches it.
+/* The host's view of params.def: struct td_BODY_params for each kernel body,
+ * filled by whoever launches it.
  *
- * The asserts hold what both dialects rely on: no padding, and no more bytes than every Vulkan device takes
- * as push constants. Covered by tests/device/test_kernel_text.c.
+ * The asserts hold what both dialects rely on: no padding, and no more bytes
+ * than every Vulkan device takes as push constants. Covered by
+ * tests/device/test_kernel_text.c.
  */
 #ifndef TD_KERNELS_PARAMS_H
 #define TD_KERNELS_PARAMS_H
@@ -24,13 +26,12 @@
         TD_PARAMS_##kernel(TD_HOST_FIELD)                                                                    \
     } td_##kernel##_params;                                                                                  \
     static_assert(sizeof(td_##kernel##_params) == 0 TD_PARAMS_##kernel(TD_FOUR_BYTES), "padding");           \
-    static_assert(sizeof(td_##kernel##_params) <= TD_KERNEL_MAX_PARAMS, "too many parameters")
+    static_assert(sizeof(td_##kernel##_params) <= TD_KERNEL_MAX_PARAMS, "too many parameters");
 
-TD_PARAMS_STRUCT(fill);
-TD_PARAMS_STRUCT(copy);
-TD_PARAMS_STRUCT(add);
-TD_PARAMS_STRUCT(matmul);
-TD_PARAMS_STRUCT(reduce_sum);
-TD_PARAMS_STRUCT(random);
+TD_BODIES_basic(TD_PARAMS_STRUCT) TD_BODIES_move(TD_PARAMS_STRUCT) TD_BODIES_chain(TD_PARAMS_STRUCT)
+    TD_BODIES_reduce(TD_PARAMS_STRUCT) TD_BODIES_norm(TD_PARAMS_STRUCT) TD_BODIES_loss(TD_PARAMS_STRUCT)
+        TD_BODIES_attention(TD_PARAMS_STRUCT) TD_BODIES_gemm(TD_PARAMS_STRUCT)
+            TD_BODIES_conv(TD_PARAMS_STRUCT) TD_BODIES_align(TD_PARAMS_STRUCT)
+                TD_BODIES_optim(TD_PARAMS_STRUCT)
 
 #endif

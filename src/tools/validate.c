@@ -23,6 +23,7 @@ static const char *const ROLE_NAMES[2] = {"data", "model"};
 #define LEAST_MEMORY_BYTES (UINT64_C(256) << 20)
 #define LEAST_GROUP_SIZE 128u
 #define LEAST_PARAMS_BYTES 128u
+#define DESCRIPTION_BYTES 192
 #define TRIAL_LIMIT_BYTES (UINT64_C(1) << 20)
 
 td_status td_validate_note(td_validate_run_state *run, td_validate_group group, td_check_status verdict,
@@ -110,20 +111,31 @@ fail:
 
 /* ---------------------------------------------------------------- 2 placement */
 
+/* Name and numbers of a device: the one the user gave, and the one after others were hidden. */
+static void describe(const td_device_info *info, char out[DESCRIPTION_BYTES])
+{
+    if (info->api == TD_API_SIM) {
+        snprintf(out, DESCRIPTION_BYTES, "%s (simulated)", info->name);
+    } else {
+        snprintf(out, DESCRIPTION_BYTES, "%s (given %d, inner %d)", info->name, info->given_index,
+                 info->index);
+    }
+}
+
 static td_status check_roles(td_validate_run_state *run)
 {
-    const td_device_info *data = run->infos[0];
-    const td_device_info *model = run->infos[1];
+    const bool one_silicon = run->infos[0]->phys_group == run->infos[1]->phys_group;
+    char data[DESCRIPTION_BYTES];
+    char model[DESCRIPTION_BYTES];
+    describe(run->infos[0], data);
+    describe(run->infos[1], model);
     if (run->n_roles == 1) {
         return td_validate_note(run, TD_VALIDATE_PLACEMENT, TD_CHECK_PASS, "roles",
-                                "single-device: both roles on %s (given %d, inner %d)", model->name,
-                                model->given_index, model->index);
+                                "single-device: both roles on %s", model);
     }
-    return td_validate_note(
-        run, TD_VALIDATE_PLACEMENT, TD_CHECK_PASS, "roles",
-        "two-device: data on %s (given %d, inner %d), model on %s (given %d, inner %d)%s", data->name,
-        data->given_index, data->index, model->name, model->given_index, model->index,
-        data->phys_group == model->phys_group ? "; they share silicon, so they also share its speed" : "");
+    return td_validate_note(run, TD_VALIDATE_PLACEMENT, TD_CHECK_PASS, "roles",
+                            "two-device: data on %s, model on %s%s", data, model,
+                            one_silicon ? "; they share silicon, so they also share its speed" : "");
 }
 
 /* The printed selector must lead back to the same device. */
@@ -179,8 +191,12 @@ static td_status check_isolation(td_validate_run_state *run, int role)
                                 "the limit of %s is more than the %s of %s; lower --%s-gpu-memory", asked,
                                 there, run->infos[role]->name, ROLE_NAMES[role]);
     }
-    snprintf(detail, sizeof detail, "enforced; %s%s of %s",
-             run->request->isolation ? "set to " : "off, would be ", asked, there);
+    if (run->request->isolation) {
+        snprintf(detail, sizeof detail, "enforced: %s of %s", asked, there);
+    } else {
+        snprintf(detail, sizeof detail,
+                 "none set, can be enforced (--enable-memory-isolation); the device has %s", there);
+    }
     return td_validate_note_call(run, TD_VALIDATE_PLACEMENT, try_limit(run->devices[role]), name, detail);
 }
 

@@ -11,8 +11,8 @@
 
 /* ---------------------------------------------------------------- devices */
 
-/* The Vulkan loader drops its drivers with the last instance. What a driver leaked would then have no name, and
- * the leak checker could not tell it from ours (tests/sanitizers/leaks.supp). */
+/* The Vulkan loader drops its drivers with the last instance. What a driver leaked would then have no name,
+ * and the leak checker could not tell it from ours (tests/sanitizers/leaks.supp). */
 static void keep_driver_loaded(void)
 {
     (void)dlopen("libvulkan_lvp.so", RTLD_LAZY | RTLD_NODELETE);

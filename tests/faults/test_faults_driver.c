@@ -106,9 +106,10 @@ static void test_both(void **state)
     walk_driver("OpenCL to Vulkan, ring", &run);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    setenv("POCL_DEVICES", "pthread pthread", 1); /* two OpenCL devices on any computer */
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* as in test_*_cold */
+    setenv("POCL_DEVICES", "pthread pthread", 1);  /* two OpenCL devices on any computer */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opencl),      cmocka_unit_test(test_opencl_cold), cmocka_unit_test(test_vulkan),
         cmocka_unit_test(test_vulkan_cold), cmocka_unit_test(test_both),

@@ -1,4 +1,4 @@
-/* See walk.h. Leaks are looked for after each run where the address sanitizer is there to do it. */
+/* See walk.h. Leaks are looked for after each walk where the address sanitizer is there to do it. */
 #include "walk.h"
 
 #include <setjmp.h>
@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/clock.h"
 
 enum { HANG_SECONDS = 60 };
 
@@ -85,6 +87,7 @@ static void check_outcome(const char *name, uint64_t n, bool fired, const td_err
 
 uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const void *context)
 {
+    const uint64_t begin_ns = td_clock_ns();
     uint64_t failed = 0, n = 0;
     bool fired = true;
     signal(SIGALRM, report_hang);
@@ -97,12 +100,11 @@ uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const v
         alarm(0);
         check_outcome(name, n, fired, &outcome);
         failed += outcome.status != TD_OK;
-        if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
-            fail_msg("%s: point %llu (%s) leaks", name, (unsigned long long)n, atomic_load(&fault.where));
     }
-    print_message("%s: %llu points tried, %llu failed cleanly, %llu made no difference\n", name,
-                  (unsigned long long)(n - 1), (unsigned long long)failed,
-                  (unsigned long long)(n - 1 - failed));
+    print_message("%s: %llu points tried in %.1f s, %llu failed cleanly, %llu made no difference\n", name,
+                  (unsigned long long)(n - 1), (double)(td_clock_ns() - begin_ns) * 1e-9,
+                  (unsigned long long)failed, (unsigned long long)(n - 1 - failed));
     assert_true(n - 1 >= least);
+    if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check()) fail_msg("%s: leaks", name);
     return n - 1;
 }

@@ -10,16 +10,19 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 
 CLANG = "clang-14"
 MAX_PARAM_BYTES = 128
 RAW = re.compile(r"\bget_(?:global|local|group)_(?:id|size)\b|\bget_num_groups\b|\bgl_\w+|\b__?(?:global|local|kernel)\b"
-                 r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\b[fu]?min\s*\(|\bfma\s*\(")
+                 r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\bf?(?:min|max)\s*\(|\bfma\s*\(|\bas_\w+")
 DIALECT_FILES = {"src/kernels": {"common.kh"}, "cl": {"prelude.cl.h"}, "shaders": {"prelude.glsl"}}
-ACCESS = {"READ": "TD_ACCESS_READ", "WRITE": "TD_ACCESS_WRITE"}
+ACCESS = {word: f"TD_ACCESS_{word}" for word in ("READ", "WRITE", "READ_WRITE")}
 
 faults = []
+
+Row = namedtuple("Row", "body family group options access")
 
 
 def fault(path, text):
@@ -37,37 +40,49 @@ def words_of(text):
 
 
 def read_rows(root):
-    """{kernel: (params struct, [access, ...])} in the order of ops.def."""
+    """{kernel: Row} in the order of ops.def and its families."""
     rows = {}
-    for line in strip_comments((root / "src/kernels/ops.def").read_text()).splitlines():
-        m = re.fullmatch(r"TD_KERNEL\((\w+), (\w+)((?:, \w+)*)\)", line.strip())
-        if m:
-            if m[1] in rows:
-                fault("src/kernels/ops.def", f"kernel {m[1]} is listed twice")
-            rows[m[1]] = (m[2], m[3].split(", ")[1:])
-        elif line.strip():
-            fault("src/kernels/ops.def", f"not one TD_KERNEL(...) row: {line.strip()}")
+    families = re.findall(r'#include "kernels/ops/(\w+)\.def"', (root / "src/kernels/ops.def").read_text())
+    for path in (root / "src/kernels/ops").iterdir():
+        if path.stem not in families:
+            fault(f"src/kernels/ops/{path.name}", "is not included by ops.def")
+    for family in families:
+        place = f"src/kernels/ops/{family}.def"
+        for line in strip_comments((root / place).read_text()).splitlines():
+            m = re.fullmatch(r'TD_KERNEL\((\w+), (\w+), (\d+), "([^"]*)"((?:, \w+)*)\)', line.strip())
+            if m:
+                if m[1] in rows:
+                    fault(place, f"kernel {m[1]} is listed twice")
+                rows[m[1]] = Row(m[2], family, int(m[3]), m[4].split(), m[5].split(", ")[1:])
+            elif line.strip():
+                fault(place, f"not one TD_KERNEL(...) row: {line.strip()}")
     if not rows:
         fault("src/kernels/ops.def", "no kernel found")
     return rows
 
 
-def check_files(root, rows):
+def check_files(root, bodies):
     for folder, ending, lines in (("src/kernels", ".kh", None),
                                   ("cl", ".cl", ['#include "prelude.cl.h"', '#include "kernels/{}.kh"']),
                                   ("shaders", ".comp", ["#version 450", "#extension GL_GOOGLE_include_directive : require",
                                                         '#include "prelude.glsl"', '#include "kernels/{}.kh"'])):
-        for name in rows:
+        for name in bodies:
             path = root / folder / (name + ending)
             if not path.is_file():
                 fault(f"{folder}/{name}{ending}", "missing, though ops.def lists the kernel")
             elif lines and path.read_text().splitlines() != [line.format(name) for line in lines]:
                 fault(f"{folder}/{name}{ending}", "a thin entry holds exactly its includes (docs/kernels.md)")
-        known = DIALECT_FILES[folder] | {name + ending for name in rows}
+        known = DIALECT_FILES[folder] | {name + ending for name in bodies}
         for path in sorted((root / folder).iterdir()):
             is_text = folder != "src/kernels" or path.suffix == ".kh"
-            if is_text and path.name not in known:
+            if is_text and path.is_file() and path.name not in known and path.name not in shared_bodies(root):
                 fault(f"{folder}/{path.name}", "belongs to no row of ops.def")
+
+
+def shared_bodies(root):
+    """Files that bodies include: src/kernels/*.kh named in an #include of another."""
+    text = "".join(path.read_text() for path in (root / "src/kernels").glob("*.kh"))
+    return set(re.findall(r'#include "kernels/(\w+\.kh)"', text))
 
 
 def check_words(root):
@@ -95,7 +110,7 @@ def check_body(root, name, access):
     if [head[0] for head in heads] != [name]:
         fault(f"src/kernels/{name}.kh", f"must hold exactly one KERNEL, named {name}")
         return
-    found = re.findall(r"\b(READ|WRITE)\((\d+),", heads[0][1])
+    found = re.findall(r"\b(READ_WRITE|READ|WRITE)\((\d+),", heads[0][1])
     if [int(binding) for _, binding in found] != list(range(len(found))):
         fault(f"src/kernels/{name}.kh", "bindings are not 0, 1, 2, ...")
     if [ACCESS[word] for word, _ in found] != access:
@@ -103,33 +118,37 @@ def check_body(root, name, access):
 
 
 def check_params(root, rows):
-    text = strip_comments((root / "src/kernels/params.def").read_text()).replace("\\\n", " ")
-    fields = {m[1]: re.findall(r"F\((\w+),\s*(\w+)\)", m[2])
-              for m in re.finditer(r"#define TD_PARAMS_(\w+)\(F\)(.*)", text)}
-    for name, (struct, _) in rows.items():
-        if struct != f"td_{name}_params" or name not in fields:
-            fault("src/kernels/params.def", f"TD_PARAMS_{name} and its struct td_{name}_params must exist")
-    for name in fields.keys() - rows.keys():
-        fault("src/kernels/params.def", f"TD_PARAMS_{name} belongs to no row of ops.def")
-    for name, list_ in fields.items():
-        if 4 * len(list_) > MAX_PARAM_BYTES:
-            fault("src/kernels/params.def", f"{name}: {4 * len(list_)} bytes of parameters, at most {MAX_PARAM_BYTES}")
-        for type_, field in list_:
-            if type_ not in ("uint", "int", "float"):
-                fault("src/kernels/params.def", f"{name}: field {field} has type {type_}, not uint, int or float")
+    for family in {row.family for row in rows.values()}:
+        place = f"src/kernels/params/{family}.def"
+        bodies = {row.body for row in rows.values() if row.family == family}
+        text = strip_comments((root / place).read_text()).replace("\\\n", " ")
+        fields = {m[1]: re.findall(r"F\((\w+),\s*(\w+)\)", m[2])
+                  for m in re.finditer(r"#define TD_PARAMS_(\w+)\(F\)(.*)", text)}
+        listed = set(re.findall(r"X\((\w+)\)", text))
+        for body in sorted(bodies ^ fields.keys()):
+            fault(place, f"TD_PARAMS_{body} and a row of ops/{family}.def must exist together")
+        for body in sorted(listed ^ bodies):
+            fault(place, f"TD_BODIES_{family} and the rows of ops/{family}.def disagree about {body}")
+        for body, list_ in fields.items():
+            if 4 * len(list_) > MAX_PARAM_BYTES:
+                fault(place, f"{body}: {4 * len(list_)} bytes of parameters, at most {MAX_PARAM_BYTES}")
+            for type_, field in list_:
+                if type_ not in ("uint", "int", "float"):
+                    fault(place, f"{body}: field {field} has type {type_}, not uint, int or float")
 
 
 def check_syntax(root, rows):
     if not shutil.which(CLANG):
         fault(CLANG, "not found; install it (scripts/setup.sh does)")
         return
-    for name in rows:
+    for name, row in rows.items():
         for options in (["-DTD_CLASS_CPU=1", "-DVW=8"], ["-DTD_CLASS_GPU=1"]):
+            options += [f"-DTD_GPU_WG={row.group}u", *row.options]
             run = subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-Wall", "-Wextra",
                                   "-Wzero-length-array", "-Werror", "-fsyntax-only", f"-I{root}/src", *options,
-                                  str(root / f"cl/{name}.cl")], capture_output=True, text=True)
+                                  str(root / f"cl/{row.body}.cl")], capture_output=True, text=True)
             if run.returncode != 0:
-                fault(f"cl/{name}.cl", f"{CLANG} {' '.join(options)} says:\n{run.stderr.strip()}")
+                fault(f"cl/{row.body}.cl", f"kernel {name}: {CLANG} {' '.join(options)} says:\n{run.stderr.strip()}")
 
 
 def main():
@@ -137,10 +156,10 @@ def main():
         sys.exit("usage: check_kernels.py ROOT")
     root = Path(sys.argv[1]).resolve()
     rows = read_rows(root)
-    check_files(root, rows)
+    check_files(root, {row.body for row in rows.values()})
     check_words(root)
-    for name, (_, access) in rows.items():
-        check_body(root, name, access)
+    for row in rows.values():
+        check_body(root, row.body, row.access)
     check_params(root, rows)
     check_syntax(root, rows)
     for line in faults:

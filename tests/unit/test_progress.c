@@ -186,10 +186,14 @@ static void test_terminal_line_is_redrawn_and_resized(void **state)
     terminal t = open_terminal(20);
     td_progress *progress;
     assert_int_equal(td_progress_create(t.file, "load", 0, 3600, &progress), TD_OK);
+    uint64_t drawn_ns = td_clock_ns();
     td_progress_update(progress, 5, "%s", "some long tail");
     check_shown(&t, "\rload 5  some long \xE2\x80\xA6\x1b[K"); /* 19 of 20 columns */
     td_progress_update(progress, 5, "%s", "too soon");
-    check_shown(&t, "");
+    if (td_clock_ns() - drawn_ns < 100000000) /* a computer too busy for that has redrawn by right */
+        check_shown(&t, "");
+    else
+        tcflush(t.master, TCIFLUSH);
     wait_for_redraw();
     ioctl(t.master, TIOCSWINSZ, &(struct winsize){.ws_col = 9});
     td_progress_update(progress, 5, "%s", "narrow");

@@ -71,7 +71,7 @@ static td_status compile_dispatch(td_cl_device *device, td_cl_list *native, cons
     TD_TRY(td_cl_program_get(device, kernel, &step->program));
     step->kind = TD_CL_KERNEL;
     native->n_steps++; /* from here on its kernel is released with the list */
-    TD_CL_MAKE(&step->kernel, device, clCreateKernel, step->program->program, kernel->name);
+    TD_CL_MAKE(&step->kernel, device, clCreateKernel, step->program->program, kernel->entry);
     for (cl_uint i = 0; i < command->n_spans; i++) {
         cl_mem mem = NULL;
         TD_TRY(view_span(device, native, command->spans[i], &mem));

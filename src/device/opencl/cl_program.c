@@ -5,6 +5,7 @@
  * code; so on CPU drivers it is stored when a list that ran is discarded (cl_list.c). Then the next start
  * compiles nothing, even where PoCL's own cache is gone.
  * Covered by tests/device/test_kernels.c. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "device/opencl/opencl.h"
 
 #define CACHE_KIND "opencl"
+#define OPTIONS_BYTES 512
 #define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
 
 static td_digest key_of(const td_cl_device *device, const td_kernel *kernel)
@@ -21,6 +23,7 @@ static td_digest key_of(const td_cl_device *device, const td_kernel *kernel)
     td_hasher_init(&hasher);
     td_hasher_bytes(&hasher, &device->identity, sizeof device->identity);
     td_hasher_string(&hasher, kernel->name);
+    td_hasher_string(&hasher, kernel->options);
     td_hasher_string(&hasher, kernel->cl_source);
     return td_hasher_digest(&hasher);
 }
@@ -29,6 +32,14 @@ static void release_program(const td_cl_device *device, cl_program *program)
 {
     if (*program) (void)device->api->clReleaseProgram(*program);
     *program = NULL;
+}
+
+/* The driver's compiler options: those of the device, then those of the kernel. */
+static cl_int build(const td_cl_device *device, const td_cl_program *program)
+{
+    char options[OPTIONS_BYTES];
+    snprintf(options, sizeof options, "%s %s", device->options, program->kernel->options);
+    return device->api->clBuildProgram(program->program, 1, &device->id, options, NULL, NULL);
 }
 
 /* ---------------------------------------------------------------- from the cache */
@@ -47,8 +58,7 @@ static bool load_binary(td_cl_device *device, td_cl_program *program)
                                                       &status, &code);
     if (code != CL_SUCCESS) program->program = NULL;
     if (code == CL_SUCCESS) code = status;
-    if (code == CL_SUCCESS)
-        code = api->clBuildProgram(program->program, 1, &device->id, device->options, NULL, NULL);
+    if (code == CL_SUCCESS) code = build(device, program);
     free(data);
     if (code == CL_SUCCESS) return true;
     td_log_debug("the stored binary of kernel %s does not suit %s (%s); it is built anew",
@@ -88,14 +98,14 @@ static td_status build_source(td_cl_device *device, td_cl_program *program)
     TD_CL_MAKE(&program->program, device, clCreateProgramWithSource, device->share->context, 1, &source,
                NULL);
     atomic_fetch_add(&device->base.kernel_builds, 1);
-    const cl_int code =
-        device->api->clBuildProgram(program->program, 1, &device->id, device->options, NULL, NULL);
+    const cl_int code = build(device, program);
     if (code != CL_SUCCESS && td_cl_error_status(code) == TD_ERR_BUILD) {
         char log[LOG_SHOWN];
         read_build_log(device, program->program, log, sizeof log);
-        status = TD_FAIL_NATIVE(
-            TD_ERR_BUILD, td_cl_error_name(code), "kernel %s cannot be built for %s with \"%s\": %s",
-            kernel->name, device->base.info.name, device->options, log[0] ? log : td_cl_error_name(code));
+        status = TD_FAIL_NATIVE(TD_ERR_BUILD, td_cl_error_name(code),
+                                "kernel %s cannot be built for %s with \"%s %s\": %s", kernel->name,
+                                device->base.info.name, device->options, kernel->options,
+                                log[0] ? log : td_cl_error_name(code));
         goto fail;
     }
     if (code != CL_SUCCESS) {

@@ -142,6 +142,22 @@ void td_cl_flight_add(td_cl_queue *queue, uint64_t value, cl_event first, cl_eve
     pthread_mutex_unlock(&queue->mutex);
 }
 
+void td_cl_queue_tear(td_cl_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    queue->torn = true;
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+bool td_cl_queue_is_idle(td_cl_queue *queue)
+{
+    if (!queue->queue) return true;
+    pthread_mutex_lock(&queue->mutex);
+    const bool idle = queue->reached == queue->entered && !queue->torn;
+    pthread_mutex_unlock(&queue->mutex);
+    return idle;
+}
+
 td_status td_cl_flight_event(td_cl_queue *queue, uint64_t value, cl_event *event)
 {
     td_cl_device *device = td_cl_device_of(queue->base.device);

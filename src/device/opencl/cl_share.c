@@ -65,14 +65,14 @@ void td_cl_share_leave(td_cl_device *device)
     pthread_mutex_unlock(&share->mutex);
 }
 
-/* Puts a barrier on every queue of the share; their events go to share->events. CL_SUCCESS, or the failure
- * that leaves some queue's work unknown. Mutex held. */
+/* Puts a barrier on every busy queue of the share; their events go to share->events. CL_SUCCESS, or the
+ * failure that leaves some queue's work unknown. Mutex held. */
 static cl_int fence_queues(td_cl_share *share, cl_uint *n_events)
 {
     for (td_cl_device *device = share->devices; device; device = device->next) {
         for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++) {
+            if (td_cl_queue_is_idle(&device->queues[kind])) continue;
             const cl_command_queue queue = device->queues[kind].queue;
-            if (!queue) continue;
             cl_int code = share->api->clEnqueueBarrierWithWaitList(queue, 0, NULL, &share->events[*n_events]);
             if (code != CL_SUCCESS) return code;
             (*n_events)++;
@@ -91,9 +91,10 @@ void td_cl_share_retire_mapping(td_cl_device *device, cl_mem mem, void *mapped)
     pthread_mutex_lock(&share->mutex);
     cl_int code = fence_queues(share, &n_events);
     if (code == CL_SUCCESS) {
-        code = api->clEnqueueUnmapMemObject(device->service, mem, mapped, n_events,
-                                            n_events ? share->events : NULL, NULL);
+        const cl_event *events = n_events ? share->events : NULL;
+        code = api->clEnqueueUnmapMemObject(device->service, mem, mapped, n_events, events, NULL);
         (void)api->clFlush(device->service);
+        if (n_events == 0) code = CL_SUCCESS; /* nobody uses it, unmapped or not */
     }
     for (cl_uint i = 0; i < n_events; i++)
         (void)api->clReleaseEvent(share->events[i]);
@@ -101,7 +102,7 @@ void td_cl_share_retire_mapping(td_cl_device *device, cl_mem mem, void *mapped)
     if (code == CL_SUCCESS) {
         (void)api->clReleaseMemObject(mem);
     } else {
-        td_log_debug("pinned memory of %s is left to the driver: its queues no longer answer",
+        td_log_debug("pinned memory of %s is left to the driver: a queue with work in it does not answer",
                      device->base.info.name);
     }
 }

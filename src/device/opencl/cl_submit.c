@@ -119,6 +119,7 @@ td_status td_cl_submit(td_queue *base, const td_native_submission *submission)
         td_cl_flight_add(queue, submission->value, at.first, at.last);
     } else {
         /* Half a list cannot be taken back, and its results are not to be trusted. */
+        if (at.started) td_cl_queue_tear(queue);
         status = at.started ? td_device_mark_lost(&device->base, td_cl_error_name(code), at.call)
                             : TD_CL_FAIL(device, code, at.call);
         const cl_event made[] = {at.first, at.last};

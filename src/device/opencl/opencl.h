@@ -72,6 +72,7 @@ typedef struct td_cl_queue {
     uint64_t entered;      /* last value submitted */
     uint64_t reached;      /* last value seen finished */
     cl_int failure;        /* of value reached + 1; CL_SUCCESS: none */
+    bool torn;             /* part of a failed submission may be running, unnumbered */
     td_cl_flight *flights; /* owned; value v at v % capacity, for reached < v <= entered */
     size_t capacity;
     td_cl_times times[TD_TIMES_KEPT]; /* value v at v % TD_TIMES_KEPT */
@@ -232,6 +233,10 @@ td_status td_cl_times_get(td_queue *queue, uint64_t value, uint64_t *start_ns, u
 /* Room for one more flight, so that a submission cannot fail after its commands were queued. */
 td_status td_cl_flight_reserve(td_cl_queue *queue);
 void td_cl_flight_add(td_cl_queue *queue, uint64_t value, cl_event first, cl_event last);
+/* A submission failed after the driver had taken some of it. */
+void td_cl_queue_tear(td_cl_queue *queue);
+/* True if the driver has nothing of this queue left to run, as far as was looked. */
+bool td_cl_queue_is_idle(td_cl_queue *queue);
 /* *event: the point's event with a reference of its own, or NULL when it has been reached. */
 td_status td_cl_flight_event(td_cl_queue *queue, uint64_t value, cl_event *event);
 

@@ -159,10 +159,6 @@ typedef struct vk_work {
     VkCommandBuffer *commands; /* [0] starts the clock, [1 .. n_segments] work, [n_segments + 1] stops it */
 } vk_work;
 
-struct vk_queue;
-td_status td_vk_work_create(const struct vk_queue *queue, uint32_t n_segments, vk_work *out);
-void td_vk_work_destroy(vk_work *work);
-
 /* The command buffers that stamp the start and end of a submission; NULL when it is not timed. */
 typedef struct vk_lap {
     VkCommandBuffer start;
@@ -198,7 +194,9 @@ typedef struct vk_queue {
     bool mutex_ready;
 } vk_queue;
 
-/* vk_queue.c */
+/* vk_queue.c. A work's batches signal the queue's semaphores. */
+td_status td_vk_work_create(const vk_queue *queue, uint32_t n_segments, vk_work *out);
+void td_vk_work_destroy(vk_work *work);
 td_status td_vk_queue_create(vk_device *device, td_queue_kind kind, vk_queue **out);
 void td_vk_queue_destroy(vk_queue *queue);
 td_status td_vk_queue_submit(td_queue *queue, const td_native_submission *submission);
