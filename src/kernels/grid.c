@@ -1,5 +1,4 @@
-/* Grids from the numbers in geometry.h. Covered by
- * tests/device/test_kernel_text.c. */
+/* Grids from the numbers in geometry.h. Covered by tests/device/test_kernel_text.c. */
 #include "kernels/grid.h"
 
 #include "kernels/geometry.h"
