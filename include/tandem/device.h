@@ -78,6 +78,7 @@ typedef struct td_device_info {
     bool usable;
     bool has_uuid;
     bool has_pci;
+    bool gpu_kernels;   /* runs kernels of class GPU (docs/kernels.md) */
     bool selftest_done; /* a verdict for this driver version is known */
     bool selftest_passed;
     uint8_t uuid[16];
@@ -113,6 +114,7 @@ typedef struct td_registry_options {
     const char *vulkan_library;            /* NULL: libvulkan.so.1 */
     bool validation;                       /* Vulkan validation with synchronisation checks */
     bool no_timestamps;                    /* queues without profiling */
+    bool gpu_kernels;                      /* kernels of class GPU on CPU drivers too, to test them there */
     const struct td_registry_hooks *hooks; /* for tests; NULL */
 } td_registry_options;
 

@@ -23,16 +23,22 @@ const td_backend *td_registry_backend(td_api api)
     return BACKENDS[api];
 }
 
+static bool is_on(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && strcmp(value, "1") == 0;
+}
+
 void td_registry_options_from_env(td_registry_options *options)
 {
-    const char *validation = getenv("TANDEM_VALIDATION");
     *options = (td_registry_options){
         .visible = getenv("TANDEM_VISIBLE_DEVICES"),
         .cache_dir = getenv("TANDEM_CACHE_DIR"),
         .sim_model = getenv("TANDEM_SIM"),
         .opencl_library = getenv("TANDEM_OPENCL_LIBRARY"),
         .vulkan_library = getenv("TANDEM_VULKAN_LIBRARY"),
-        .validation = validation && strcmp(validation, "1") == 0,
+        .validation = is_on("TANDEM_VALIDATION"),
+        .gpu_kernels = is_on("TANDEM_GPU_KERNELS"),
     };
 }
 
@@ -203,6 +209,7 @@ td_status td_registry_open(const td_registry_options *options, td_registry **out
     for (size_t i = 0; i < registry->infos.count; i++) {
         td_device_info *info = &registry->infos.items[i];
         if (i < registry->n_real) info->index = info->given_index = (int)i;
+        info->gpu_kernels = info->type != TD_DEVICE_CPU || options->gpu_kernels;
         name_lastingly(&registry->infos, i);
         if (info->usable) td_selftest_recall(registry->cache, info);
     }

@@ -324,7 +324,8 @@ fail:
 static td_digest make_key(const td_device_info *info)
 {
     td_hasher hasher;
-    const uint32_t facts[] = {SELFTEST_VERSION, info->caps.host_import, info->caps.timestamps};
+    const uint32_t facts[] = {SELFTEST_VERSION, info->caps.host_import, info->caps.timestamps,
+                              info->gpu_kernels};
     td_hasher_init(&hasher);
     td_hasher_bytes(&hasher, facts, sizeof facts);
     td_hasher_bytes(&hasher, &info->api, sizeof info->api);

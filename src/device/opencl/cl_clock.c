@@ -1,7 +1,7 @@
 /* The device's clock on the host's: an empty command is timed from outside, the tightest of a few tries kept.
  * Better ways are used where they exist and agree: a driver that stamps with one of the host's own clocks
  * (CPU drivers do; PoCL with CLOCK_MONOTONIC_RAW) needs only that clock read, and some drivers give their
- * clock in one call. Covered by tests/device/test_times.c. */
+ * clock in one call. Covered by tests/device/test_queue.c. */
 #include <time.h>
 
 #include "base/clock.h"

@@ -87,7 +87,7 @@ static td_status check_info(const td_cl_state *state, const td_device_info *info
 static void choose_options(td_cl_device *device)
 {
     const td_device_info *info = &device->base.info;
-    device->base.kernel_class = info->type == TD_DEVICE_CPU ? TD_CLASS_CPU : TD_CLASS_GPU;
+    device->base.kernel_class = info->gpu_kernels ? TD_CLASS_GPU : TD_CLASS_CPU;
     if (device->base.kernel_class == TD_CLASS_CPU) {
         snprintf(device->options, sizeof device->options, "-cl-std=CL1.2 -DTD_CLASS_CPU=1 -DVW=%d",
                  info->caps.vector_width >= 16 ? 16 : 8);
@@ -180,7 +180,7 @@ static td_status open_devices(void *opaque, const td_device_info *const *infos, 
         TD_TRY(create_device(state, infos[i], cache, &devices[i]));
         ids[i] = devices[i]->id;
     }
-    const cl_platform_id platform = state->platforms[infos[0]->platform].id;
+    cl_platform_id platform = state->platforms[infos[0]->platform].id;
     TD_TRY(td_cl_share_create(devices[0], platform, ids, (cl_uint)count, &share));
     for (size_t i = 0; i < count; i++)
         TD_TRY(start_device(devices[i], share, platform));

@@ -1,4 +1,4 @@
-/* Names and meanings of OpenCL's error codes. Covered by tests/device/test_opencl_errors.c. */
+/* Names and meanings of OpenCL's error codes. Covered by tests/faults. */
 #include "device/opencl/cl_error.h"
 
 /* Vendors' codes that the headers do not have. */

@@ -91,6 +91,18 @@ cl_int td_cl_text_device(const td_cl_api *api, cl_device_id device, cl_device_in
     return read_trimmed(api, NULL, device, what, out, room);
 }
 
+/* The 1.2 of "OpenCL C 1.2 ..." with prefix "OpenCL C "; false if there is none. */
+static bool parse_version(const char *text, const char *prefix, unsigned long *major, unsigned long *minor)
+{
+    const size_t length = strlen(prefix);
+    char *end = NULL;
+    if (strncmp(text, prefix, length) != 0 || !isdigit((unsigned char)text[length])) return false;
+    *major = strtoul(text + length, &end, 10);
+    if (end[0] != '.' || !isdigit((unsigned char)end[1])) return false;
+    *minor = strtoul(end + 1, NULL, 10);
+    return true;
+}
+
 /* ---------------------------------------------------------------- queries */
 
 /* The first thing that is wrong is the one told. */
@@ -169,8 +181,8 @@ static void read_names(device_reader *reader, cl_platform_id platform)
 {
     td_device_info *info = reader->info;
     char version[128] = "";
-    unsigned major = 0;
-    unsigned minor = 0;
+    unsigned long major = 0;
+    unsigned long minor = 0;
     READ_TEXT(reader, CL_DEVICE_NAME, info->name);
     READ_TEXT(reader, CL_DEVICE_VENDOR, info->vendor);
     READ_TEXT(reader, CL_DRIVER_VERSION, info->driver);
@@ -180,8 +192,8 @@ static void read_names(device_reader *reader, cl_platform_id platform)
           td_cl_text_platform(reader->api, platform, CL_PLATFORM_NAME, info->platform_name,
                               sizeof info->platform_name),
           "CL_PLATFORM_NAME");
-    if (sscanf(version, "OpenCL %u.%u", &major, &minor) == 2)
-        snprintf(info->api_version, sizeof info->api_version, "%u.%u", major, minor);
+    if (parse_version(version, "OpenCL ", &major, &minor))
+        snprintf(info->api_version, sizeof info->api_version, "%lu.%lu", major, minor);
     if (!info->name[0]) snprintf(info->name, sizeof info->name, "unnamed OpenCL device");
     add_board_name(reader);
 }
@@ -327,8 +339,8 @@ static void judge(device_reader *reader)
     td_device_info *info = reader->info;
     char language[96] = "";
     char reason[sizeof info->reason];
-    unsigned major = 0;
-    unsigned minor = 0;
+    unsigned long major = 0;
+    unsigned long minor = 0;
     cl_bool available = CL_FALSE;
     cl_bool compiler = CL_FALSE;
     cl_bool little_endian = CL_FALSE;
@@ -340,7 +352,7 @@ static void judge(device_reader *reader)
         refuse(info, "the driver says that the device is not available; is another program holding it?");
     if (!compiler) refuse(info, "the driver has no OpenCL C compiler; install its full package");
     if (!little_endian) refuse(info, "the device is big-endian, which this program does not serve");
-    if (sscanf(language, "OpenCL C %u.%u", &major, &minor) != 2 || major * 100 + minor < 102) {
+    if (!parse_version(language, "OpenCL C ", &major, &minor) || major < 1 || (major == 1 && minor < 2)) {
         snprintf(reason, sizeof reason, "it compiles \"%s\", but OpenCL C 1.2 is needed; update the driver",
                  language);
         refuse(info, reason);

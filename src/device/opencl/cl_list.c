@@ -36,7 +36,7 @@ static td_status create_views(td_cl_list *native, const td_list *list)
 /* *out: borrowed from the list. */
 static td_status view_span(td_cl_device *device, td_cl_list *native, td_span span, cl_mem *out)
 {
-    const cl_mem whole = td_cl_buffer_mem(device, span.buffer);
+    cl_mem whole = td_cl_buffer_mem(device, span.buffer);
     td_status status = TD_OK;
     TD_FAIL_IF(!whole, TD_ERR_UNSUPPORTED,
                "kernels on %s cannot work in host memory; copy it to device memory first",
@@ -120,8 +120,8 @@ static void compile_copy(const td_cl_device *device, td_cl_list *native, const t
 {
     const td_span to = command->spans[0];
     const td_span from = command->spans[1];
-    const cl_mem to_mem = td_cl_buffer_mem(device, to.buffer);
-    const cl_mem from_mem = td_cl_buffer_mem(device, from.buffer);
+    cl_mem to_mem = td_cl_buffer_mem(device, to.buffer);
+    cl_mem from_mem = td_cl_buffer_mem(device, from.buffer);
     if (to_mem && from_mem) {
         td_cl_step *step = add_step(native, TD_CL_COPY, to.bytes);
         step->source = from_mem;
@@ -141,7 +141,7 @@ static void compile_copy(const td_cl_device *device, td_cl_list *native, const t
 static void compile_fill(const td_cl_device *device, td_cl_list *native, const td_command *command)
 {
     const td_span to = command->spans[0];
-    const cl_mem to_mem = td_cl_buffer_mem(device, to.buffer);
+    cl_mem to_mem = td_cl_buffer_mem(device, to.buffer);
     td_cl_step *step = add_step(native, TD_CL_FILL, to.bytes);
     step->word = command->word;
     step->destination = to_mem ? to_mem : native->bounce;

@@ -72,7 +72,7 @@ static cl_int fence_queues(td_cl_share *share, cl_uint *n_events)
     for (td_cl_device *device = share->devices; device; device = device->next) {
         for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++) {
             if (td_cl_queue_is_idle(&device->queues[kind])) continue;
-            const cl_command_queue queue = device->queues[kind].queue;
+            cl_command_queue queue = device->queues[kind].queue;
             cl_int code = share->api->clEnqueueBarrierWithWaitList(queue, 0, NULL, &share->events[*n_events]);
             if (code != CL_SUCCESS) return code;
             (*n_events)++;

@@ -1,5 +1,5 @@
 /* Opening a physical device as one VkDevice with its queues, and closing it, also when half made or lost.
- * Covered by tests/device/test_device.c and the fault walk of tests/faults. */
+ * Covered by every program of tests/device and by tests/faults. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -129,7 +129,7 @@ static td_status open_one(const vk_state *state, const td_device_info *info, td_
     device->base.ops = &OPS;
     device->base.info = *info;
     device->base.cache = cache;
-    device->base.kernel_class = info->type == TD_DEVICE_CPU ? TD_CLASS_CPU : TD_CLASS_GPU;
+    device->base.kernel_class = info->gpu_kernels ? TD_CLASS_GPU : TD_CLASS_CPU;
     device->state = state;
     device->physical = &state->physicals[info->ordinal];
     TD_FAIL_IF(pthread_mutex_init(&device->mutex, NULL), TD_ERR_HOST_MEMORY, "no lock could be made for %s",

@@ -1,5 +1,5 @@
 /* Names and statuses of VkResult codes, and the one way in which a failed device call is recorded. Only the
- * codes that compute can meet are listed. Covered by tests/device/test_faults.c. */
+ * codes that compute can meet are listed. Covered by tests/faults. */
 #include "device/vulkan/vk_error.h"
 
 static const struct {

@@ -1,4 +1,4 @@
-/* What a VkResult means to the rest of the program. Covered by tests/device/test_faults.c. */
+/* What a VkResult means to the rest of the program. Covered by tests/faults. */
 #ifndef TD_DEVICE_VULKAN_VK_ERROR_H
 #define TD_DEVICE_VULKAN_VK_ERROR_H
 

@@ -1,6 +1,6 @@
 /* Kernels as Vulkan pipelines: made at first need, kept as long as the device, and remembered on disk in
  * one pipeline cache per driver version and kernel set, so that a second start compiles nothing.
- * Covered by tests/device/test_cache.c and every test that dispatches. */
+ * Covered by tests/device/test_selftest.c (a second start builds nothing) and every test that dispatches. */
 #include <stdlib.h>
 #include <string.h>
 
