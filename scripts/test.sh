@@ -87,9 +87,10 @@ format_check() {
     find src include tests docs -name '*.[ch]' -print0 | xargs -0 clang-format-14 --dry-run -Werror
 }
 
+# One file at a time: clang-tidy 14 carries what it knows of va_list over to the next file.
 tidy_check() {
     find src -name '*.c' -print0 | sort -z |
-        xargs -0 -P "$jobs" -n 4 clang-tidy-14 --quiet --warnings-as-errors='*' -p build/release
+        xargs -0 -P "$jobs" -n 1 clang-tidy-14 --quiet --warnings-as-errors='*' -p build/release
 }
 
 # The installed library, as a stranger's program sees it.
@@ -112,7 +113,7 @@ stage "format" format_check || true
 if stage "release build" build release; then
     tests "release tests" release
     if ! $quick; then
-        TANDEM_VALIDATION=1 tests "validation tests" release -L 'device|cli'
+        TANDEM_VALIDATION=1 tests "validation tests" release -L 'device|example' -E two_pocl
         stage "install" install_check || true
         stage "clang-tidy" tidy_check || true
     fi
@@ -121,7 +122,7 @@ if ! $quick; then
     if stage "dev build" build dev; then tests "dev tests" dev -LE lint; fi
     if stage "tsan build" build tsan; then
         wrapper=("${fixed_layout[@]}")
-        tests "tsan tests" tsan -L 'unit|device|example'
+        tests "tsan tests" tsan -L 'unit|threads'
     fi
 fi
 

@@ -23,8 +23,14 @@ td_status td_error_adopt(const td_error *error);
 /* Prepends "context: " to this thread's message. Returns the status, so it can be chained. */
 td_status td_error_context(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+#ifdef __clang_analyzer__ /* cannot see that a recorded failure is never TD_OK */
+#define TD_FAIL(code, ...) ((void)td_error_set((code), NULL, __FILE__, __LINE__, __VA_ARGS__), (code))
+#define TD_FAIL_NATIVE(code, native, ...)                                                                    \
+    ((void)td_error_set((code), (native), __FILE__, __LINE__, __VA_ARGS__), (code))
+#else
 #define TD_FAIL(code, ...) td_error_set((code), NULL, __FILE__, __LINE__, __VA_ARGS__)
 #define TD_FAIL_NATIVE(code, native, ...) td_error_set((code), (native), __FILE__, __LINE__, __VA_ARGS__)
+#endif
 
 #define TD_TRY(expr)                                                                                         \
     do {                                                                                                     \

@@ -22,4 +22,7 @@ td_status td_list_dispatch(td_list *list, td_kernel_id id, const td_span *spans,
 /* The class of kernels this device runs. */
 td_kernel_class td_device_class(const td_device *device);
 
+/* The class of the list's device. */
+td_kernel_class td_list_class(const td_list *list);
+
 #endif

@@ -211,3 +211,8 @@ td_kernel_class td_device_class(const td_device *device)
 {
     return device->kernel_class;
 }
+
+td_kernel_class td_list_class(const td_list *list)
+{
+    return list->device->kernel_class;
+}

@@ -1,7 +1,6 @@
 /* See support.h. */
 #include "support.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +10,9 @@
 
 /* ---------------------------------------------------------------- devices */
 
-/* The Vulkan loader drops its drivers with the last instance. What a driver leaked would then have no name,
- * and the leak checker could not tell it from ours (tests/sanitizers/leaks.supp). */
-static void keep_driver_loaded(void)
-{
-    (void)dlopen("libvulkan_lvp.so", RTLD_LAZY | RTLD_NODELETE);
-}
-
 td_registry_options options_of_environment(void)
 {
     td_registry_options options;
-    keep_driver_loaded();
     td_registry_options_from_env(&options);
     return options;
 }
@@ -86,11 +77,16 @@ void bed_open_real(bed *out, bed_kind kind)
     out->count = out->n_real;
     for (size_t i = 0; i < out->count; i++) {
         copies[i] = *infos[i];
-        if (kind == BED_AS_GPUS) copies[i].type = TD_DEVICE_GPU;
+        if (kind == BED_AS_GPUS) {
+            copies[i].type = TD_DEVICE_GPU;
+            copies[i].gpu_kernels = true;
+        }
         infos[i] = &copies[i];
     }
     if (kind == BED_AS_GPUS) print_message("    as if they were GPUs:\n");
     open_devices(out, infos);
+    for (size_t i = 0; kind == BED_AS_GPUS && i < out->count; i++)
+        assert_int_equal(td_device_class(out->device[i]), TD_CLASS_GPU);
 }
 
 void bed_close(bed *b)
@@ -118,10 +114,23 @@ bool announce_pair(const bed *b, size_t i, size_t j)
     return true;
 }
 
+size_t find_elder(const td_device_info *const *infos, size_t i)
+{
+    size_t elder = 0;
+    while (infos[elder]->api != infos[i]->api ||
+           strcmp(infos[elder]->platform_name, infos[i]->platform_name) != 0)
+        elder++;
+    return elder;
+}
+
 bool is_new_pair(const bed *b, size_t i, size_t j)
 {
-    const size_t second = b->sim + 1;
-    return (i != second || j == b->sim) && (j != second || i == b->sim);
+    const td_device_info *infos[BED_MAX];
+    for (size_t k = 0; k < b->count; k++)
+        infos[k] = td_device_get_info(b->device[k]);
+    const size_t elder_of_i = find_elder(infos, i);
+    const size_t elder_of_j = find_elder(infos, j);
+    return (elder_of_i == i || elder_of_i == j) && (elder_of_j == j || elder_of_j == i);
 }
 
 /* ---------------------------------------------------------------- expectations */

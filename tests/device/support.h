@@ -57,7 +57,11 @@ void standard_devices_found(td_registry *registry);
 bool announce(const bed *b, size_t i);
 bool announce_pair(const bed *b, size_t i, size_t j);
 
-/* False for pairs that repeat another: the second simulated device is worth pairing with the first alone. */
+/* The place of the first device of the list that is of the same driver as info[i]; i itself if it is the
+ * first. The others are its twins. */
+size_t find_elder(const td_device_info *const *infos, size_t i);
+
+/* False for pairs that repeat another: a twin is worth pairing with its elder alone. */
 bool is_new_pair(const bed *b, size_t i, size_t j);
 
 /* ---------------------------------------------------------------- expectations */

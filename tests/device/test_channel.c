@@ -298,6 +298,33 @@ static void test_between_devices_as_gpus(void **state)
     bed_close(&b);
 }
 
+/* A send is done after both of its points, however slow either is. */
+static void test_sends_wait_for_producer_and_consumer(void **state)
+{
+    (void)state;
+    bed b;
+    bed_open(&b, "latency_us=50000");
+    for (size_t i = 0; i < b.n_real; i++) {
+        for (size_t j = 0; j < b.n_real && announce_pair(&b, i, j); j++) {
+            for (td_path path = TD_PATH_DEVICE; path < TD_PATH_COUNT; path++) {
+                if (!can_use(&b, i, j, path)) continue;
+                td_channel *channel = new_channel(&b, i, j, MIB, (td_channel_options){.path = path});
+                for (int which = 0; which < 2; which++) {
+                    const td_point slow =
+                        submit(td_device_queue(b.device[b.sim], TD_QUEUE_COMPUTE), NULL, NULL, 0);
+                    const td_point none = {0};
+                    bool reached = false;
+                    await(send(channel, 0, MIB, which ? slow : none, which ? none : slow));
+                    check(td_point_poll(slow, &reached));
+                    assert_true(reached);
+                }
+                td_channel_destroy(channel);
+            }
+        }
+    }
+    bed_close(&b);
+}
+
 /* Slots share the ring: sends of several slots, started together, must not meet in a chunk. */
 static void test_slots_keep_apart(void **state)
 {
@@ -498,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_the_path_chosen),
         cmocka_unit_test(test_streams_between_every_pair),
         cmocka_unit_test(test_between_devices_as_gpus),
+        cmocka_unit_test(test_sends_wait_for_producer_and_consumer),
         cmocka_unit_test(test_slots_keep_apart),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_wrong_arguments),

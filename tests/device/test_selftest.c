@@ -150,7 +150,7 @@ static void test_the_second_start_tests_and_builds_nothing(void **state)
     }
     assert_int_equal(tests_run, count_kinds(registry));
     for (int api = TD_API_OPENCL; api <= TD_API_VULKAN; api++)
-        assert_true(!td_registry_report(registry, (td_api)api)->devices || builds[api] >= TD_KERNEL_COUNT);
+        assert_true(!td_registry_report(registry, (td_api)api)->devices || builds[api] > 0);
     td_registry_close(registry);
 
     tests_run = 0;

@@ -1,7 +1,9 @@
 /* The checks of `tandem validate` (src/tools/validate.c) on every ordered pair of devices present and on each
- * device alone: none may fail, what is skipped is what this version does not do yet, and nothing is built
- * from source. A pair whose only failure is its rate is tried once more: this is no benchmark, and the
- * computer may have been busy.
+ * device alone (where a driver offers two, on the pairs with the second; the run with one has the rest): none
+ * may fail, what is skipped is what this version does not do yet, and nothing is built from source.
+ *
+ * A pair whose only failure is its rate is tried again: this is no benchmark, and the computer may have been
+ * busy. Sanitizers slow drivers and memcpy differently, so rates mean nothing under them.
  */
 #include <string.h>
 
@@ -121,8 +123,12 @@ static void test_every_pair(void **state)
     standard_devices_found(registry);
     list_devices(registry, infos, &n_real);
     const size_t tried = n_real + 1; /* one simulated device stands for both */
+    bool has_twins = false;
+    for (size_t i = 0; i < tried; i++)
+        has_twins |= find_elder(infos, i) != i;
     for (size_t i = 0; i < tried; i++) {
         for (size_t j = 0; j < tried; j++) {
+            if (has_twins && find_elder(infos, i) == i && find_elder(infos, j) == j) continue;
             print_message("    data on %s, model on %s\n", infos[i]->selector, infos[j]->selector);
             validate_pair(registry, infos[i], infos[j]);
         }

@@ -123,6 +123,12 @@ static void close_stage(stage *s)
     td_registry_close(s->registry);
 }
 
+void scenario_hold_drivers(void)
+{
+    static td_registry *held; /* never closed, always reachable */
+    if (!held) (void)td_registry_open(NULL, &held);
+}
+
 void scenario_run(const scenario *given, td_error *outcome)
 {
     stage s = {0};

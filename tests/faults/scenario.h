@@ -12,6 +12,10 @@ typedef struct scenario {
     td_path path;
 } scenario;
 
+/* Keeps the drivers in memory until the process ends: the Vulkan loader would otherwise unload them after
+ * each run, which takes time and leaves the leak checker without a name for leaks that are theirs. */
+void scenario_hold_drivers(void);
+
 /* *outcome is the first failure's record, or has status TD_OK: then all bytes arrived. Whatever happens,
  * everything is closed again. */
 void scenario_run(const scenario *given, td_error *outcome);

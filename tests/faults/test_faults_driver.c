@@ -79,60 +79,53 @@ static void walk_driver(const char *name, const trip *given)
     if (outcome.status != TD_OK) fail_msg("%s, after all faults: %s", name, outcome.message);
 }
 
+static trip make_trip(const char *source, const char *destination)
+{
+    return (trip){
+        .scenario = {.options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir()},
+                     .selectors = {source, destination}},
+    };
+}
+
 static void test_opencl(void **state)
 {
     (void)state;
-    const trip given = {
-        .scenario = {
-            .options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir(), .vulkan_library = NOWHERE},
-            .selectors = {"cl:0.0", "cl:0.1"},
-        }};
+    trip given = make_trip("cl:0.0", "cl:0.1");
+    given.scenario.options.vulkan_library = NOWHERE;
     walk_driver("OpenCL to OpenCL", &given);
 }
 
 static void test_opencl_build(void **state)
 {
     (void)state;
-    const trip given = {
-        .scenario =
-            {
-                .options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir(), .vulkan_library = NOWHERE},
-                .selectors = {"cl:0.0", "sim"},
-            },
-        .rebuild = true};
+    trip given = make_trip("cl:0.0", "sim");
+    given.scenario.options.vulkan_library = NOWHERE;
+    given.rebuild = true;
     walk_driver("OpenCL to sim, kernels built anew", &given);
 }
 
 static void test_vulkan(void **state)
 {
     (void)state;
-    const trip given = {
-        .scenario = {
-            .options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir(), .opencl_library = NOWHERE},
-            .selectors = {"sim", "vk:0"},
-        }};
+    trip given = make_trip("sim", "vk:0");
+    given.scenario.options.opencl_library = NOWHERE;
     walk_driver("sim to Vulkan", &given);
 }
 
 static void test_vulkan_first_start(void **state)
 {
     (void)state;
-    const trip given = {
-        .scenario = {
-            .options = {.hooks = &FAULT_LAYERS, .cache_dir = NOWHERE, .opencl_library = NOWHERE},
-            .selectors = {"vk:0", "sim"},
-        }};
+    trip given = make_trip("vk:0", "sim");
+    given.scenario.options.opencl_library = NOWHERE;
+    given.scenario.options.cache_dir = NOWHERE;
     walk_driver("Vulkan to sim, no caches", &given);
 }
 
 static void test_both(void **state)
 {
     (void)state;
-    const trip given = {.scenario = {
-                            .options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir()},
-                            .selectors = {"cl:0.0", "vk:0"},
-                            .path = TD_PATH_RING,
-                        }};
+    trip given = make_trip("cl:0.0", "vk:0");
+    given.scenario.path = TD_PATH_RING;
     walk_driver("OpenCL to Vulkan, ring", &given);
 }
 
@@ -140,6 +133,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* as in test_vulkan* */
     setenv("POCL_DEVICES", "pthread pthread", 1);  /* two OpenCL devices on any computer */
+    scenario_hold_drivers();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opencl), cmocka_unit_test(test_opencl_build),
         cmocka_unit_test(test_vulkan), cmocka_unit_test(test_vulkan_first_start),

@@ -11,6 +11,10 @@
 #include "scenario.h"
 #include "walk.h"
 
+#define NOWHERE "/dev/null/nowhere"
+
+enum { LEAST_POINTS = 60 };
+
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
@@ -73,23 +77,44 @@ static void test_simulated(void **state)
 {
     (void)state;
     scenario run = {
-        .options = {.cache_dir = "/dev/null/nowhere",
-                    .opencl_library = "/dev/null/nowhere",
-                    .vulkan_library = "/dev/null/nowhere"},
+        .options = {.cache_dir = NOWHERE, .opencl_library = NOWHERE, .vulkan_library = NOWHERE},
         .selectors = {"sim", "sim:1"},
+        .path = TD_PATH_DEVICE,
     };
-    const td_path paths[] = {TD_PATH_DEVICE, TD_PATH_RING};
-    for (int i = 0; i < 2; ++i) {
-        run.path = paths[i];
-        walk_all_points(i ? "malloc, sim, ring" : "malloc, sim, device", 40, run_once, &run);
-    }
-    walk_all_points("malloc and all later, sim, ring", 40, run_for_ever, &run);
+    walk_all_points("malloc, sim to sim", LEAST_POINTS, run_once, &run);
+    run.path = TD_PATH_RING;
+    walk_all_points("malloc, sim to sim, ring", LEAST_POINTS, run_once, &run);
+    walk_all_points("malloc and all after, sim to sim, ring", LEAST_POINTS, run_for_ever, &run);
+}
+
+static void walk_driver(const char *name, const scenario *run)
+{
+    td_error outcome;
+    scenario_run(run, &outcome); /* undisturbed, so that the caches are warm */
+    if (outcome.status != TD_OK) fail_msg("%s, undisturbed: %s", name, outcome.message);
+    walk_all_points(name, LEAST_POINTS, run_once, run);
+}
+
+static void test_drivers(void **state)
+{
+    (void)state;
+    scenario run = {
+        .options = {.cache_dir = getenv("TANDEM_CACHE_DIR"), .vulkan_library = NOWHERE},
+        .selectors = {"cl:0.0", "sim"},
+    };
+    walk_driver("malloc, OpenCL to sim", &run);
+    run.options.vulkan_library = NULL;
+    run.options.opencl_library = NOWHERE;
+    run.selectors[0] = "vk:0";
+    walk_driver("malloc, Vulkan to sim", &run);
 }
 
 int main(void)
 {
+    scenario_hold_drivers();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simulated),
+        cmocka_unit_test(test_drivers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static td_status compile_dispatch(td_cl_device *device, td_cl_list *native, cons
     step->local[2] = 1;
     return TD_OK;
 fail:
-    (void)td_error_context("kernel %s", kernel->name);
+    if (status != TD_ERR_BUILD) (void)td_error_context("kernel %s", kernel->name); /* that one names it */
     return status;
 }
 

@@ -148,7 +148,7 @@ static td_status open_one(const vk_state *state, const td_device_info *info, td_
     *out = &device->base;
     return TD_OK;
 fail:
-    close_device(&device->base);
+    if (device) close_device(&device->base);
     return status;
 }
 
