@@ -115,7 +115,7 @@ td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, t
         }
         if (report->devices == 0 && !report->message[0]) {
             snprintf(report->message, sizeof report->message,
-                     "%u OpenCL drivers are installed but none has a device; %s", state->n_platforms,
+                     "of the OpenCL drivers installed (%u) none has a device; %s", state->n_platforms,
                      WHAT_TO_INSTALL);
         }
     }
