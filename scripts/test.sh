@@ -43,7 +43,7 @@ stage() {
     else
         failed=$((failed + 1))
         report FAILED "$name" $((SECONDS - start)) "see $log"
-        tail -n 60 "$log"
+        grep -m 40 'error:' "$log" || tail -n 40 "$log"
         return 1
     fi
 }

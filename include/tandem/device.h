@@ -139,7 +139,8 @@ uint64_t td_registry_validation_messages(const td_registry *registry);
 
 /* Finds the device a selector names: an index, `cl:P.D` (P a number or a platform's name), `vk:N`,
  * `pci:DDDD:BB:DD.F[/cl|/vk]`, `uuid:HEX`, `name:SUBSTRING`, `gpu`, `cpu`, `any`, `sim`, `sim:N`.
- * TD_ERR_NOT_FOUND with the reason (unknown, out of range, hidden, ambiguous, unusable). */
+ * TD_ERR_NOT_FOUND with the reason (unknown, out of range, hidden, ambiguous), TD_ERR_UNSUPPORTED where the
+ * device cannot be used. */
 td_status td_registry_select(const td_registry *registry, const char *selector, const td_device_info **out);
 
 /* Opens `count` devices at once. OpenCL devices of one platform then share a context, so they can wait

@@ -298,7 +298,7 @@ static size_t list_names(const td_option_table *table, const char *section, cons
 
 static td_status refuse_section(td_options *options, const char *section, const char *place)
 {
-    const char *names[64];
+    const char *names[64] = {0};
     char list[512] = "";
     const size_t count = list_names(options->table, NULL, names, 64);
     const char *near = td_text_nearest(section, names, count);

@@ -22,20 +22,16 @@
 #define SIZE_STEP UINT64_C(65536) /* sends are rounded up to this, so that few lists serve all sizes */
 #define MAX_RING 8u
 
-/* A recorded copy: hop h of a slot, at an offset, of so many bytes. */
-typedef struct hop_list {
-    uint32_t hop, slot;
+/* A recorded copy: hop number `number` of a slot, at an offset, of so many bytes. Where the destination of a
+ * ring could not use the source's pinned memory in place, the second hop first moves the chunk over on the
+ * host. */
+typedef struct hop {
+    uint32_t number, slot;
     uint64_t offset, bytes;
     td_list *list;
-} hop_list;
-
-/* Carries ring chunk i from the source's pinned memory to the destination's, where the destination could not
- * use the former in place. */
-typedef struct ring_move {
-    void *to;
-    const void *from;
-    uint64_t bytes;
-} ring_move;
+    void *move_to; /* NULL: no move */
+    const void *move_from;
+} hop;
 
 typedef struct channel_slot {
     td_span ends[2]; /* source, destination */
@@ -63,12 +59,11 @@ struct td_channel {
     td_span ring[2];              /* source's and destination's view of the pinned chunks */
     bool ring_moves;              /* the two views are different memory */
     td_point ring_free[MAX_RING]; /* when chunk i was last read */
-    ring_move moves[MAX_RING];
 
     owned_span *owned; /* in order of taking */
     size_t n_owned, owned_capacity;
-    hop_list *lists;
-    size_t n_lists, lists_capacity;
+    hop **hops; /* each owned, so that work under way may point to it */
+    size_t n_hops_made, hops_capacity;
     td_channel_stats stats;
 };
 
@@ -253,12 +248,6 @@ static td_status set_up_ring(td_channel *channel)
         TD_TRY(take(channel, source, TD_MEMORY_HOST, ring_bytes, &channel->ring[0]));
     TD_TRY(take(channel, destination, TD_MEMORY_HOST, ring_bytes, &channel->ring[1]));
     channel->ring_moves = true;
-    for (uint32_t i = 0; i < channel->ring_chunks; i++) {
-        channel->moves[i] =
-            (ring_move){.to = (char *)td_span_host(channel->ring[1]) + i * channel->chunk_bytes,
-                        .from = (char *)td_span_host(channel->ring[0]) + i * channel->chunk_bytes,
-                        .bytes = channel->chunk_bytes};
-    }
 fail:
     return status;
 }
@@ -337,14 +326,21 @@ fail:
     return status;
 }
 
+static void destroy_hop(hop *dead)
+{
+    if (!dead) return;
+    td_list_destroy(dead->list);
+    free(dead);
+}
+
 void td_channel_destroy(td_channel *channel)
 {
     if (!channel) return;
-    for (size_t i = 0; i < channel->n_lists; i++)
-        td_list_destroy(channel->lists[i].list);
+    for (size_t i = 0; i < channel->n_hops_made; i++)
+        destroy_hop(channel->hops[i]);
     release_spans(channel);
     free(channel->owned);
-    free(channel->lists);
+    free(channel->hops);
     free(channel->slots);
     free(channel);
 }
@@ -366,101 +362,109 @@ td_span td_channel_destination(const td_channel *channel, uint32_t slot)
 
 /* ---------------------------------------------------------------- sending */
 
-/* The device whose copy queue makes hop h. */
-static td_device *hop_device(const td_channel *channel, uint32_t hop)
+/* The device whose copy queue makes hop `number`. */
+static td_device *hop_device(const td_channel *channel, uint32_t number)
 {
     int end = 0;
     if (channel->path == TD_PATH_DIRECT) end = !direct_cpu_end(channel);
-    if (channel->path == TD_PATH_RING) end = (int)hop;
+    if (channel->path == TD_PATH_RING) end = (int)number;
     return td_memory_device(channel->ends[end]);
 }
 
-/* What hop h copies for the `bytes` at `offset` of a slot. */
-static void hop_spans(const td_channel *channel, const hop_list *hop, td_span *to, td_span *from)
+/* What a hop copies; `in_ring` is its place in the ring. */
+static void hop_spans(const td_channel *channel, const hop *made, uint64_t in_ring, td_span *to,
+                      td_span *from)
 {
-    const channel_slot *slot = &channel->slots[hop->slot];
-    const uint64_t in_ring = hop->offset / channel->chunk_bytes % channel->ring_chunks * channel->chunk_bytes;
-    *from = td_span_part(slot->ends[0], hop->offset, hop->bytes);
-    *to = td_span_part(slot->ends[1], hop->offset, hop->bytes);
+    const channel_slot *slot = &channel->slots[made->slot];
+    *from = td_span_part(slot->ends[0], made->offset, made->bytes);
+    *to = td_span_part(slot->ends[1], made->offset, made->bytes);
     if (channel->path == TD_PATH_RING) {
-        *(hop->hop == 0 ? to : from) = td_span_part(channel->ring[hop->hop], in_ring, hop->bytes);
+        *(made->number == 0 ? to : from) = td_span_part(channel->ring[made->number], in_ring, made->bytes);
     } else if (channel->path == TD_PATH_DIRECT) {
-        *(direct_cpu_end(channel) == 0 ? from : to) = td_span_part(slot->pinned, hop->offset, hop->bytes);
+        *(direct_cpu_end(channel) == 0 ? from : to) = td_span_part(slot->pinned, made->offset, made->bytes);
     }
 }
 
-static td_status record_hop(const td_channel *channel, hop_list *out)
+static td_status record_hop(const td_channel *channel, hop *made)
 {
+    const uint64_t in_ring =
+        made->offset / channel->chunk_bytes % channel->ring_chunks * channel->chunk_bytes;
     td_span to;
     td_span from;
     td_status status = TD_OK;
-    hop_spans(channel, out, &to, &from);
-    TD_TRY(td_list_create(hop_device(channel, out->hop), TD_QUEUE_COPY, &out->list));
-    TD_TRY(td_list_copy(out->list, to, from));
-    TD_TRY(td_list_finish(out->list));
-    return TD_OK;
+    hop_spans(channel, made, in_ring, &to, &from);
+    if (channel->ring_moves && made->number == 1) {
+        made->move_from = (char *)td_span_host(channel->ring[0]) + in_ring;
+        made->move_to = (char *)td_span_host(channel->ring[1]) + in_ring;
+    }
+    TD_TRY(td_list_create(hop_device(channel, made->number), TD_QUEUE_COPY, &made->list));
+    TD_TRY(td_list_copy(made->list, to, from));
+    TD_TRY(td_list_finish(made->list));
 fail:
-    td_list_destroy(out->list);
     return status;
 }
 
-/* The recorded list for a hop, made at its first use. */
-static td_status find_hop(td_channel *channel, uint32_t hop, uint32_t slot, uint64_t offset, uint64_t bytes,
-                          td_list **out)
+/* The hop with these numbers, recorded at its first use. */
+static td_status find_hop(td_channel *channel, uint32_t number, uint32_t slot, uint64_t offset,
+                          uint64_t bytes, hop **out)
 {
+    hop *made = NULL;
     td_status status = TD_OK;
-    for (size_t i = 0; i < channel->n_lists; i++) {
-        const hop_list *known = &channel->lists[i];
-        if (known->hop == hop && known->slot == slot && known->offset == offset && known->bytes == bytes) {
-            *out = known->list;
+    for (size_t i = 0; i < channel->n_hops_made; i++) {
+        *out = channel->hops[i];
+        if ((*out)->number == number && (*out)->slot == slot && (*out)->offset == offset &&
+            (*out)->bytes == bytes) {
             return TD_OK;
         }
     }
-    hop_list made = {.hop = hop, .slot = slot, .offset = offset, .bytes = bytes};
-    TD_TRY(td_alloc_grow(&channel->lists, &channel->lists_capacity, channel->n_lists + 1, sizeof made));
-    TD_TRY(record_hop(channel, &made));
-    channel->lists[channel->n_lists++] = made;
-    *out = made.list;
+    TD_TRY(td_alloc_grow(&channel->hops, &channel->hops_capacity, channel->n_hops_made + 1, sizeof made));
+    TD_TRY(TD_NEW(&made));
+    *made = (hop){.number = number, .slot = slot, .offset = offset, .bytes = bytes};
+    TD_TRY(record_hop(channel, made));
+    channel->hops[channel->n_hops_made++] = made;
+    *out = made;
+    return TD_OK;
 fail:
-    return status;
-}
-
-static td_status submit_hop(td_channel *channel, uint32_t hop, uint32_t slot, uint64_t offset, uint64_t bytes,
-                            td_submission *submission, td_point *done)
-{
-    td_status status = TD_OK;
-    TD_TRY(find_hop(channel, hop, slot, offset, bytes, &submission->list));
-    TD_TRY(td_queue_submit(td_device_queue(hop_device(channel, hop), TD_QUEUE_COPY), submission, done));
-    channel->stats.copied_bytes += bytes;
-fail:
+    destroy_hop(made);
     return status;
 }
 
 static void move_chunk(void *context)
 {
-    const ring_move *move = context;
-    memcpy(move->to, move->from, move->bytes);
+    const hop *moved = context;
+    memcpy(moved->move_to, moved->move_from, moved->bytes);
 }
 
-/* Both hops of one chunk. The move between two pinned memories is a host task of the second hop. */
+/* Submits a hop behind two points. */
+static td_status submit_hop(td_channel *channel, uint32_t number, uint32_t slot, uint64_t offset,
+                            uint64_t bytes, td_point first, td_point second, td_point *done)
+{
+    const td_point waits[] = {first, second};
+    td_submission submission = {.waits = waits, .n_waits = 2};
+    hop *found = NULL;
+    td_status status = TD_OK;
+    TD_TRY(find_hop(channel, number, slot, offset, bytes, &found));
+    submission.list = found->list;
+    if (found->move_to) {
+        submission.host_task = move_chunk;
+        submission.host_context = found;
+    }
+    TD_TRY(td_queue_submit(td_device_queue(hop_device(channel, number), TD_QUEUE_COPY), &submission, done));
+    channel->stats.copied_bytes += found->move_to ? 2 * bytes : bytes;
+fail:
+    return status;
+}
+
+/* Both hops of one chunk. */
 static td_status send_chunk(td_channel *channel, uint32_t slot, uint64_t offset, uint64_t bytes,
                             td_point ready, td_point consumed, td_point *arrived)
 {
-    const uint64_t index = offset / channel->chunk_bytes % channel->ring_chunks;
-    td_point out;
+    td_point *ring_free = &channel->ring_free[offset / channel->chunk_bytes % channel->ring_chunks];
+    td_point pinned;
     td_status status = TD_OK;
-    const td_point first_waits[] = {ready, channel->ring_free[index]};
-    td_submission first = {.waits = first_waits, .n_waits = 2};
-    TD_TRY(submit_hop(channel, 0, slot, offset, bytes, &first, &out));
-    const td_point second_waits[] = {out, consumed};
-    td_submission second = {.waits = second_waits, .n_waits = 2};
-    if (channel->ring_moves) {
-        second.host_task = move_chunk;
-        second.host_context = &channel->moves[index];
-        channel->stats.copied_bytes += channel->chunk_bytes;
-    }
-    TD_TRY(submit_hop(channel, 1, slot, offset, bytes, &second, arrived));
-    channel->ring_free[index] = *arrived;
+    TD_TRY(submit_hop(channel, 0, slot, offset, bytes, ready, *ring_free, &pinned));
+    TD_TRY(submit_hop(channel, 1, slot, offset, bytes, pinned, consumed, arrived));
+    *ring_free = *arrived;
 fail:
     return status;
 }
@@ -482,9 +486,7 @@ td_status td_channel_send(td_channel *channel, uint32_t slot, uint64_t bytes, td
                               &done));
         }
     } else if (channel->n_hops == 1) {
-        const td_point waits[] = {ready, consumed};
-        td_submission submission = {.waits = waits, .n_waits = 2};
-        TD_TRY(submit_hop(channel, 0, slot, 0, rounded, &submission, &done));
+        TD_TRY(submit_hop(channel, 0, slot, 0, rounded, ready, consumed, &done));
     }
     channel->slots[slot].arrived = done;
     channel->slots[slot].sent_bytes = bytes;

@@ -230,7 +230,13 @@ static td_status take_chunk(td_memory *memory, td_memory_kind kind, uint64_t byt
     TD_TRY(size_chunk(memory, kind, bytes, &chunk_bytes));
     TD_TRY(TD_NEW(&taken));
     TD_TRY(td_alloc_grow(&taken->free, &taken->free_capacity, 1, sizeof *taken->free));
-    TD_TRY(memory->device->ops->buffer_create(memory->device, kind, chunk_bytes, &taken->buffer));
+    status = memory->device->ops->buffer_create(memory->device, kind, chunk_bytes, &taken->buffer);
+    if (status == TD_ERR_DEVICE_MEMORY &&
+        chunk_bytes > bytes) { /* the device may still have what is needed */
+        chunk_bytes = bytes;
+        status = memory->device->ops->buffer_create(memory->device, kind, chunk_bytes, &taken->buffer);
+    }
+    TD_TRY(status);
     taken->free[0] = (free_range){0, chunk_bytes};
     taken->n_free = 1;
     taken->next = memory->chunks[kind];

@@ -92,8 +92,8 @@ static td_status check_prerequisites(td_validate_run_state *run)
     td_status status = TD_OK;
     TD_TRY(check_loader(run, TD_API_OPENCL, "OpenCL loader and drivers"));
     TD_TRY(check_loader(run, TD_API_VULKAN, "Vulkan loader and drivers"));
-    for (int role = 0; role < run->n_roles; role++)
-        TD_TRY(check_limits(run, run->n_roles == 1 ? 1 : role));
+    for (int role = run->n_roles == 1; role < 2; role++)
+        TD_TRY(check_limits(run, role));
     const td_status opened =
         td_devices_open(run->request->registry, run->opened_infos, (size_t)run->n_roles, run->opened);
     char detail[320];

@@ -316,7 +316,7 @@ td_status td_validate_transfer(td_validate_run_state *run)
     TD_TRY(check_ring(run));
     TD_TRY(check_load(run, loads));
 fail:
-    for (int i = 0; i < run->n_roles; i++)
+    for (int i = 0; i < 2; i++)
         (void)stop_load(&loads[i]);
     return status;
 }

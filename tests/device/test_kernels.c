@@ -14,7 +14,7 @@
 #include "support.h"
 
 #define GUARD_WORDS 64u
-#define GUARD 0xDEADBEEFu
+#define GUARD 0x7fc0BEEFu /* a NaN too, so that reading it shows */
 #define NAN_WORD 0x7fc00000u
 
 typedef struct launch {
@@ -400,6 +400,15 @@ static void check_product(const td_matmul_params *p, const float *a, const float
     }
 }
 
+/* Rows of `columns` random elements, `ld` apart; a gap between them is NaN, which no product may use. */
+static float *make_matrix(uint32_t words, uint32_t columns, uint32_t ld, uint64_t stream)
+{
+    float *values = make_floats(words, stream);
+    for (uint32_t w = 0; w < words; w++)
+        if (w % ld >= columns) values[w] = NAN;
+    return values;
+}
+
 static void try_product(const bed *b, size_t i, const td_matmul_params *p)
 {
     const uint32_t a_words = (p->m - 1) * p->lda + (p->k ? p->k : 1);
@@ -407,8 +416,8 @@ static void try_product(const bed *b, size_t i, const td_matmul_params *p)
     launch l = {.id = TD_K_matmul,
                 .grid = td_grid_matmul(td_device_class(b->device[i]), p->m, p->n),
                 .n_words = {a_words, b_words, (p->m - 1) * p->ldc + p->n}};
-    float *left = make_floats(a_words, 1);
-    float *right = make_floats(b_words, 2);
+    float *left = make_matrix(a_words, p->k, p->lda, 1);
+    float *right = make_matrix(b_words, p->n, p->ldb, 2);
     set_params(&l, p, sizeof *p);
     l.in[0] = (uint32_t *)(void *)left;
     l.in[1] = (uint32_t *)(void *)right;

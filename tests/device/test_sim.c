@@ -361,12 +361,27 @@ static void test_memory_is_limited(void **state)
 static void test_fail_alloc(void **state)
 {
     (void)state;
+    const uint64_t more_than_a_chunk = UINT64_C(65) << 20;
     bench b = set_up("fail_alloc=2");
     td_span span;
     check(td_memory_alloc(b.memory[0], TD_MEMORY_DEVICE, 4096, &span));
-    assert_int_equal(td_memory_alloc(b.memory[1], TD_MEMORY_DEVICE, 4096, &span), TD_ERR_DEVICE_MEMORY);
+    assert_int_equal(td_memory_alloc(b.memory[1], TD_MEMORY_DEVICE, more_than_a_chunk, &span),
+                     TD_ERR_DEVICE_MEMORY);
     assert_string_equal(td_error_last()->native, "SIM_OUT_OF_MEMORY");
-    check(td_memory_alloc(b.memory[1], TD_MEMORY_DEVICE, 4096, &span));
+    check(td_memory_alloc(b.memory[1], TD_MEMORY_DEVICE, more_than_a_chunk, &span));
+    tear_down(&b);
+}
+
+/* A device that refuses a whole chunk is asked for what is needed. */
+static void test_refused_chunk_shrinks(void **state)
+{
+    (void)state;
+    bench b = set_up("fail_alloc=1");
+    td_span span;
+    td_memory_stats stats;
+    check(td_memory_alloc(b.memory[0], TD_MEMORY_DEVICE, 4096, &span));
+    td_memory_get_stats(b.memory[0], &stats);
+    assert_int_equal(stats.reserved_bytes, 4096);
     tear_down(&b);
 }
 
@@ -471,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_many_submissions),
         cmocka_unit_test(test_memory_is_limited),
         cmocka_unit_test(test_fail_alloc),
+        cmocka_unit_test(test_refused_chunk_shrinks),
         cmocka_unit_test(test_fail_compile),
         cmocka_unit_test(test_fail_wait),
         cmocka_unit_test(test_lost_device),
