@@ -19,6 +19,7 @@ case "${1:-}" in
 esac
 
 scripts/setup.sh
+scripts/gpu_gate.sh --install debian || true # without them the gate skips AMD and Intel, and says so
 jobs=$(nproc)
 logs=build/logs
 scratch=$(mktemp -d)
@@ -98,7 +99,7 @@ install_check() {
     local prefix=$scratch/prefix lib flags # all chained, since "set -e" does not reach into a stage
     cmake --install build/release --prefix "$prefix" &&
         lib=$(dirname "$(find "$prefix" -name 'libtandem.so')") &&
-        read -ra flags < <(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --define-prefix --cflags --libs tandem) &&
+        read -ra flags < <(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs tandem) &&
         cc -std=c11 -Wall -Wextra -Werror docs/examples/two_devices.c "${flags[@]}" -o "$scratch/two_devices" &&
         TANDEM_CACHE_DIR=$scratch/cache LD_LIBRARY_PATH=$lib "$scratch/two_devices" cl:0.0 vk:0 &&
         "$prefix/bin/tandem" --version

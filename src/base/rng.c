@@ -57,7 +57,7 @@ uint64_t td_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t b
     for (uint64_t attempt = 0;; ++attempt) {
         uint32_t words[4];
         td_rng_block(seed, stream, index + (attempt << RETRY_SHIFT), words);
-        for (int half = 0; half < 2; ++half) {
+        for (size_t half = 0; half < 2; ++half) {
             uint64_t bits = (uint64_t)words[2 * half + 1] << 32 | words[2 * half];
             wide product = (wide)bits * bound;
             if ((uint64_t)product >= threshold) return (uint64_t)(product >> 64);
