@@ -9,7 +9,6 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "sanitizer_options.h"
 
 static int make_arena(void **state)
 {

@@ -10,7 +10,6 @@
 #include <pthread.h>
 
 #include "base/error.h"
-#include "sanitizer_options.h"
 
 static void test_every_code_has_name_and_sentence(void **state)
 {
