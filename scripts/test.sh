@@ -19,7 +19,6 @@ case "${1:-}" in
 esac
 
 scripts/setup.sh
-scripts/gpu_gate.sh --install debian || true # without them the gate skips AMD and Intel, and says so
 jobs=$(nproc)
 logs=build/logs
 scratch=$(mktemp -d)

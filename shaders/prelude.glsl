@@ -7,6 +7,7 @@
 
 /* Drivers make the vectors by running neighbouring invocations together, so a vector is one element here. */
 #define VW 1u
+#define WIDE 0
 #ifdef TD_CLASS_CPU
 #define WG TD_GROUP_SIZE_GLSL_CPU
 #define LOCAL(type, name, count)
@@ -16,6 +17,7 @@
 #define BARRIER() barrier()
 #endif
 #define NO_LOCAL
+#define UNUSED(name)
 
 #define READ(binding_, type, name)                                                                           \
     layout(set = 0, binding = binding_, std430) readonly buffer name##_buffer { type name[]; };
@@ -47,6 +49,7 @@
 #define SQRT(x) sqrt(x)
 #define FLOOR(x) floor(x)
 #define F32(x) float(x)
+#define INDEX uint
 #define U32(x) uint(x)
 #define I32(x) int(x)
 #define AS_F(x) uintBitsToFloat(x)
@@ -76,6 +79,14 @@
 #define STORE_U(buffer_, i, end, v) (buffer_[i] = (v))
 #define SUM(v) (v)
 #define LARGEST(v) (v)
+#define FLOAT_AT(array, i) ((array)[i])
+#define TRANSPOSE(square)
+#define FIRST(v) (v)
+#define MUL_HI_V(a, v) mul_hi_((a), (v))
+#define EVENS(a, b) (a)
+#define ODDS(a, b) (b)
+#define ZIP_LOW(a, b) (a)
+#define ZIP_HIGH(a, b) (b)
 
 float bits_to_float_(int x)
 {

@@ -25,7 +25,15 @@ typedef struct td_cli {
 
 /* ---------------------------------------------------------------- option_table.c */
 
-enum { TD_COMMAND_DEVICES, TD_COMMAND_VALIDATE, TD_COMMAND_BENCH_SUBMIT, TD_COMMAND_HELP, TD_COMMAND_COUNT };
+enum {
+    TD_COMMAND_DEVICES,
+    TD_COMMAND_VALIDATE,
+    TD_COMMAND_TUNE,
+    TD_COMMAND_BENCH_GEMM,
+    TD_COMMAND_BENCH_SUBMIT,
+    TD_COMMAND_HELP,
+    TD_COMMAND_COUNT
+};
 
 extern const td_option_table td_cli_table;
 
@@ -71,10 +79,18 @@ td_status td_cli_open_registry(const td_cli *cli, td_registry **out);
 /* The roles the options ask for. */
 td_status td_cli_resolve_roles(const td_cli *cli, const td_registry *registry, td_roles *out);
 
+/* The device of --device, or the best one. A wrong name is a fault of usage. */
+td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out);
+
+/* "device", "selector", "driver", "simulated" and "build" of a JSON object: what a measurement ran with. */
+void td_cli_put_setting(td_json *json, const td_device_info *info);
+
 /* ---------------------------------------------------------------- commands: each returns the exit code */
 
 int td_cmd_devices(td_cli *cli);
 int td_cmd_validate(td_cli *cli);
+int td_cmd_tune(td_cli *cli);
+int td_cmd_bench_gemm(td_cli *cli);
 int td_cmd_bench_submit(td_cli *cli);
 int td_cmd_help(td_cli *cli);
 

@@ -20,16 +20,7 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_be
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "device");
-    td_json_string(json, result->device);
-    td_json_key(json, "selector");
-    td_json_string(json, info->selector);
-    td_json_key(json, "driver");
-    td_json_string(json, info->driver);
-    td_json_key(json, "simulated");
-    td_json_bool(json, info->type == TD_DEVICE_SIM);
-    td_json_key(json, "build");
-    td_json_string(json, TD_VERSION " (" TD_BUILD_ID ")");
+    td_cli_put_setting(json, info);
     td_json_key(json, "kernels");
     td_json_uint(json, result->kernels);
     td_json_key(json, "replays");
@@ -59,15 +50,6 @@ static void print_result(const td_device_info *info, const td_bench_submit_resul
     printf("ratio          %.3f\n", result->ratio);
 }
 
-/* The device asked for, or the best one. A wrong name is a fault of usage. */
-static td_status find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
-{
-    const char *selector = td_options_get(cli->options, "bench.device")->text;
-    if (!selector) return td_registry_select(registry, "any", out);
-    if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
-    return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);
-}
-
 int td_cmd_bench_submit(td_cli *cli)
 {
     td_registry *registry;
@@ -77,7 +59,7 @@ int td_cmd_bench_submit(td_cli *cli)
     const uint32_t kernels = (uint32_t)td_options_get(cli->options, "bench.kernels")->integer;
     const uint32_t replays = (uint32_t)td_options_get(cli->options, "bench.replays")->integer;
     if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (find_device(cli, registry, &info) != TD_OK) {
+    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
         code = td_cli_fail(cli, registry);
     } else if (td_bench_submit_run(registry, info, kernels, replays, &result) != TD_OK) {
         code = td_cli_fail(cli, NULL);

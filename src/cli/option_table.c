@@ -6,9 +6,12 @@
 
 #define BIT(command) (UINT64_C(1) << (command))
 #define ALL (BIT(TD_COMMAND_COUNT) - 1)
-#define ON_DEVICES (BIT(TD_COMMAND_DEVICES) | BIT(TD_COMMAND_VALIDATE) | BIT(TD_COMMAND_BENCH_SUBMIT))
+#define ON_DEVICES (BIT(TD_COMMAND_DEVICES) | BIT(TD_COMMAND_VALIDATE) | MEASURES)
 #define ROLES BIT(TD_COMMAND_VALIDATE)
-#define BENCH BIT(TD_COMMAND_BENCH_SUBMIT)
+#define SUBMIT BIT(TD_COMMAND_BENCH_SUBMIT)
+#define GEMM BIT(TD_COMMAND_BENCH_GEMM)
+#define TUNE BIT(TD_COMMAND_TUNE)
+#define MEASURES (SUBMIT | GEMM | TUNE)
 #define HELP BIT(TD_COMMAND_HELP)
 
 static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
@@ -19,6 +22,14 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"validate", "", 0, 0, "Checks the chosen pair of devices in five groups",
          "Prerequisites, placement, model, transfer and pipeline. Without a device the best one "
          "is taken for both roles. Ends with 1 if any check failed."},
+    [TD_COMMAND_TUNE] =
+        {"tune", "", 0, 0, "Measures the kernels of matrix products and stores the winners",
+         "Every variant is checked against the plain kernel first; a wrong one is set aside and named. "
+         "Later runs on the device use the winners. Takes minutes; let nothing else run meanwhile."},
+    [TD_COMMAND_BENCH_GEMM] =
+        {"bench gemm", "", 0, 0, "Measures matrix products",
+         "Speed with packing and copies included, and the largest error of sampled elements. "
+         "--against openblas runs that library in turns with the device, at its best core type."},
     [TD_COMMAND_BENCH_SUBMIT] =
         {"bench submit", "", 0, 0, "Measures what submitting recorded work costs the host",
          "A recorded list of small kernels is replayed, beside a bare loop of the driver's own "
@@ -60,11 +71,21 @@ static const td_option OPTIONS[] = {
      FOR("Devices", ROLES, "Memory limit of the model role, in MB")},
 
     {KEY("bench", "device"), TEXT("SEL"),
-     FOR("Benchmark", BENCH,
+     FOR("Benchmark", MEASURES,
          "Device to measure: a selector or number of `tandem devices`; the best one if not given")},
-    {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", BENCH, "Kernels in the list")},
+    {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", SUBMIT, "Kernels in the list")},
     {KEY("bench", "replays"), INT("1000", 1, 1000000),
-     FOR("Benchmark", BENCH, "How often the list is replayed")},
+     FOR("Benchmark", SUBMIT, "How often the list is replayed")},
+    {KEY("bench", "shapes"), TEXT("MxNxK,..."),
+     FOR("Benchmark", GEMM | TUNE, "Products to measure, BxMxNxK for a batch; a usual set if not given")},
+    {KEY("bench", "layout"), CHOICE("all", "nn|nt|tn|all"),
+     FOR("Benchmark", GEMM, "Which operand lies transposed: none, B, A, or each in turn")},
+    {KEY("bench", "provider"), CHOICE("auto", "auto|register|tile|gemv|clblast|plain"),
+     FOR("Benchmark", GEMM, "Who makes the product; auto: as training would choose")},
+    {KEY("bench", "against"), CHOICE("none", "none|openblas"),
+     FOR("Benchmark", GEMM, "Compare with a library on the same cores")},
+    {KEY("bench", "rounds"), INT("15", 1, 1000),
+     FOR("Benchmark", GEMM, "Runs of each product; the median counts")},
 
     {FLAG("markdown"), SWITCH, FOR("General", HELP, "Print the page of all options in Markdown")},
     {FLAG("config"), .type = TD_OPTION_CONFIG, .placeholder = "FILE.ini",

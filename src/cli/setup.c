@@ -1,6 +1,9 @@
 /* From options to an open registry and resolved roles: what most commands begin with. Covered by
  * tests/cli/test_cli.py.
  */
+#include <stdio.h>
+
+#include "base/error.h"
 #include "cli/cli.h"
 
 td_status td_cli_open_registry(const td_cli *cli, td_registry **out)
@@ -20,4 +23,28 @@ td_status td_cli_resolve_roles(const td_cli *cli, const td_registry *registry, t
         .allow_same = td_options_get(cli->options, "devices.allow_same_device")->truth,
     };
     return td_roles_resolve(registry, &request, out);
+}
+
+td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
+{
+    const char *selector = td_options_get(cli->options, "bench.device")->text;
+    if (!selector) return td_registry_select(registry, "any", out);
+    if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
+    return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);
+}
+
+void td_cli_put_setting(td_json *json, const td_device_info *info)
+{
+    char device[256];
+    snprintf(device, sizeof device, "%s (%s)", info->name, info->selector);
+    td_json_key(json, "device");
+    td_json_string(json, device);
+    td_json_key(json, "selector");
+    td_json_string(json, info->selector);
+    td_json_key(json, "driver");
+    td_json_string(json, info->driver);
+    td_json_key(json, "simulated");
+    td_json_bool(json, info->type == TD_DEVICE_SIM);
+    td_json_key(json, "build");
+    td_json_string(json, TD_VERSION " (" TD_BUILD_ID ")");
 }

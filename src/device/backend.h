@@ -28,9 +28,15 @@
 
 /* ---------------------------------------------------------------- commands */
 
-typedef enum td_command_kind { TD_COMMAND_DISPATCH, TD_COMMAND_COPY, TD_COMMAND_FILL } td_command_kind;
+typedef enum td_command_kind {
+    TD_COMMAND_DISPATCH,
+    TD_COMMAND_COPY,
+    TD_COMMAND_FILL,
+    TD_COMMAND_NATIVE
+} td_command_kind;
 
-/* One recorded command. Copy: spans[0] destination, spans[1] source. Fill: spans[0], word. */
+/* One recorded command. Copy: spans[0] destination, spans[1] source. Fill: spans[0], word. Native: a call
+ * that only the backend of its device understands, with spans and params as a dispatch has them. */
 typedef struct td_command {
     td_command_kind kind;
     bool barrier_before; /* its ranges conflict with commands since the last barrier */
@@ -40,7 +46,8 @@ typedef struct td_command {
     uint32_t params_bytes;
     td_grid grid; /* work-groups */
     const td_kernel *kernel;
-    double cost_ns; /* estimate */
+    const void *native; /* the backend's own description of a native call; borrowed for ever */
+    double cost_ns;     /* estimate */
     td_span spans[TD_KERNEL_MAX_BUFFERS];
     uint8_t access[TD_KERNEL_MAX_BUFFERS];
     uint8_t params[TD_KERNEL_MAX_PARAMS];
@@ -114,8 +121,9 @@ struct td_device {
     const void *share_group; /* [backend] equal and not NULL: buffers and events can be shared */
     td_blob_cache *cache;    /* [generic] borrowed from the registry; never NULL */
     atomic_bool lost;
-    atomic_uint_fast64_t kernel_builds; /* [backend] counts builds from source */
-    td_clock_map clock_map;             /* [generic] */
+    _Atomic(struct td_attachment *) attachment; /* [generic] owned; see dispatch.h */
+    atomic_uint_fast64_t kernel_builds;         /* [backend] counts builds from source */
+    td_clock_map clock_map;                     /* [generic] */
     pthread_mutex_t clock_mutex;
     uint64_t clock_made_ns;
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/dispatch.h"
 #include "device/queue_internal.h"
 #include "device/registry_internal.h"
 #include "device/selftest.h"
@@ -87,6 +88,8 @@ void td_device_close(td_device *device)
     for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++)
         td_queue_stop(device->queues[kind]);
     pthread_mutex_destroy(&device->clock_mutex);
+    td_attachment *attachment = td_device_attachment(device);
+    if (attachment) attachment->destroy(attachment);
     device->ops->close(device);
 }
 
@@ -103,6 +106,16 @@ bool td_device_is_lost(const td_device *device)
 uint64_t td_device_kernel_builds(const td_device *device)
 {
     return atomic_load(&device->kernel_builds);
+}
+
+td_attachment *td_device_attachment(const td_device *device)
+{
+    return atomic_load(&device->attachment);
+}
+
+bool td_device_attach(td_device *device, td_attachment *expected, td_attachment *next)
+{
+    return atomic_compare_exchange_strong(&device->attachment, &expected, next);
 }
 
 td_queue *td_device_queue(td_device *device, td_queue_kind kind)

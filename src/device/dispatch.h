@@ -19,10 +19,42 @@ typedef struct td_cost {
 td_status td_list_dispatch(td_list *list, td_kernel_id id, const td_span *spans, const void *params,
                            td_grid grid, td_cost cost);
 
+/* Records a call that a backend makes in its own way at each replay (a library that enqueues by itself):
+ * `native` is that backend's description of it, constant. TD_ERR_UNSUPPORTED on a device of another API. The
+ * rest as above. */
+typedef struct td_native_command {
+    td_api api;
+    const void *native;
+    const char *name; /* for messages */
+    const td_span *spans;
+    const td_access *access; /* of each span */
+    uint32_t n_spans;        /* at most TD_KERNEL_MAX_BUFFERS */
+    const void *params;
+    uint32_t params_bytes; /* at most TD_KERNEL_MAX_PARAMS */
+    td_cost cost;
+} td_native_command;
+td_status td_list_native(td_list *list, const td_native_command *native);
+
 /* The class of kernels this device runs. */
 td_kernel_class td_device_class(const td_device *device);
 
 /* The class of the list's device. */
 td_kernel_class td_list_class(const td_list *list);
+
+/* The device that the list is for. Borrowed. */
+td_device *td_list_device(const td_list *list);
+
+/* What a higher level keeps with a device (tuning results): first member of a struct of its own. */
+typedef struct td_attachment {
+    void (*destroy)(struct td_attachment *attachment);
+} td_attachment;
+
+/* The device's attachment, or NULL. Borrowed until the device closes. Any thread. */
+td_attachment *td_device_attachment(const td_device *device);
+
+/* Puts `next` in the place of `expected` (NULL: none yet) and takes it over: destroyed when the device
+ * closes, when whatever it replaced is its own to destroy. False, and nothing taken, if another thread was
+ * faster. */
+bool td_device_attach(td_device *device, td_attachment *expected, td_attachment *next);
 
 #endif

@@ -169,6 +169,33 @@ fail:
     return status;
 }
 
+td_status td_list_native(td_list *list, const td_native_command *native)
+{
+    td_command *command = NULL;
+    td_status status = TD_OK;
+    TD_FAIL_IF(list->device->info.api != native->api, TD_ERR_UNSUPPORTED,
+               "%s cannot run on %s, which has another API", native->name, list->device->info.name);
+    TD_FAIL_IF(native->n_spans > TD_KERNEL_MAX_BUFFERS || native->params_bytes > TD_KERNEL_MAX_PARAMS,
+               TD_ERR_ARGUMENT, "%s takes %u buffers and %u bytes of parameters; %d and %d are the most",
+               native->name, native->n_spans, native->params_bytes, TD_KERNEL_MAX_BUFFERS,
+               TD_KERNEL_MAX_PARAMS);
+    for (uint32_t i = 0; i < native->n_spans; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "buffer %u of %s", i, native->name);
+        TD_TRY(check_binding(list, native->spans[i], what));
+    }
+    TD_TRY(append(list, TD_COMMAND_NATIVE, native->cost, &command));
+    command->native = native->native;
+    command->n_spans = native->n_spans;
+    memcpy(command->spans, native->spans, native->n_spans * sizeof *native->spans);
+    for (uint32_t i = 0; i < native->n_spans; i++)
+        command->access[i] = (uint8_t)native->access[i];
+    command->params_bytes = native->params_bytes;
+    memcpy(command->params, native->params, native->params_bytes);
+fail:
+    return status;
+}
+
 /* ---------------------------------------------------------------- finishing */
 
 /* Ends a driver submission before the command that would make it too long. */
@@ -215,4 +242,9 @@ td_kernel_class td_device_class(const td_device *device)
 td_kernel_class td_list_class(const td_list *list)
 {
     return list->device->kernel_class;
+}
+
+td_device *td_list_device(const td_list *list)
+{
+    return list->device;
 }

@@ -16,8 +16,7 @@ static uint32_t divide_up(uint32_t n, uint32_t by)
     return n / by + (n % by != 0);
 }
 
-/* At least `groups` groups, and as few more as a rectangle allows. */
-static td_grid fold_groups(uint64_t groups)
+td_grid td_grid_groups(uint64_t groups)
 {
     const uint64_t at_least_one = groups > 0 ? groups : 1;
     const uint64_t y = (at_least_one + TD_GRID_MAX_X - 1) / TD_GRID_MAX_X;
@@ -26,13 +25,13 @@ static td_grid fold_groups(uint64_t groups)
 
 td_grid td_grid_elements(td_kernel_class kernel_class, uint32_t n)
 {
-    return fold_groups(divide_up(n, geometry[kernel_class].block));
+    return td_grid_groups(divide_up(n, geometry[kernel_class].block));
 }
 
 td_grid td_grid_matmul(td_kernel_class kernel_class, uint32_t m, uint32_t n)
 {
-    return fold_groups((uint64_t)divide_up(m, geometry[kernel_class].matmul_rows) *
-                       divide_up(n, geometry[kernel_class].matmul_columns));
+    return td_grid_groups((uint64_t)divide_up(m, geometry[kernel_class].matmul_rows) *
+                          divide_up(n, geometry[kernel_class].matmul_columns));
 }
 
 td_reduce_sum_params td_reduce_sum_first(td_kernel_class kernel_class, uint32_t n)
@@ -50,5 +49,5 @@ td_reduce_sum_params td_reduce_sum_last(const td_reduce_sum_params *first)
 
 td_grid td_grid_reduce_sum(const td_reduce_sum_params *params)
 {
-    return fold_groups(params->blocks);
+    return td_grid_groups(params->blocks);
 }

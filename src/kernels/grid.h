@@ -17,6 +17,10 @@ typedef struct td_grid {
     uint32_t x, y, z; /* work-groups, not work-items */
 } td_grid;
 
+/* That many groups, or as few more as a rectangle allows: for kernels whose cut depends on their parameters.
+ */
+td_grid td_grid_groups(uint64_t groups);
+
 /* fill, copy, add: n elements. random: n Philox blocks of four words each. */
 td_grid td_grid_elements(td_kernel_class kernel_class, uint32_t n);
 

@@ -362,11 +362,11 @@ class Output(CliTest):
         self.assertEqual(shown, [int(n) for n in last.groups()], str(result))
 
     def test_failed_check_ends_with_1(self):
-        env = {"TANDEM_SIM": "fail_alloc=1"}
+        env = {"TANDEM_SIM": "lose_submit=1"}
         for arguments in ([], ["--json"]):
             result = self.run_program("validate", "--model-device", "sim", *arguments, env=env)
             self.assertEqual(result.code, 1, str(result))
-            self.assertIn("fail_alloc", result.out)
+            self.assertIn("SIM_DEVICE_LOST", result.out)
 
     def test_quiet(self):
         arguments = ["bench", "submit", *SMALL, "--device", "sim"]

@@ -117,7 +117,7 @@ def check_public(root):
 def check_lengths(root):
     for top in ("src", "include", "tests", "cl", "shaders", "scripts", "docs/examples"):
         for file in sorted((root / top).rglob("*")):
-            if not file.is_file() or "__pycache__" in file.parts:
+            if not file.is_file() or "__pycache__" in file.parts or file.suffix == ".tsv":  # a table is data
                 continue
             lines = file.read_bytes().count(b"\n")
             if lines > MAX_LINES:

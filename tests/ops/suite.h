@@ -30,15 +30,15 @@ typedef struct op_io {
 
 typedef struct op_case op_case;
 struct op_case {
-    const char *op;       /* as `test_ops list` shows it */
-    const char *kernels;  /* kernels of ops.def that this case launches, separated by spaces: coverage */
-    char label[96];       /* "rows 7, columns 300" */
-    bool is_gradient;     /* a backward launch, judged against numeric gradients */
-    bool is_perf;         /* timed by `perf`, not judged */
-    double flops, bytes;  /* of one launch, for perf */
+    const char *op;      /* as `test_ops list` shows it */
+    const char *kernels; /* kernels of ops.def that this case launches, separated by spaces: coverage */
+    char label[96];      /* "rows 7, columns 300" */
+    bool is_gradient;    /* a backward launch, judged against numeric gradients */
+    bool is_perf;        /* timed by `perf`, not judged */
+    double flops, bytes; /* of one launch, for perf */
     op_io io[OP_MAX_IO];
     size_t n_io;
-    void *args;           /* owned (free): what launch needs */
+    void *args; /* owned (free): what launch needs */
     /* Records the launch; spans[i] belongs to io[i]. */
     td_status (*launch)(const op_case *c, td_list *list, const td_span *spans);
 };
@@ -48,11 +48,17 @@ typedef struct op_suite op_suite;
 /* The families; each is listed in suite.c. `device` tells the class and limits a case may depend on. */
 typedef void (*op_make_cases)(op_suite *suite, td_device *device);
 
-/* Takes over a filled case, everything it owns included. */
+/* Takes over a filled case, everything it owns included. Drops it where it is not asked for. */
 void op_suite_add(op_suite *suite, const op_case *c);
 
+/* Whether timed cases are asked for, or judged ones: what is not asked for need not be made. */
+bool op_suite_is_perf(const op_suite *suite);
+
+/* Lavapipe: about 1 GF. Cases there should be few and small. */
+bool op_device_is_slow(td_device *device);
+
 /* Makers of buffers; all memory is owned by the case afterwards. `seed` picks the numbers. */
-op_io *op_input(op_case *c, const char *name, size_t count);             /* zeros, to be filled by hand */
+op_io *op_input(op_case *c, const char *name, size_t count); /* zeros, to be filled by hand */
 op_io *op_random(op_case *c, const char *name, size_t count, float low, float high, uint64_t seed);
 op_io *op_output(op_case *c, const char *name, size_t count, double atol, double rtol); /* expected: zeros */
 op_io *op_output_words(op_case *c, const char *name, size_t count);

@@ -53,6 +53,7 @@ static void close_device(td_device *base)
         if (wait) (void)device->api->clFinish(device->service);
         (void)device->api->clReleaseCommandQueue(device->service);
     }
+    td_cl_clblast_close(device);
     td_cl_programs_release(device);
     pthread_mutex_destroy(&device->mutex);
     td_cl_share_release(device->share);

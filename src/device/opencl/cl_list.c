@@ -23,7 +23,8 @@ static td_status create_views(td_cl_list *native, const td_list *list)
 {
     size_t arguments = 0;
     for (size_t i = 0; i < list->n_commands; i++) {
-        if (list->commands[i].kind == TD_COMMAND_DISPATCH) arguments += list->commands[i].n_spans;
+        const td_command_kind kind = list->commands[i].kind;
+        if (kind == TD_COMMAND_DISPATCH || kind == TD_COMMAND_NATIVE) arguments += list->commands[i].n_spans;
     }
     size_t places = 2;
     while (places < 2 * arguments)
@@ -89,6 +90,21 @@ static td_status compile_dispatch(td_cl_device *device, td_cl_list *native, cons
     return TD_OK;
 fail:
     if (status != TD_ERR_BUILD) (void)td_error_context("kernel %s", kernel->name); /* that one names it */
+    return status;
+}
+
+static td_status compile_native(td_cl_device *device, td_cl_list *native, const td_command *command)
+{
+    td_cl_step *step = &native->steps[native->n_steps];
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW(&step->call));
+    step->kind = TD_CL_NATIVE;
+    native->n_steps++; /* from here on its call is freed with the list */
+    step->call->native = command->native;
+    step->call->params = command->params;
+    for (uint32_t i = 0; i < command->n_spans; i++)
+        TD_TRY(view_span(device, native, command->spans[i], &step->call->mems[i]));
+fail:
     return status;
 }
 
@@ -158,7 +174,7 @@ static td_status create_bounce(td_cl_device *device, td_cl_list *native, const t
     td_status status = TD_OK;
     for (size_t i = 0; i < list->n_commands; i++) {
         const td_command *command = &list->commands[i];
-        if (command->kind == TD_COMMAND_DISPATCH) continue;
+        if (command->kind == TD_COMMAND_DISPATCH || command->kind == TD_COMMAND_NATIVE) continue;
         bool direct = false;
         for (uint32_t j = 0; j < command->n_spans; j++)
             direct = direct || td_cl_buffer_mem(device, command->spans[j].buffer);
@@ -195,6 +211,9 @@ td_status td_cl_list_compile(td_list *list)
         case TD_COMMAND_FILL:
             compile_fill(device, native, command);
             break;
+        case TD_COMMAND_NATIVE:
+            TD_TRY(compile_native(device, native, command));
+            break;
         }
     }
     return TD_OK;
@@ -211,6 +230,7 @@ void td_cl_list_discard(td_list *list)
     if (!native) return;
     const bool has_run = atomic_load(&native->launched) && !atomic_load(&device->base.lost);
     for (size_t i = 0; i < native->n_steps; i++) {
+        free(native->steps[i].call);
         if (native->steps[i].kind != TD_CL_KERNEL) continue;
         if (has_run) td_cl_program_save(device, native->steps[i].program);
         if (native->steps[i].kernel) (void)device->api->clReleaseKernel(native->steps[i].kernel);

@@ -14,7 +14,7 @@ typedef struct progress {
 static const char *const CALLS[] = {
     [TD_CL_KERNEL] = "clEnqueueNDRangeKernel", [TD_CL_COPY] = "clEnqueueCopyBuffer",
     [TD_CL_READ] = "clEnqueueReadBuffer",      [TD_CL_WRITE] = "clEnqueueWriteBuffer",
-    [TD_CL_FILL] = "clEnqueueFillBuffer",
+    [TD_CL_FILL] = "clEnqueueFillBuffer",      [TD_CL_NATIVE] = "a library's call",
 };
 
 static cl_int enqueue(const td_cl_api *api, cl_command_queue queue, const td_cl_step *step, cl_uint n_waits,
@@ -36,8 +36,21 @@ static cl_int enqueue(const td_cl_api *api, cl_command_queue queue, const td_cl_
     case TD_CL_FILL:
         return api->clEnqueueFillBuffer(queue, step->destination, &step->word, sizeof step->word,
                                         step->destination_offset, step->bytes, n_waits, waits, event);
+    case TD_CL_NATIVE:
+        break;
     }
     return CL_INVALID_VALUE;
+}
+
+/* Such a call takes no wait list and gives no event of its own: barriers before and after it do. */
+static cl_int enqueue_native(const td_cl_device *device, cl_command_queue queue, const td_cl_call *call,
+                             cl_uint n_waits, const cl_event *waits, cl_event *first, cl_event *last)
+{
+    cl_int code = CL_SUCCESS;
+    if (n_waits || first) code = device->api->clEnqueueBarrierWithWaitList(queue, n_waits, waits, first);
+    if (code == CL_SUCCESS) code = call->native->enqueue(device, queue, call->mems, call->params);
+    if (code == CL_SUCCESS && last) code = device->api->clEnqueueBarrierWithWaitList(queue, 0, NULL, last);
+    return code;
 }
 
 static cl_int replay(const td_cl_device *device, cl_command_queue queue, const td_cl_list *list,
@@ -53,7 +66,10 @@ static cl_int replay(const td_cl_device *device, cl_command_queue queue, const t
             if (code != CL_SUCCESS) return code;
         }
         at->call = CALLS[step->kind];
-        const cl_int code = enqueue(api, queue, step, n_waits, waits, step + 1 == end ? &at->last : event);
+        cl_event *last = step + 1 == end ? &at->last : NULL;
+        const cl_int code = step->kind == TD_CL_NATIVE
+                                ? enqueue_native(device, queue, step->call, n_waits, waits, event, last)
+                                : enqueue(api, queue, step, n_waits, waits, last ? last : event);
         if (code != CL_SUCCESS) return code;
         at->started = true;
         n_waits = 0;

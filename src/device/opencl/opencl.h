@@ -6,6 +6,7 @@
  *   cl_program.c  kernels built, loaded, stored    cl_list.c     recorded commands made native
  *   cl_submit.c   replay                           cl_queue.c    waiting, times
  *   cl_clock.c    device clock to host clock       cl_signal.c   wake-ups from driver callbacks
+ *   cl_clblast.c  the CLBlast library
  *
  * Ordering comes from in-order queues; a timeline point is the event of a submission's last command.
  */
@@ -31,6 +32,7 @@ typedef struct td_cl_state {
 } td_cl_state;
 
 typedef struct td_cl_device td_cl_device;
+typedef struct td_cl_clblast td_cl_clblast;
 
 /* The context of devices opened together; freed with the last of them. */
 typedef struct td_cl_share {
@@ -88,8 +90,9 @@ struct td_cl_device {
     bool has_host_timer;
     char options[64];      /* for the kernel compiler */
     td_digest identity;    /* of device, driver and options, for the cache */
-    pthread_mutex_t mutex; /* guards programs */
+    pthread_mutex_t mutex; /* guards programs and clblast */
     td_cl_program *programs;
+    td_cl_clblast *clblast; /* owned; NULL until asked for */
     td_cl_queue queues[TD_QUEUE_KIND_COUNT];
 };
 
@@ -100,6 +103,22 @@ typedef struct td_cl_buffer {
     bool mapped;          /* base.host is a mapping, so commands must not use mem */
 } td_cl_buffer;
 
+/* `native` of a TD_COMMAND_NATIVE: a library that puts its own commands into a queue. `mems` are the
+ * command's spans. Returns without waiting for them; CL_SUCCESS or an error code, and then nothing was
+ * queued. */
+typedef struct td_cl_native {
+    const char *name;
+    cl_int (*enqueue)(const td_cl_device *device, cl_command_queue queue, const cl_mem *mems,
+                      const void *params);
+} td_cl_native;
+
+/* Such a call in a compiled list. */
+typedef struct td_cl_call {
+    const td_cl_native *native;
+    const void *params; /* borrowed from the list's command */
+    cl_mem mems[TD_KERNEL_MAX_BUFFERS];
+} td_cl_call;
+
 /* One driver call of a list. */
 typedef enum td_cl_step_kind {
     TD_CL_KERNEL,
@@ -107,6 +126,7 @@ typedef enum td_cl_step_kind {
     TD_CL_READ,  /* source -> host */
     TD_CL_WRITE, /* host -> destination */
     TD_CL_FILL,
+    TD_CL_NATIVE,
 } td_cl_step_kind;
 
 typedef struct td_cl_step {
@@ -114,6 +134,7 @@ typedef struct td_cl_step {
     bool starts_segment;
     cl_uint word;
     cl_kernel kernel; /* owned */
+    td_cl_call *call; /* owned */
     td_cl_program *program;
     size_t global[3], local[3];
     cl_mem source, destination; /* borrowed from buffers or the list */
@@ -239,6 +260,9 @@ void td_cl_queue_tear(td_cl_queue *queue);
 bool td_cl_queue_is_idle(td_cl_queue *queue);
 /* *event: the point's event with a reference of its own, or NULL when it has been reached. */
 td_status td_cl_flight_event(td_cl_queue *queue, uint64_t value, cl_event *event);
+
+/* cl_clblast.c */
+void td_cl_clblast_close(td_cl_device *device); /* fine if it was never asked for */
 
 /* cl_clock.c */
 td_status td_cl_calibrate(td_device *device, td_clock_map *out);

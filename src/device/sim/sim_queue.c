@@ -132,6 +132,7 @@ static double run_command(const sim_model *model, const td_device *device, const
         return (double)to.bytes / (is_on(device, to) ? model->gbps : model->copy_gbps);
     }
     case TD_COMMAND_DISPATCH:
+    case TD_COMMAND_NATIVE:
         break;
     }
     return command->cost_ns;

@@ -188,6 +188,7 @@ static td_status record_command(vk_device *device, VkCommandBuffer commands, con
         return TD_OK;
     }
     case TD_COMMAND_DISPATCH:
+    case TD_COMMAND_NATIVE: /* never recorded for Vulkan */
         break;
     }
     return record_dispatch(device, commands, command, set, bound);

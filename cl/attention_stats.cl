@@ -1,0 +1,2 @@
+#include "prelude.cl.h"
+#include "kernels/attention_stats.kh"

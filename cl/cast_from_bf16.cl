@@ -1,0 +1,2 @@
+#include "prelude.cl.h"
+#include "kernels/cast_from_bf16.kh"

@@ -1,0 +1,2 @@
+#include "prelude.cl.h"
+#include "kernels/gemv_rows.kh"

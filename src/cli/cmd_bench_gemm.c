@@ -1,0 +1,151 @@
+/* `tandem bench gemm`: shows what tools/bench_gemm.h measures, row by row. Covered by tests/cli/test_cli.py.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "tools/bench_gemm.h"
+
+static const char USUAL_SHAPES[] =
+    "1024x1024x1024,2048x2048x512,6400x384x384,6400x1536x384,512x512x512,3200x192x768,"
+    "1023x77x333,64x400x64x400";
+
+static void put_number(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_size(td_json *json, const char *key, uint32_t value)
+{
+    td_json_key(json, key);
+    td_json_uint(json, value);
+}
+
+static void put_text(td_json *json, const char *key, const char *value)
+{
+    td_json_key(json, key);
+    td_json_string(json, value);
+}
+
+static void add_json(void *context, const td_bench_gemm_row *row)
+{
+    td_json *json = context;
+    td_json_begin_object(json);
+    put_size(json, "batch", row->shape.batch);
+    put_size(json, "m", row->shape.m);
+    put_size(json, "n", row->shape.n);
+    put_size(json, "k", row->shape.k);
+    put_text(json, "layout", td_gemm_layout_name(row->layout));
+    put_text(json, "provider", row->provider);
+    put_text(json, "variant", row->variant);
+    put_number(json, "gflops", row->gflops);
+    put_number(json, "spread", row->spread);
+    put_number(json, "max_rel_err", row->max_rel_err);
+    if (row->openblas_gflops > 0) {
+        put_number(json, "openblas_gflops", row->openblas_gflops);
+        put_text(json, "openblas_core", row->openblas_core);
+        put_number(json, "ratio", row->ratio);
+    }
+    td_json_end_object(json);
+}
+
+static void print_row(void *context, const td_bench_gemm_row *row)
+{
+    char shape[64];
+    (void)context;
+    if (row->shape.batch > 1) {
+        snprintf(shape, sizeof shape, "%ux%ux%ux%u", row->shape.batch, row->shape.m, row->shape.n,
+                 row->shape.k);
+    } else {
+        snprintf(shape, sizeof shape, "%ux%ux%u", row->shape.m, row->shape.n, row->shape.k);
+    }
+    printf("%-18s %-6s %-16s %9.2f %6.0f%% %10.1e", shape, td_gemm_layout_name(row->layout), row->variant,
+           row->gflops, 100 * row->spread, row->max_rel_err);
+    if (row->openblas_gflops > 0)
+        printf(" %9.2f %-9s %6.3f", row->openblas_gflops, row->openblas_core, row->ratio);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void print_head(const td_device_info *info, const td_bench_gemm_options *options)
+{
+    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("work           median of %u runs, packing and copies included\n\n", options->rounds);
+    printf("%-18s %-6s %-16s %9s %7s %10s", "shape", "layout", "variant", "GFLOP/s", "spread", "error");
+    if (options->against_openblas) printf(" %9s %-9s %6s", "OpenBLAS", "core", "ratio");
+    putchar('\n');
+}
+
+static td_status read_options(const td_cli *cli, td_bench_gemm_options *out, td_gemm_shape **shapes)
+{
+    const char *text = td_options_get(cli->options, "bench.shapes")->text;
+    const char *layout = td_options_get(cli->options, "bench.layout")->text;
+    const char *provider = td_options_get(cli->options, "bench.provider")->text;
+    *out = (td_bench_gemm_options){
+        .against_openblas = strcmp(td_options_get(cli->options, "bench.against")->text, "openblas") == 0,
+        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
+    };
+    for (int i = 0; i < TD_GEMM_LAYOUT_COUNT; i++)
+        out->layouts[i] =
+            strcmp(layout, "all") == 0 || strcmp(layout, td_gemm_layout_name((td_gemm_layout)i)) == 0;
+    for (int i = 0; i < TD_GEMM_PROVIDER_COUNT; i++) {
+        if (strcmp(provider, td_gemm_provider_name((td_gemm_provider)i)) == 0)
+            out->provider = (td_gemm_provider)i;
+    }
+    const td_status status = td_gemm_shapes_parse(text ? text : USUAL_SHAPES, shapes, &out->n_shapes);
+    out->shapes = *shapes;
+    return status;
+}
+
+static int run_json(const td_cli *cli, td_registry *registry, const td_device_info *info,
+                    const td_bench_gemm_options *options)
+{
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, info);
+    put_size(json, "rounds", options->rounds);
+    td_json_key(json, "results");
+    td_json_begin_array(json);
+    if (td_bench_gemm_run(registry, info, options, add_json, json) != TD_OK) {
+        td_json_destroy(json);
+        return td_cli_fail(cli, NULL);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static int run_text(const td_cli *cli, td_registry *registry, const td_device_info *info,
+                    const td_bench_gemm_options *options)
+{
+    print_head(info, options);
+    if (td_bench_gemm_run(registry, info, options, print_row, NULL) != TD_OK) return td_cli_fail(cli, NULL);
+    return TD_EXIT_DONE;
+}
+
+int td_cmd_bench_gemm(td_cli *cli)
+{
+    td_registry *registry;
+    const td_device_info *info;
+    td_bench_gemm_options options;
+    td_gemm_shape *shapes = NULL;
+    int code;
+    if (read_options(cli, &options, &shapes) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_cli_open_registry(cli, &registry) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    } else {
+        if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+            code = td_cli_fail(cli, registry);
+        } else {
+            code = (cli->json ? run_json : run_text)(cli, registry, info, &options);
+        }
+        td_registry_close(registry);
+    }
+    free(shapes);
+    return code;
+}

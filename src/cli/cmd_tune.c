@@ -1,0 +1,110 @@
+/* `tandem tune`: shows what tools/tune.h measures and stores. Covered by tests/cli/test_cli.py. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "tools/tune.h"
+
+static void put_rejected(td_json *json, const td_tuner_result *result)
+{
+    td_json_key(json, "rejected");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < result->n_candidates; i++) {
+        if (!result->candidates[i].reason[0]) continue;
+        td_json_begin_object(json);
+        td_json_key(json, "variant");
+        td_json_string(json, result->candidates[i].name);
+        td_json_key(json, "reason");
+        td_json_string(json, result->candidates[i].reason);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
+static void add_json(void *context, const td_tune_row *row, size_t done, size_t total)
+{
+    const td_tuner_candidate *best = &row->result.candidates[row->result.best];
+    const uint32_t sizes[] = {row->shape.batch, row->shape.m, row->shape.n, row->shape.k, best->splits};
+    static const char *const NAMES[] = {"batch", "m", "n", "k", "splits"};
+    td_json *json = context;
+    (void)done;
+    (void)total;
+    td_json_begin_object(json);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        td_json_key(json, NAMES[i]);
+        td_json_uint(json, sizes[i]);
+    }
+    td_json_key(json, "layout");
+    td_json_string(json, td_gemm_layout_name(row->layout));
+    td_json_key(json, "variant");
+    td_json_string(json, best->name);
+    td_json_key(json, "gflops");
+    td_json_double(json, best->gflops);
+    td_json_key(json, "default_variant");
+    td_json_string(json, row->result.candidates[0].name);
+    td_json_key(json, "default_gflops");
+    td_json_double(json, row->result.candidates[0].gflops);
+    put_rejected(json, &row->result);
+    td_json_end_object(json);
+}
+
+static void print_row(void *context, const td_tune_row *row, size_t done, size_t total)
+{
+    const td_tuner_candidate *best = &row->result.candidates[row->result.best];
+    const td_tuner_candidate *usual = &row->result.candidates[0];
+    char shape[64];
+    (void)context;
+    snprintf(shape, sizeof shape, "%ux%ux%ux%u", row->shape.batch, row->shape.m, row->shape.n, row->shape.k);
+    printf("%3zu/%zu  %-20s %s  %-16s %2u  %9.2f   default %-16s %9.2f\n", done, total, shape,
+           td_gemm_layout_name(row->layout), best->name, best->splits, best->gflops, usual->name,
+           usual->gflops);
+    fflush(stdout);
+}
+
+static int run(const td_cli *cli, td_registry *registry, const td_device_info *info,
+               const td_gemm_shape *shapes, size_t n_shapes)
+{
+    td_json *json = NULL;
+    if (!cli->json) {
+        printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+        printf("result         variant, parts of k, GFLOP/s\n\n");
+        const td_status status = td_tune_run(registry, info, shapes, n_shapes, print_row, NULL);
+        return status == TD_OK ? TD_EXIT_DONE : td_cli_fail(cli, NULL);
+    }
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, info);
+    td_json_key(json, "results");
+    td_json_begin_array(json);
+    if (td_tune_run(registry, info, shapes, n_shapes, add_json, json) != TD_OK) {
+        td_json_destroy(json);
+        return td_cli_fail(cli, NULL);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+int td_cmd_tune(td_cli *cli)
+{
+    const char *text = td_options_get(cli->options, "bench.shapes")->text;
+    td_registry *registry;
+    const td_device_info *info;
+    td_gemm_shape *shapes = NULL;
+    size_t n_shapes = 0;
+    int code;
+    if (text && td_gemm_shapes_parse(text, &shapes, &n_shapes) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_cli_open_registry(cli, &registry) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    } else {
+        if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+            code = td_cli_fail(cli, registry);
+        } else {
+            code = run(cli, registry, info, shapes, n_shapes);
+        }
+        td_registry_close(registry);
+    }
+    free(shapes);
+    return code;
+}

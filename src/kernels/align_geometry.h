@@ -1,0 +1,13 @@
+/* Numbers of the alignment search that host and kernels share. Preprocessor lines only. */
+#ifndef TD_KERNELS_ALIGN_GEOMETRY_H
+#define TD_KERNELS_ALIGN_GEOMETRY_H
+
+/* Neighbouring tokens whose scores one work-item carries along the frames in registers. */
+#define TD_ALIGN_STRIP_CPU 8u
+#define TD_ALIGN_STRIP_GPU 4u
+
+/* Class GPU: one group has all tokens of an item at once; its size as in ops.def. */
+#define TD_ALIGN_WG_GPU 256u
+#define TD_ALIGN_MAX_TOKENS_GPU 1024u
+
+#endif

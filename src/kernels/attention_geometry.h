@@ -1,0 +1,16 @@
+/* How attention is cut up: the numbers that host (ops/attention.c) and kernels must agree on.
+ *
+ * Preprocessor lines only, because C, OpenCL C and GLSL all read this file.
+ */
+#ifndef TD_KERNELS_ATTENTION_GEOMETRY_H
+#define TD_KERNELS_ATTENTION_GEOMETRY_H
+
+/* Queries of one head (keys, for the gradients of keys and values) that one group owns. */
+#define TD_ATTENTION_BLOCK_CPU 48u
+#define TD_ATTENTION_BLOCK_GPU 32u
+
+/* (query, head) pairs of one group of `attention_stats`. */
+#define TD_ATTENTION_PAIRS_CPU 256u
+#define TD_ATTENTION_PAIRS_GPU 64u
+
+#endif

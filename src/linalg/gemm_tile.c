@@ -1,0 +1,66 @@
+/* The tile provider: kernels/gemm_tile.kh with the tile and layout of each row of ops/gemm.def. For GPUs,
+ * under both APIs. Covered by tests/ops/cases_gemm.c. */
+#include "linalg/gemm_internal.h"
+
+typedef struct tile {
+    uint32_t rows, columns;
+    td_kernel_id kernels[TD_GEMM_LAYOUT_COUNT];
+} tile;
+
+#define KERNELS(name)                                                                                        \
+    {                                                                                                        \
+        TD_K_gemm_tile_##name##_nn, TD_K_gemm_tile_##name##_nt, TD_K_gemm_tile_##name##_tn                   \
+    }
+
+static const tile TILES[TD_GEMM_V_COUNT] = {
+    [TD_GEMM_V_TILE_64X64] = {64, 64, KERNELS(64x64)},
+    [TD_GEMM_V_TILE_128X64] = {128, 64, KERNELS(128x64)},
+    [TD_GEMM_V_TILE_128X128] = {128, 128, KERNELS(128x128)},
+    [TD_GEMM_V_TILE_ANY] = {64, 64, KERNELS(any)},
+};
+
+/* Buffers of four floats: whatever lies along a row, and every start of a row, must be a multiple of four. */
+const char *td_gemm_refuse_fours(const td_gemm_problem *problem)
+{
+    const td_gemm_desc *d = &problem->desc;
+    const uint32_t along_a = d->layout == TD_GEMM_TN ? d->m : d->k;
+    const uint32_t along_b = d->layout == TD_GEMM_NT ? d->k : d->n;
+    const uint32_t all =
+        along_a | along_b | d->n | d->lda | d->ldb | d->ldc | d->stride_a | d->stride_b | d->stride_c;
+    return all % 4 ? "its rows do not lie in fours" : NULL;
+}
+
+td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant)
+{
+    const td_gemm_desc *d = &problem->desc;
+    const tile *shape = &TILES[variant];
+    const td_gemm_tile_params params = {
+        .m = d->m,
+        .n = d->n,
+        .k = d->k,
+        .lda = d->lda,
+        .ldb = d->ldb,
+        .ldc = d->ldc,
+        .stride_a = d->stride_a,
+        .stride_b = d->stride_b,
+        .stride_c = d->stride_c,
+        .stride_split = problem->stride_split,
+        .batch = d->batch,
+        .splits = problem->splits,
+        .k_part = problem->k_part,
+        .accumulate = d->accumulate,
+        .has_bias = d->bias.buffer != NULL,
+        .save = d->pre.buffer != NULL,
+        .activation = d->activation,
+        .has_residual = d->residual.buffer != NULL,
+    };
+    const td_span spans[] = {
+        d->a, d->b, d->c, td_gemm_or(d->bias, d->a), td_gemm_or(d->residual, d->a), td_gemm_or(d->pre, d->c)};
+    const td_kernel_id kernel = shape->kernels[d->layout];
+    const uint64_t tiles = (uint64_t)d->batch * problem->splits * td_gemm_divide_up(d->m, shape->rows) *
+                           td_gemm_divide_up(d->n, shape->columns);
+    const uint64_t elements = (uint64_t)d->batch * problem->splits * d->m * d->n;
+    const td_grid grid = problem->kernel_class == TD_CLASS_CPU ? td_gemm_grid(problem, kernel, elements)
+                                                               : td_grid_groups(tiles);
+    return td_list_dispatch(list, kernel, spans, &params, grid, td_gemm_cost(problem));
+}

@@ -1,0 +1,39 @@
+/* What the launches of this folder share: how rows and columns are shared out among work-items (the host's
+ * half of kernels/rows.kh and kernels/columns.kh), and checks of arguments. Covered by the op suite,
+ * tests/ops.
+ */
+#ifndef TD_OPS_ROWS_H
+#define TD_OPS_ROWS_H
+
+#include "base/error.h"
+#include "device/dispatch.h"
+
+/* Rows for teams of work-items: `block` neighbouring rows to a team, `lanes` work-items to a team in class
+ * GPU. */
+typedef struct td_rows {
+    uint32_t block, lanes;
+    td_grid grid;
+} td_rows;
+
+/* For kernels of group TD_ROW_WG_GPU that keep nothing from one row to the next. */
+td_rows td_rows_make(td_kernel_class kernel_class, uint32_t rows, uint32_t columns);
+
+/* The same in few and longer blocks, for kernels that leave partial sums per block. */
+td_rows td_rows_make_blocks(td_kernel_class kernel_class, uint32_t rows, uint32_t columns);
+
+/* For kernels of kernels/columns.kh: `blocks` blocks of rows, each with all columns. */
+td_grid td_grid_columns(td_kernel_class kernel_class, uint32_t blocks, uint32_t columns);
+
+uint32_t td_divide_up(uint32_t n, uint32_t by);
+
+/* Fails unless the span holds `words` 4-byte words; op and name are for the message. */
+td_status td_op_check_span(td_span span, uint64_t words, const char *op, const char *name);
+
+/* Fails unless 0 < a * b * c < 2^31, the most elements a kernel can number. */
+td_status td_op_check_size(uint64_t a, uint64_t b, uint64_t c, const char *op);
+
+/* An optional buffer, or where it is absent (a zero span) another one that stands in its place unused. */
+td_span td_op_or(td_span optional, td_span stand_in);
+bool td_op_given(td_span optional);
+
+#endif

@@ -1,0 +1,292 @@
+/* Cases of src/ops/optim.h. Words of the control block that are counts are compared as the floats their bits
+ * make. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/optim_geometry.h"
+#include "ops/optim.h"
+#include "suite.h"
+
+static float as_float(uint32_t word)
+{
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+static op_io *as_in_out(op_io *io, double atol, double rtol)
+{
+    io->kind = OP_IN_OUT;
+    io->expected = calloc(io->count, sizeof *io->expected);
+    if (!io->expected) abort();
+    io->atol = atol;
+    io->rtol = rtol;
+    return io;
+}
+
+/* ---------------------------------------------------------------- norm and clipping */
+
+typedef struct clip_case {
+    uint32_t n;     /* elements of each of two blocks */
+    uint32_t parts; /* of each */
+    uint32_t steps; /* taken before */
+    double max_norm, beta1, beta2;
+    float spoiler; /* one element, unless 0 */
+} clip_case;
+
+static td_status launch_clip(const op_case *c, td_list *list, const td_span *s)
+{
+    const clip_case *n = c->args;
+    td_status status = td_op_square_sum(list, n->n, s[0], s[2], 0);
+    if (status == TD_OK) status = td_op_square_sum(list, n->n, s[1], s[2], n->parts);
+    if (status != TD_OK) return status;
+    return td_op_clip(list, &(td_clip_args){.parts = 2 * n->parts,
+                                            .max_norm = (float)n->max_norm,
+                                            .beta1 = (float)n->beta1,
+                                            .beta2 = (float)n->beta2,
+                                            .partial = s[2],
+                                            .control = s[3]});
+}
+
+static void expect_control(const clip_case *n, const op_case *c, double *expected)
+{
+    double square = 0;
+    for (int block = 0; block < 2; block++)
+        for (uint32_t i = 0; i < n->n; i++)
+            square += (double)c->io[block].values[i] * (double)c->io[block].values[i];
+    const double norm = sqrt(square);
+    const bool skips = !isfinite(norm);
+    const uint32_t steps = n->steps + !skips;
+    const double t = steps ? steps : 1;
+    expected[TD_CONTROL_LR] = (double)0.001f;
+    expected[TD_CONTROL_NORM] = norm;
+    expected[TD_CONTROL_FACTOR] = n->max_norm > 0 && norm > n->max_norm ? n->max_norm / norm : 1;
+    expected[TD_CONTROL_BIAS1] = 1 / (1 - pow(n->beta1, t));
+    expected[TD_CONTROL_BIAS2] = 1 / sqrt(1 - pow(n->beta2, t));
+    expected[TD_CONTROL_SKIP] = skips;
+    expected[TD_CONTROL_STEPS] = (double)as_float(steps);
+    expected[TD_CONTROL_SKIPPED] = (double)as_float(3u + skips);
+}
+
+static void add_clip(op_suite *suite, td_kernel_class class, clip_case n, bool perf)
+{
+    op_case c = {.op = "clip",
+                 .kernels = "square_sum clip_control",
+                 .launch = launch_clip,
+                 .is_perf = perf,
+                 .bytes = 8.0 * n.n};
+    snprintf(c.label, sizeof c.label, "2 x %u, step %u, at most %g, with %g", n.n, n.steps, n.max_norm,
+             (double)n.spoiler);
+    n.parts = td_op_square_sum_parts(class, n.n);
+    *(clip_case *)op_args(&c, sizeof n) = n;
+    op_io *x = op_random(&c, "x", n.n, -1, 1, 71);
+    op_random(&c, "y", n.n, -1, 1, 72);
+    if (n.spoiler != 0) x->values[n.n / 2] = n.spoiler;
+    op_scratch(&c, "partial", 2 * (size_t)n.parts);
+    op_io *control = as_in_out(op_input(&c, "control", TD_CONTROL_WORDS), 0, 1e-6);
+    control->values[TD_CONTROL_LR] = 0.001f;
+    control->values[TD_CONTROL_STEPS] = as_float(n.steps);
+    control->values[TD_CONTROL_SKIPPED] = as_float(3u);
+    if (!perf) expect_control(&n, &c, control->expected);
+    op_suite_add(suite, &c);
+}
+
+static void make_clip(op_suite *suite, td_kernel_class class)
+{
+    static const uint32_t SIZES[] = {1, 7, 127, 128, 1025, 4097, 30011};
+    static const uint32_t STEPS[] = {0, 1, 4, 60, 999, 20000, 3000000};
+    for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
+        clip_case n = {.n = SIZES[i], .steps = STEPS[i], .beta1 = (double)0.9f, .beta2 = (double)0.999f};
+        add_clip(suite, class, n, false);
+        n.max_norm = 0.25;
+        add_clip(suite, class, n, false);
+        n.max_norm = 1e6;
+        n.beta1 = 0;
+        add_clip(suite, class, n, false);
+        n.spoiler = NAN;
+        add_clip(suite, class, n, false);
+        n.spoiler = -INFINITY;
+        add_clip(suite, class, n, false);
+    }
+}
+
+/* ---------------------------------------------------------------- AdamW */
+
+typedef struct adamw_case {
+    uint32_t n;
+    double lr, factor;
+    bool skips, has_shadow;
+    td_decay_range ranges[3];
+    size_t n_ranges;
+} adamw_case;
+
+enum { G, CONTROL, W, M, V, SHADOW };
+static const double BETA1 = (double)0.9f, BETA2 = (double)0.98f, EPS = (double)1e-6f;
+
+static td_status launch_adamw(const op_case *c, td_list *list, const td_span *s)
+{
+    const adamw_case *n = c->args;
+    return td_op_adamw(list, &(td_adamw_args){.beta1 = (float)BETA1,
+                                              .beta2 = (float)BETA2,
+                                              .eps = (float)EPS,
+                                              .ranges = n->ranges,
+                                              .n_ranges = n->n_ranges,
+                                              .g = s[G],
+                                              .control = s[CONTROL],
+                                              .w = s[W],
+                                              .m = s[M],
+                                              .v = s[V],
+                                              .shadow = n->has_shadow ? s[SHADOW] : (td_span){0}});
+}
+
+static void step_one(const adamw_case *n, op_case *c, uint32_t i, double decay)
+{
+    const float *control = c->io[CONTROL].values;
+    const double g = (double)c->io[G].values[i] * n->factor, w = (double)c->io[W].values[i];
+    const double m = BETA1 * (double)c->io[M].values[i] + (1 - BETA1) * g;
+    const double v = BETA2 * (double)c->io[V].values[i] + (1 - BETA2) * g * g;
+    const double m_hat = m * (double)control[TD_CONTROL_BIAS1];
+    const double root = sqrt(v) * (double)control[TD_CONTROL_BIAS2];
+    c->io[M].expected[i] = m;
+    c->io[V].expected[i] = v;
+    c->io[W].expected[i] = w - n->lr * decay * w - n->lr * m_hat / (root + EPS);
+}
+
+static uint32_t round_to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t rest = bits & 0xFFFFu, high = bits >> 16;
+    return high + (rest > 0x8000u || (rest == 0x8000u && high % 2));
+}
+
+static void expect_adamw(const adamw_case *n, op_case *c)
+{
+    for (int k = W; k <= V; k++)
+        for (uint32_t i = 0; i < n->n; i++)
+            c->io[k].expected[i] = (double)c->io[k].values[i];
+    for (size_t r = 0; !n->skips && r < n->n_ranges; r++)
+        for (uint32_t i = n->ranges[r].first; i < n->ranges[r].first + n->ranges[r].count; i++)
+            step_one(n, c, i, (double)n->ranges[r].decay);
+    /* Only where w does not change are its bits known. */
+    for (uint32_t i = 0; n->has_shadow && n->lr == 0 && i < n->n; i++)
+        c->io[SHADOW].words[i / 2] |= round_to_bf16(c->io[W].values[i]) << (16 * (i % 2));
+}
+
+static void add_adamw(op_suite *suite, adamw_case n, bool perf)
+{
+    op_case c = {.op = "adamw",
+                 .kernels = "adamw",
+                 .launch = launch_adamw,
+                 .is_perf = perf,
+                 .bytes = (n.has_shadow ? 30.0 : 28.0) * n.n};
+    snprintf(c.label, sizeof c.label, "%u in %zu ranges, rate %g%s%s", n.n, n.n_ranges, n.lr,
+             n.has_shadow ? " shadow" : "", n.skips ? " skipped" : "");
+    *(adamw_case *)op_args(&c, sizeof n) = n;
+    op_random(&c, "g", n.n, -2, 2, 81);
+    float *control = op_input(&c, "control", TD_CONTROL_WORDS)->values;
+    control[TD_CONTROL_LR] = (float)n.lr;
+    control[TD_CONTROL_FACTOR] = (float)n.factor;
+    control[TD_CONTROL_BIAS1] = 2.5f;
+    control[TD_CONTROL_BIAS2] = 3.5f;
+    control[TD_CONTROL_SKIP] = n.skips ? 1.0f : 0.0f;
+    op_io *w = as_in_out(op_random(&c, "w", n.n, -1, 1, 82), 3e-7, 3e-7);
+    as_in_out(op_random(&c, "m", n.n, -1, 1, 83), 3e-7, 3e-7);
+    as_in_out(op_random(&c, "v", n.n, 0, 1, 84), 3e-7, 3e-7);
+    for (uint32_t i = 0; i < n.n; i += 5)
+        w->values[i] = as_float(0x3F808000u + (i << 16) % 0x20000u); /* halfway between two bfloat16 */
+    if (n.has_shadow && n.lr == 0)
+        op_output_words(&c, "shadow", (n.n + 1) / 2);
+    else
+        op_scratch(&c, "shadow", n.has_shadow ? (n.n + 1) / 2 : 1);
+    if (!perf) expect_adamw(&n, &c);
+    op_suite_add(suite, &c);
+}
+
+static void make_adamw(op_suite *suite)
+{
+    static const uint32_t SIZES[] = {1, 2, 15, 17, 127, 513, 4099, 9000};
+    for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
+        const uint32_t size = SIZES[i];
+        adamw_case n = {.n = size,
+                        .lr = (double)0.01f,
+                        .factor = (double)0.7f,
+                        .ranges = {{0, size, 0.1f}},
+                        .n_ranges = 1};
+        add_adamw(suite, n, false);
+        n.has_shadow = true;
+        add_adamw(suite, n, false);
+        n.lr = 0;
+        add_adamw(suite, n, false);
+        n.lr = (double)0.01f;
+        n.has_shadow = false;
+        n.skips = true;
+        add_adamw(suite, n, false);
+        n.skips = false;
+        if (size < 9) continue;
+        /* Three ranges with a gap, which stays as it is. */
+        n.n_ranges = 3;
+        n.ranges[0] = (td_decay_range){0, 4, 0.1f};
+        n.ranges[1] = (td_decay_range){6, size / 2 * 2 - 8, 0};
+        n.ranges[2] = (td_decay_range){size / 2 * 2 - 2, size - size / 2 * 2 + 2, 0.3f};
+        add_adamw(suite, n, false);
+    }
+}
+
+/* ---------------------------------------------------------------- running average */
+
+typedef struct ema_case {
+    uint32_t n, steps;
+    double decay;
+    bool warm_up;
+} ema_case;
+
+static td_status launch_ema(const op_case *c, td_list *list, const td_span *s)
+{
+    const ema_case *n = c->args;
+    return td_op_ema(list, &(td_ema_args){.n = n->n,
+                                          .decay = (float)n->decay,
+                                          .w = s[0],
+                                          .average = s[1],
+                                          .control = n->warm_up ? s[2] : (td_span){0}});
+}
+
+static void add_ema(op_suite *suite, ema_case n, bool perf)
+{
+    op_case c = {.op = "ema", .kernels = "ema", .launch = launch_ema, .is_perf = perf, .bytes = 12.0 * n.n};
+    snprintf(c.label, sizeof c.label, "%u%s, step %u", n.n, n.warm_up ? " warm up" : "", n.steps);
+    *(ema_case *)op_args(&c, sizeof n) = n;
+    const op_io *w = op_random(&c, "w", n.n, -1, 1, 91);
+    op_io *average = as_in_out(op_random(&c, "average", n.n, -1, 1, 92), 2e-7, 2e-7);
+    op_input(&c, "control", TD_CONTROL_WORDS)->values[TD_CONTROL_STEPS] = as_float(n.steps);
+    const double d = n.warm_up ? fmin(n.decay, (1.0 + n.steps) / (10.0 + n.steps)) : n.decay;
+    for (uint32_t i = 0; !perf && i < n.n; i++)
+        average->expected[i] = d * (double)average->values[i] + (1 - d) * (double)w->values[i];
+    op_suite_add(suite, &c);
+}
+
+/* ---------------------------------------------------------------- the family */
+
+void cases_optim(op_suite *suite, td_device *device);
+void cases_optim(op_suite *suite, td_device *device)
+{
+    const td_kernel_class class = td_device_class(device);
+    if (op_suite_is_perf(suite)) {
+        const uint32_t n = op_device_is_slow(device) ? 100000 : 8000000;
+        adamw_case a = {.n = n, .lr = 1e-3, .factor = 1, .ranges = {{0, n, 0.1f}}, .n_ranges = 1};
+        add_clip(suite, class, (clip_case){.n = n}, true);
+        add_adamw(suite, a, true);
+        a.has_shadow = true;
+        add_adamw(suite, a, true);
+        add_ema(suite, (ema_case){.n = n, .decay = 0.999}, true);
+        return;
+    }
+    make_clip(suite, class);
+    make_adamw(suite);
+    for (const uint32_t *n = (const uint32_t[]){1, 9, 513, 4099, 0}; *n; n++) {
+        add_ema(suite, (ema_case){*n, 0, (double)0.9f, false}, false);
+        add_ema(suite, (ema_case){*n, 2 + *n, (double)0.9f, true}, false);
+    }
+}

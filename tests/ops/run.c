@@ -1,0 +1,313 @@
+/* One case of the op suite on one device. Every buffer has guard words behind it; outputs and scratch start
+ * as NaN; the recorded list is run twice from the same start, and both results must have the same bits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/stats.h"
+#include "device/backend.h"
+#include "suite_internal.h"
+
+#define GUARD_WORDS 64u
+#define GUARD 0xDEADBEEFu
+#define NAN_WORD 0x7fc00000u
+#define PERF_NS 400e6
+#define PERF_LEAST 9
+#define PERF_MOST 201
+
+/* The buffers of a case on the device, their image on the host, and the lists that move them. */
+typedef struct stage {
+    td_span whole[OP_MAX_IO]; /* with guard words */
+    td_span spans[OP_MAX_IO]; /* what the launch is given */
+    size_t at[OP_MAX_IO];     /* first word of each buffer in the image */
+    size_t n_words;
+    td_span image;
+    td_list *upload, *run, *download;
+} stage;
+
+static void start_image(const op_case *c, const stage *s, uint32_t *image)
+{
+    for (size_t i = 0; i < c->n_io; i++) {
+        const op_io *io = &c->io[i];
+        uint32_t *words = image + s->at[i];
+        if (io->values)
+            memcpy(words, io->values, 4 * io->count);
+        else
+            for (size_t w = 0; w < io->count; w++)
+                words[w] = NAN_WORD;
+        for (size_t w = 0; w < GUARD_WORDS; w++)
+            words[io->count + w] = GUARD;
+    }
+}
+
+static td_status make_buffers(const op_bench *b, const op_case *c, stage *s)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < c->n_io; i++) {
+        const size_t count = c->io[i].count;
+        s->at[i] = s->n_words;
+        s->n_words += count + GUARD_WORDS;
+        TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_DEVICE, 4 * (count + GUARD_WORDS), &s->whole[i]));
+        s->spans[i] = td_span_part(s->whole[i], 0, 4 * (count ? count : 1));
+    }
+    TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_HOST, 4 * s->n_words, &s->image));
+fail:
+    return status;
+}
+
+static td_status make_lists(const op_bench *b, const op_case *c, stage *s)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->upload));
+    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->run));
+    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->download));
+    for (size_t i = 0; i < c->n_io; i++) {
+        const uint64_t bytes = 4 * (c->io[i].count + GUARD_WORDS);
+        const td_span host = td_span_part(s->image, 4 * s->at[i], bytes);
+        const td_span device = td_span_part(s->whole[i], 0, bytes);
+        TD_TRY(td_list_copy(s->upload, device, host));
+        TD_TRY(td_list_copy(s->download, host, device));
+    }
+    TD_TRY(c->launch(c, s->run, s->spans));
+    TD_TRY(td_list_finish(s->upload));
+    TD_TRY(td_list_finish(s->run));
+    TD_TRY(td_list_finish(s->download));
+fail:
+    return status;
+}
+
+static void close_stage(const op_bench *b, const op_case *c, stage *s)
+{
+    td_list_destroy(s->upload);
+    td_list_destroy(s->run);
+    td_list_destroy(s->download);
+    for (size_t i = 0; i < c->n_io; i++)
+        td_memory_free(b->memory, s->whole[i]);
+    td_memory_free(b->memory, s->image);
+}
+
+static td_status submit(const op_bench *b, td_list *list, td_point *reached)
+{
+    return td_queue_submit(td_device_queue(b->device, TD_QUEUE_COMPUTE), &(td_submission){.list = list},
+                           reached);
+}
+
+/* From the start to the words after the run, in the image. */
+static td_status run_once(const op_bench *b, const op_case *c, const stage *s)
+{
+    td_point done = {0};
+    td_status status = TD_OK;
+    start_image(c, s, td_span_host(s->image));
+    TD_TRY(submit(b, s->upload, NULL));
+    TD_TRY(submit(b, s->run, NULL));
+    TD_TRY(submit(b, s->download, &done));
+    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
+fail:
+    return status;
+}
+
+static void note_launched(const td_list *list, op_result *result)
+{
+    for (size_t i = 0; i < list->n_commands; i++) {
+        if (list->commands[i].kind != TD_COMMAND_DISPATCH) continue;
+        for (int id = 0; id < TD_KERNEL_COUNT; id++)
+            if (td_kernel_get((td_kernel_id)id) == list->commands[i].kernel) result->launched[id] = true;
+    }
+}
+
+/* ---------------------------------------------------------------- judging */
+
+#define FAIL_WITH(result, ...)                                                                               \
+    do {                                                                                                     \
+        (result)->verdict = OP_FAIL;                                                                         \
+        snprintf((result)->message, sizeof(result)->message, __VA_ARGS__);                                   \
+    } while (0)
+
+static void judge_words(const op_io *io, const uint32_t *got, op_result *result)
+{
+    size_t wrong = 0, first = 0;
+    for (size_t w = 0; w < io->count; w++) {
+        if (got[w] == io->words[w]) continue;
+        if (wrong++ == 0) first = w;
+    }
+    if (wrong)
+        FAIL_WITH(result, "%s[%zu] is %08x, should be %08x; %zu of %zu are wrong", io->name, first,
+                  got[first], io->words[first], wrong, io->count);
+}
+
+/* Error as a share of what is allowed; an infinity or NaN must be there as expected. */
+static double error_of(const op_io *io, size_t w, float got)
+{
+    const double expected = io->expected[w];
+    if ((double)got == expected || (isnan(got) && isnan(expected))) return 0;
+    const double error = fabs((double)got - expected) / (io->atol + io->rtol * fabs(expected));
+    return isnan(error) ? INFINITY : error;
+}
+
+static void judge_floats(const op_io *io, const uint32_t *words, op_result *result)
+{
+    size_t wrong = 0, worst = 0;
+    double most = 0;
+    for (size_t w = 0; w < io->count; w++) {
+        float got;
+        memcpy(&got, &words[w], 4);
+        const double error = error_of(io, w, got);
+        wrong += !(error <= 1);
+        if (error > most) {
+            most = error;
+            worst = w;
+        }
+    }
+    if (most > result->error) result->error = most;
+    if (!wrong) return;
+    float got;
+    memcpy(&got, &words[worst], 4);
+    FAIL_WITH(result, "%s[%zu] is %.9g, should be %.9g: %.3g of what is allowed; %zu of %zu are wrong",
+              io->name, worst, (double)got, io->expected[worst], most, wrong, io->count);
+}
+
+static void judge_io(const op_io *io, const uint32_t *words, op_result *result)
+{
+    for (size_t w = 0; w < GUARD_WORDS; w++) {
+        if (words[io->count + w] == GUARD) continue;
+        FAIL_WITH(result, "word %zu behind %s was written", w, io->name);
+        return;
+    }
+    if (io->kind == OP_IN && memcmp(words, io->values, 4 * io->count) != 0)
+        FAIL_WITH(result, "input %s was changed", io->name);
+    else if (io->words)
+        judge_words(io, words, result);
+    else if (io->expected)
+        judge_floats(io, words, result);
+}
+
+/* Scratch may hold anything, but within its bounds. */
+static bool is_same(const op_case *c, const stage *s, const uint32_t *first, const uint32_t *second)
+{
+    for (size_t i = 0; i < c->n_io; i++)
+        if (c->io[i].kind != OP_SCRATCH &&
+            memcmp(first + s->at[i], second + s->at[i], 4 * c->io[i].count) != 0)
+            return false;
+    return true;
+}
+
+static void give_up(td_status status, op_result *result)
+{
+    result->verdict = status == TD_ERR_UNSUPPORTED ? OP_SKIP : OP_FAIL;
+    snprintf(result->message, sizeof result->message, "%s: %.220s", td_status_name(status),
+             td_error_last()->message);
+}
+
+void op_run_case(const op_bench *b, const op_case *c, op_result *result)
+{
+    stage s = {0};
+    uint32_t *first = NULL;
+    td_status status = TD_OK;
+    *result = (op_result){.verdict = OP_PASS};
+    TD_TRY(make_buffers(b, c, &s));
+    TD_TRY(make_lists(b, c, &s));
+    note_launched(s.run, result);
+    TD_TRY(td_alloc_zeroed(s.n_words, 4, &first));
+    TD_TRY(run_once(b, c, &s));
+    memcpy(first, td_span_host(s.image), 4 * s.n_words);
+    for (size_t i = 0; i < c->n_io && result->verdict == OP_PASS; i++)
+        judge_io(&c->io[i], first + s.at[i], result);
+    TD_TRY(run_once(b, c, &s));
+    if (result->verdict == OP_PASS && !is_same(c, &s, first, td_span_host(s.image)))
+        FAIL_WITH(result, "the second run gives other bits");
+fail:
+    if (status != TD_OK) give_up(status, result);
+    free(first);
+    close_stage(b, c, &s);
+}
+
+/* ---------------------------------------------------------------- timing */
+
+typedef struct copy_stage {
+    td_span from, to;
+    td_list *list; /* NULL: nothing to compare with */
+} copy_stage;
+
+static td_status fill_now(const op_bench *b, td_span span)
+{
+    td_list *list = NULL;
+    td_point done = {0};
+    td_status status = TD_OK;
+    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &list));
+    TD_TRY(td_list_fill(list, span, 0x3f800000u));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(submit(b, list, &done));
+    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
+static td_status open_copy(const op_bench *b, double traffic_bytes, copy_stage *s)
+{
+    const td_copy_params params = {.n = (uint32_t)(traffic_bytes / 8)};
+    const uint64_t bytes = 4 * (uint64_t)params.n;
+    td_status status = TD_OK;
+    if (params.n < 1024 || bytes > td_device_get_info(b->device)->caps.max_binding_bytes) return TD_OK;
+    TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_DEVICE, bytes, &s->from));
+    TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_DEVICE, bytes, &s->to));
+    TD_TRY(fill_now(b, s->from)); /* memory never written may be one page of zeros, read many times over */
+    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->list));
+    TD_TRY(td_list_dispatch(s->list, TD_K_copy, (td_span[]){s->from, s->to}, &params,
+                            td_grid_elements(td_device_class(b->device), params.n),
+                            (td_cost){.bytes = traffic_bytes}));
+    TD_TRY(td_list_finish(s->list));
+fail:
+    return status;
+}
+
+static void close_copy(const op_bench *b, copy_stage *s)
+{
+    td_list_destroy(s->list);
+    td_memory_free(b->memory, s->from);
+    td_memory_free(b->memory, s->to);
+}
+
+static td_status time_list(const op_bench *b, td_list *list, double *ms)
+{
+    const uint64_t start = td_clock_ns();
+    td_point done = {0};
+    td_times times;
+    td_status status = TD_OK;
+    TD_TRY(submit(b, list, &done));
+    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
+    *ms = (double)(td_clock_ns() - start) / 1e6;
+    if (td_point_times(done, &times) == TD_OK) *ms = (double)(times.finished_ns - times.started_ns) / 1e6;
+fail:
+    return status;
+}
+
+void op_time_case(const op_bench *b, const op_case *c, op_result *result)
+{
+    stage s = {0};
+    copy_stage copy = {0};
+    double ms[PERF_MOST], copy_ms[PERF_MOST];
+    size_t count = 0;
+    td_status status = TD_OK;
+    *result = (op_result){.verdict = OP_PASS};
+    TD_TRY(make_buffers(b, c, &s));
+    TD_TRY(make_lists(b, c, &s));
+    note_launched(s.run, result);
+    TD_TRY(open_copy(b, c->bytes, &copy));
+    TD_TRY(run_once(b, c, &s));
+    if (copy.list) TD_TRY(time_list(b, copy.list, &copy_ms[0]));
+    const uint64_t end = td_clock_ns() + (uint64_t)PERF_NS;
+    while (count < PERF_LEAST || (count < PERF_MOST && td_clock_ns() < end)) {
+        TD_TRY(time_list(b, s.run, &ms[count]));
+        if (copy.list) TD_TRY(time_list(b, copy.list, &copy_ms[count]));
+        count++;
+    }
+    result->ms = td_stats_of(ms, count).median;
+    if (copy.list) result->copy_ms = td_stats_of(copy_ms, count).median;
+fail:
+    if (status != TD_OK) give_up(status, result);
+    close_copy(b, &copy);
+    close_stage(b, c, &s);
+}

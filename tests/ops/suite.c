@@ -1,0 +1,177 @@
+/* See suite.h: the list of families, the makers of cases, and gradients by differences. Running a case is
+ * run.c's, the program test_ops.c's. */
+#include "suite_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+/* ---------------------------------------------------------------- families */
+
+#define FAMILIES(X) X(basic) X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm)
+
+#define DECLARE(family) void cases_##family(op_suite *suite, td_device *device);
+FAMILIES(DECLARE)
+
+#define ROW(family) {#family, cases_##family},
+const op_family OP_FAMILIES[] = {FAMILIES(ROW)};
+const size_t OP_FAMILY_COUNT = sizeof OP_FAMILIES / sizeof *OP_FAMILIES;
+
+/* ---------------------------------------------------------------- the suite */
+
+static void *allocate(size_t count, size_t size)
+{
+    void *block = calloc(count ? count : 1, size);
+    if (!block) {
+        fprintf(stderr, "test_ops: no memory for %zu bytes\n", count * size);
+        exit(1);
+    }
+    return block;
+}
+
+void op_case_free(op_case *c)
+{
+    for (size_t i = 0; i < c->n_io; i++) {
+        free(c->io[i].values);
+        free(c->io[i].expected);
+        free(c->io[i].words);
+    }
+    free(c->args);
+    *c = (op_case){0};
+}
+
+static bool is_wanted(const op_suite *suite, const op_case *c)
+{
+    if (suite->op && !strstr(c->op, suite->op)) return false;
+    if (suite->gradients_only && !c->is_gradient) return false;
+    return c->is_perf == suite->perf;
+}
+
+void op_suite_add(op_suite *suite, const op_case *c)
+{
+    if (!is_wanted(suite, c)) {
+        op_case unwanted = *c;
+        op_case_free(&unwanted);
+        return;
+    }
+    if (suite->count == suite->capacity) {
+        op_case *grown = allocate(2 * suite->capacity + 16, sizeof *grown);
+        if (suite->count) memcpy(grown, suite->cases, suite->count * sizeof *grown);
+        free(suite->cases);
+        suite->cases = grown;
+        suite->capacity = 2 * suite->capacity + 16;
+    }
+    suite->cases[suite->count++] = *c;
+}
+
+void op_suite_clear(op_suite *suite)
+{
+    for (size_t i = 0; i < suite->count; i++)
+        op_case_free(&suite->cases[i]);
+    free(suite->cases);
+    suite->cases = NULL;
+    suite->count = suite->capacity = 0;
+}
+
+bool op_suite_is_perf(const op_suite *suite)
+{
+    return suite->perf;
+}
+
+bool op_device_is_slow(td_device *device)
+{
+    const td_device_info *info = td_device_get_info(device);
+    return info->api == TD_API_VULKAN && info->type == TD_DEVICE_CPU;
+}
+
+/* ---------------------------------------------------------------- buffers of a case */
+
+static op_io *add_io(op_case *c, const char *name, op_io_kind kind, size_t count)
+{
+    if (c->n_io == OP_MAX_IO) {
+        fprintf(stderr, "test_ops: %s %s has more than %d buffers\n", c->op, c->label, OP_MAX_IO);
+        exit(1);
+    }
+    op_io *io = &c->io[c->n_io++];
+    *io = (op_io){.name = name, .kind = kind, .count = count};
+    return io;
+}
+
+op_io *op_input(op_case *c, const char *name, size_t count)
+{
+    op_io *io = add_io(c, name, OP_IN, count);
+    io->values = allocate(count, sizeof *io->values);
+    return io;
+}
+
+op_io *op_random(op_case *c, const char *name, size_t count, float low, float high, uint64_t seed)
+{
+    op_io *io = op_input(c, name, count);
+    uint32_t block[4] = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (i % 4 == 0) td_rng_block(seed, 1, i / 4, block);
+        io->values[i] = low + (high - low) * ((float)(block[i % 4] >> 8) * 0x1p-24f);
+    }
+    return io;
+}
+
+op_io *op_output(op_case *c, const char *name, size_t count, double atol, double rtol)
+{
+    op_io *io = add_io(c, name, OP_OUT, count);
+    io->expected = allocate(count, sizeof *io->expected);
+    io->atol = atol;
+    io->rtol = rtol;
+    return io;
+}
+
+op_io *op_output_words(op_case *c, const char *name, size_t count)
+{
+    op_io *io = add_io(c, name, OP_OUT, count);
+    io->words = allocate(count, sizeof *io->words);
+    return io;
+}
+
+op_io *op_scratch(op_case *c, const char *name, size_t count)
+{
+    return add_io(c, name, OP_SCRATCH, count);
+}
+
+void *op_args(op_case *c, size_t bytes)
+{
+    c->args = allocate(1, bytes);
+    return c->args;
+}
+
+/* ---------------------------------------------------------------- gradients by differences */
+
+static double weigh(op_forward forward, const void *context, const double *x, const double *cotangent,
+                    size_t n_y, double *y)
+{
+    double sum = 0;
+    forward(x, y, context);
+    for (size_t i = 0; i < n_y; i++)
+        sum += cotangent[i] * y[i];
+    return sum;
+}
+
+void op_numeric_gradient(op_forward forward, const void *context, const double *x, size_t n_x,
+                         const double *cotangent, size_t n_y, double *dx)
+{
+    double *moved = allocate(n_x, sizeof *moved);
+    double *y = allocate(n_y, sizeof *y);
+    if (n_x) memcpy(moved, x, n_x * sizeof *x);
+    for (size_t i = 0; i < n_x; i++) {
+        const double step = 1e-5 * fmax(1.0, fabs(x[i])); /* about the cube root of the rounding of double */
+        moved[i] = x[i] + step;
+        const double above = weigh(forward, context, moved, cotangent, n_y, y);
+        moved[i] = x[i] - step;
+        const double below = weigh(forward, context, moved, cotangent, n_y, y);
+        moved[i] = x[i];
+        dx[i] = (above - below) / (2 * step);
+    }
+    free(moved);
+    free(y);
+}
