@@ -12,9 +12,10 @@
 #define TD_CONTROL_FACTOR 2u /* what the gradient is multiplied by: at most 1 */
 #define TD_CONTROL_BIAS1 3u  /* 1 / (1 - beta1^t) */
 #define TD_CONTROL_BIAS2 4u  /* 1 / sqrt(1 - beta2^t) */
-#define TD_CONTROL_SKIP 5u   /* 1.0 where the gradient is not finite and the step leaves everything as it is \
-                              */
-#define TD_CONTROL_STEPS 6u  /* steps taken, a uint */
+#define TD_CONTROL_SKIP                                                                                      \
+    5u                      /* 1.0 where the gradient is not finite and the step leaves everything as it is  \
+                             */
+#define TD_CONTROL_STEPS 6u /* steps taken, a uint */
 #define TD_CONTROL_SKIPPED 7u /* steps skipped, a uint */
 #define TD_CONTROL_WORDS 8u
 
