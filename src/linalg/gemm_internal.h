@@ -77,6 +77,7 @@ td_status td_gemm_record_register(td_list *list, const td_gemm_problem *problem,
 
 /* gemm_tile.c */
 const char *td_gemm_refuse_fours(const td_gemm_problem *problem);
+const char *td_gemm_refuse_large_tile(const td_gemm_problem *problem);
 td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant);
 
 /* gemm_simple.c */

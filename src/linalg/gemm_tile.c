@@ -30,6 +30,14 @@ const char *td_gemm_refuse_fours(const td_gemm_problem *problem)
     return all % 4 ? "its rows do not lie in fours" : NULL;
 }
 
+/* Intel's compilers run 8 x 4 sums at half the width and put 8 x 8 into memory (docs/gpu_portability.md). */
+const char *td_gemm_refuse_large_tile(const td_gemm_problem *problem)
+{
+    if (problem->info->vendor_id == 0x8086 && problem->info->type != TD_DEVICE_CPU)
+        return "it has too many sums for the registers of an Intel GPU";
+    return td_gemm_refuse_fours(problem);
+}
+
 td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant)
 {
     const td_gemm_desc *d = &problem->desc;

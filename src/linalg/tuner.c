@@ -167,6 +167,8 @@ static void list_candidates(tuner *t)
         const td_gemm_variant variant = (td_gemm_variant)v;
         if (td_gemm_way_get(variant)->refuse(problem)) continue;
         if (variant == TD_GEMM_V_PLAIN && td_gemm_cost(problem).flops > PLAIN_FLOPS) continue;
+        /* On CPU drivers CLBlast has a tenth of the speed and builds for seconds. */
+        if (variant == TD_GEMM_V_CLBLAST && problem->info->type == TD_DEVICE_CPU) continue;
         for (uint32_t splits = 1; splits <= 16; splits *= 2) {
             const bool sensible = splits == 1 || (is_narrow(problem) && can_split(problem, variant) &&
                                                   problem->desc.k / splits >= PART_LEAST);

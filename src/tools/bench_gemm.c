@@ -224,6 +224,8 @@ td_status td_bench_gemm_run(td_registry *registry, const td_device_info *info,
     gemm_bench bench = {.options = options};
     const uint32_t cores = info->caps.compute_units ? info->caps.compute_units : 1;
     td_status status = TD_OK;
+    TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+               "the simulated device computes nothing, so there is nothing to measure");
     if (options->against_openblas) {
         TD_FAIL_IF(info->type != TD_DEVICE_CPU, TD_ERR_CONFIG,
                    "OpenBLAS computes on the CPU and %s does not; compare it with a CPU device", info->name);
