@@ -28,7 +28,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 CONFIGS = os.path.join(ROOT, "configs")
 CACHE = tempfile.TemporaryDirectory(prefix="tandem-cli-cache-")
 SMALL = ["--kernels", "1", "--replays", "1"]
-COMMANDS = [["devices"], ["validate"], ["bench", "submit"], ["help"]]
+COMMANDS = [["devices"], ["validate"], ["tune"], ["bench", "gemm"], ["bench", "submit"], ["help"]]
 
 
 class Result:
@@ -341,6 +341,50 @@ class Output(CliTest):
         document = self.parse_json(result)
         self.assertEqual((document["kernels"], document["replays"], document["simulated"]), (3, 5, True))
         self.assertGreater(document["list_us_per_kernel"], 0)
+
+    def test_bench_gemm_json(self):
+        arguments = ["--device", "cl:0.0", "--shapes", "33x17x40,2x8x9x10", "--rounds", "2", "--json"]
+        result = self.run_program("bench", "gemm", *arguments)
+        self.expect(result, 0)
+        rows = self.parse_json(result)["results"]
+        self.assertEqual([(row["batch"], row["m"], row["n"], row["k"], row["layout"]) for row in rows],
+                         [(1, 33, 17, 40, layout) for layout in ("nn", "nt", "tn")] +
+                         [(2, 8, 9, 10, layout) for layout in ("nn", "nt", "tn")])
+        for row in rows:
+            self.assertGreater(row["gflops"], 0)
+            self.assertLess(row["max_rel_err"], 1e-5)
+            self.assertIn(row["provider"], ("register", "gemv", "plain"))
+
+    def test_bench_gemm_refusals(self):
+        gemm = ["bench", "gemm", "--device", "cl:0.0"]
+        self.expect_usage_error(self.run_program(*gemm, "--shapes", "12x13"), "'12x13' is no shape", "MxNxK")
+        self.expect_usage_error(self.run_program(*gemm, "--layout", "tt"), "nn, nt, tn, all")
+        for arguments, words in ((["--device", "cl:0.0", "--provider", "gemv", "--shapes", "9x8x7"], "more than 4 rows"),
+                                 (["--device", "sim"], "computes nothing")):
+            result = self.run_program("bench", "gemm", *arguments)
+            self.assertEqual(result.code, 1, str(result))
+            self.assertIn(words, result.err)
+
+    def test_bench_gemm_against_openblas(self):
+        arguments = ["--device", "cl:0.0", "--shapes", "64x64x64", "--layout", "nt", "--rounds", "2", "--against", "openblas"]
+        result = self.run_program("bench", "gemm", *arguments, "--json")
+        if result.code == 1:
+            self.assertIn("install libopenblas0-pthread", result.err)
+            return
+        self.expect(result, 0)
+        row = self.parse_json(result)["results"][0]
+        self.assertAlmostEqual(row["ratio"], row["gflops"] / row["openblas_gflops"], places=6)
+        self.assertTrue(row["openblas_core"])
+
+    def test_tune_json(self):
+        result = self.run_program("tune", "--device", "cl:0.0", "--shapes", "24x16x32", "--json")
+        self.expect(result, 0)
+        rows = self.parse_json(result)["results"]
+        self.assertEqual([row["layout"] for row in rows], ["nn", "nt", "tn"])
+        for row in rows:
+            self.assertGreaterEqual(row["gflops"], row["default_gflops"])
+            self.assertEqual(row["rejected"], [])
+        self.assertEqual(self.run_program("tune", "--device", "sim").code, 1)
 
     def test_validate_json(self):
         document = self.validate("--data-device", "sim", "--model-device", "sim:1")
