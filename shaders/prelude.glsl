@@ -81,6 +81,7 @@
 #define LARGEST(v) (v)
 #define FLOAT_AT(array, i) ((array)[i])
 #define TRANSPOSE(square)
+#define AHEAD(buffer, i)
 #define FIRST(v) (v)
 #define MUL_HI_V(a, v) mul_hi_((a), (v))
 #define EVENS(a, b) (a)

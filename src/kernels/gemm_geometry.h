@@ -8,9 +8,11 @@
 #define TD_GEMM_TILE_ROWS(width) ((width) == 16u ? 12u : (width) == 8u ? 6u : 4u)
 #define TD_GEMM_TILE_VECTORS 2u
 
-/* Panels of A that a work-item of class CPU packs for itself: so many tiles of rows, so many terms. */
+/* Panels of A that a work-item of class CPU packs for itself: so many tiles of rows, so many terms; and the
+ * tiles of columns, at most, that it uses them for. */
 #define TD_GEMM_OWN_TILES 8u
 #define TD_GEMM_OWN_DEPTH 512u
+#define TD_GEMM_OWN_COLUMN_TILES 32u
 
 /* What a work-item of `gemm_pack` moves: so many steps of k for so many panels. */
 #define TD_GEMM_PACK_DEPTH 64u

@@ -9,7 +9,6 @@
 #define K_BLOCK 1024u             /* terms between two visits to C */
 #define ROW_TILES 8u              /* rows of a work-item, in tiles */
 #define COLUMN_TILES 4u           /* its columns, in tiles */
-#define COLUMN_TILES_OWN 32u      /* where it packs A: its columns pay for that */
 #define ITEMS_PER_CORE 16u        /* at least, so that cores finish together */
 #define ITEM_FLOPS_LEAST 200000.0 /* about 3 us */
 
@@ -94,7 +93,7 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
     const uint32_t columns = td_gemm_divide_up(d->n, tile_columns(problem));
     /* Without vectors items are many and slow, and lavapipe ends their loops after 65,535 turns together. */
     const bool is_wide = problem->vector > 1;
-    const uint32_t most_across = !is_wide ? 1 : packs_a ? COLUMN_TILES_OWN : COLUMN_TILES;
+    const uint32_t most_across = !is_wide ? 1 : packs_a ? TD_GEMM_OWN_COLUMN_TILES : COLUMN_TILES;
     const uint32_t most_down = is_wide ? ROW_TILES : 1;
     uint32_t down = most_down < rows ? most_down : rows;
     uint32_t across = most_across < columns ? most_across : columns;
