@@ -117,10 +117,13 @@ static td_status check_shape(const td_gemm_desc *d)
                d->n, d->k);
     TD_FAIL_IF(d->activation > TD_GEMM_SIGMOID, TD_ERR_ARGUMENT, "activation %u does not exist",
                d->activation);
-    TD_FAIL_IF(d->lda < shape_a(d).columns || d->ldb < shape_b(d).columns || d->ldc < d->n, TD_ERR_ARGUMENT,
-               "rows of a %u x %u x %u product (%s) lie %u, %u and %u elements apart, so they overlap", d->m,
-               d->n, d->k, td_gemm_layout_name(d->layout), d->lda, d->ldb, d->ldc);
-    TD_FAIL_IF(d->batch > 1 && d->stride_c < (uint64_t)(d->m - 1) * d->ldc + d->n, TD_ERR_ARGUMENT,
+    TD_FAIL_IF(d->ldb < shape_b(d).columns || d->ldc < d->n, TD_ERR_ARGUMENT,
+               "rows of a %u x %u x %u product (%s) lie %u (B) and %u (C) elements apart, so they overlap",
+               d->m, d->n, d->k, td_gemm_layout_name(d->layout), d->ldb, d->ldc);
+    const bool is_apart = d->stride_c >= (uint64_t)(d->m - 1) * d->ldc + d->n;
+    const bool is_side_by_side =
+        d->stride_c >= d->n && (uint64_t)(d->batch - 1) * d->stride_c + d->n <= d->ldc;
+    TD_FAIL_IF(d->batch > 1 && !is_apart && !is_side_by_side, TD_ERR_ARGUMENT,
                "matrices of the result lie %u elements apart, so they overlap", d->stride_c);
     const td_gemm_extent spans = td_gemm_extents(d);
     TD_FAIL_IF(spans.a >= MAX_ELEMENTS || spans.b >= MAX_ELEMENTS || spans.c >= MAX_ELEMENTS, TD_ERR_LIMIT,

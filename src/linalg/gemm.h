@@ -29,7 +29,8 @@ typedef enum td_gemm_provider {
 
 /* Zero fields mean: rows lie tight (ld*), one matrix (batch), none of it (bias, pre, residual). A, B and C of
  * a batch are stride_* elements apart; stride_a or stride_b 0: the same matrix for all. pre and residual lie
- * as C does. No operand may overlap C or pre; each span must start where the device lets a binding start. */
+ * as C does. Rows of A may overlap (windows of a convolution), and matrices C may lie side by side in the
+ * same rows. No operand may overlap C or pre; each span must start where the device lets a binding start. */
 typedef struct td_gemm_desc {
     td_gemm_layout layout;
     td_gemm_provider provider;
