@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parent / "lint"))
 import check_kernels  # noqa: E402
 import ratchet  # noqa: E402
 import tools  # noqa: E402
-from targets import FAMILIES, Missing, Vulkan, call, refusal  # noqa: E402
+from targets import FAMILIES, Missing, call, refusal  # noqa: E402
 
 # The cheapest target of each family stands first in it: the ordinary test command takes that one.
 SOUND, FAULTY = "accepted", "refused"
@@ -79,7 +79,7 @@ class Limits:
     """limits.tsv. The last line that speaks of a kernel, a target and a figure is the one that holds."""
 
     def __init__(self, path):
-        self.classes, self.rows = [], []
+        self.classes, self.rows, self.unlaunched = [], [], []
         for line in path.read_text().splitlines():
             columns = line.split("\t")
             if columns[0] == "class":
@@ -87,9 +87,23 @@ class Limits:
             elif columns[0] == "limit":
                 _, who, target, figure, bound, reason = columns
                 self.rows.append((who.split(), target.split(), figure, *bound.split(), reason))
+            elif columns[0] == "never":
+                self.unlaunched.append((columns[1].split(), columns[2].split(), *columns[3:]))
 
     def class_of(self, body):
         return [name for name, bodies in self.classes if any(fnmatchcase(body, part) for part in bodies)][-1]
+
+    def never(self, kernel, target):
+        """Why the kernel never runs on the target, or None."""
+        return next((f"{reason} ({function})" for who, where, function, reason in self.unlaunched
+                     if any(fnmatchcase(kernel.name, part) for part in who)
+                     and any(fnmatchcase(target, part) for part in where)), None)
+
+    def faults(self):
+        """Lines that rest on a function of the launcher which is no more."""
+        code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.c"))
+        return [f"limits.tsv: no function {function} keeps {' '.join(who)} from {' '.join(where)}"
+                for who, where, function, _ in self.unlaunched if f"{function}(" not in code]
 
     def judge(self, kernel, target, figures):
         """What breaks a limit, in words."""
@@ -120,46 +134,53 @@ def open_families(work, wanted, full):
     return opened, skipped
 
 
-def measure_once(family, kernel, targets):
-    """As family.measure, but what this text gave with this compiler before is remembered beside the tools."""
-    text = kernel.flat.read_bytes() + (HERE / "targets.py").read_bytes()
-    places = {target: tools.HOME / f"results/{kernel.name}.{target}.json" for target in targets}
-    keys = {target: hashlib.sha256(f"{family.version} {target} {kernel.group} ".encode() + text).hexdigest() for target in targets}
-    known = {}
-    for target, place in places.items():
+class Results:
+    """What a kernel's text gave with a compiler before, kept beside the tools: only what changed is compiled again."""
+
+    def __init__(self, folder):
+        self.folder, self.reader = folder, (HERE / "targets.py").read_bytes()
+
+    def key(self, family, kernel, target):
+        head = f"{family.version} {target} {kernel.group} {kernel.buffers} ".encode()
+        return hashlib.sha256(head + family.text(kernel).read_bytes() + self.reader).hexdigest()
+
+    def recall(self, family, kernel, target):
+        """Its figures, or None if this text is new here."""
         try:
-            old = json.loads(place.read_text())
-            if old["key"] == keys[target]:
-                known[target] = old["figures"]
+            old = json.loads((self.folder / f"{kernel.name}.{target}.json").read_text())
+            return old["figures"] if old["key"] == self.key(family, kernel, target) else None
         except (OSError, ValueError, KeyError, TypeError):
-            pass  # not there or not whole: measured anew
-    fresh = family.measure(kernel, [target for target in targets if target not in known])
-    for target, figures in fresh.items():
-        if "error" not in figures:
-            try:
-                places[target].parent.mkdir(parents=True, exist_ok=True)
-                places[target].write_text(json.dumps({"key": keys[target], "figures": figures}))
-            except OSError:
-                pass  # the next run takes as long as this one
-    return {**known, **fresh}
+            return None  # not there or not whole: measured anew
+
+    def keep(self, family, kernel, target, figures):
+        place = self.folder / f"{kernel.name}.{target}.json"
+        whole = place.with_suffix(f".{os.getpid()}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            whole.write_text(json.dumps({"key": self.key(family, kernel, target), "figures": figures}))
+            whole.replace(place)
+        except OSError:
+            pass  # the next run takes as long as this one
 
 
-def measure(kernels, families, pool, how=lambda family, *job: family.measure(*job)):
+def measure(kernels, families, pool, results=None):
     """{(kernel name, target): figures}"""
-    jobs, cells = [], {}
+    cells, jobs = {}, []
     for family, targets in families:
-        if isinstance(family, Vulkan):
-            for target in targets:
-                jobs.append((None, target, pool.submit(family.measure, kernels, target)))
-        else:
-            for kernel in kernels:
-                if kernel.flat_error:
-                    cells.update({(kernel.name, target): kernel.flat_error for target in targets})
-                else:
-                    jobs.append((kernel.name, None, pool.submit(how, family, kernel, targets)))
-    for name, target, job in jobs:
-        for key, figures in job.result().items():
-            cells[(name, key) if name else (key, target)] = figures
+        left = {}
+        for target, kernel in ((target, kernel) for target in targets for kernel in kernels):
+            known = family.error(kernel) or (results and results.recall(family, kernel, target))
+            if known:
+                cells[kernel.name, target] = known
+            else:
+                left.setdefault(target if family.takes_many else kernel.name, []).append((kernel, target))
+        for group in left.values():
+            jobs.append((family, group, pool.submit(family.measure, group)))
+    for family, group, job in jobs:
+        for kernel, target in group:
+            figures = cells[kernel.name, target] = job.result()[kernel.name, target]
+            if results and "error" not in figures:
+                results.keep(family, kernel, target, figures)
     return cells
 
 
@@ -196,17 +217,20 @@ def try_out(families, limits, pool, work):
 
 
 def judge(kernels, families, cells, limits, records):
-    """({cell: what breaks a limit}, {cell: what is worse than recorded})"""
-    refused, worse = {}, {}
+    """({cell: what breaks a limit}, {cell: what is worse than recorded}, {cell: why it is not judged})"""
+    refused, worse, unjudged = {}, {}, {}
     for family, targets in families:
         for key, kernel in (((kernel.name, target), kernel) for kernel in kernels for target in targets):
             figures = cells[key]
-            broken = [figures["error"]] if "error" in figures else limits.judge(kernel, key[1], figures)
-            if broken:
+            if "error" in figures:
+                refused[key] = [figures["error"]]
+            elif reason := limits.never(kernel, key[1]):
+                unjudged[key] = reason
+            elif broken := limits.judge(kernel, key[1], figures):
                 refused[key] = broken
             elif records.comparable(family) and (lost := records.worse(*key, figures)):
                 worse[key] = lost
-    return refused, worse
+    return refused, worse, unjudged
 
 
 def table(kernels, families, cells, markdown=False):
@@ -251,18 +275,21 @@ def run(asked, work):
     pool = ThreadPoolExecutor(os.cpu_count())
     families, skipped = open_families(work, asked.targets, asked.full)
     families = probe(families, skipped, pool, work)
-    faults = try_out(families, limits, pool, work)
+    faults = limits.faults() + try_out(families, limits, pool, work)
     list(pool.map(lambda kernel: kernel.prepare(work, asked.spirv), kernels))
-    cells = measure(kernels, families, pool, measure_once)
+    cells = measure(kernels, families, pool, Results(tools.HOME / "results"))
 
     print("registers / spills / stack bytes / local bytes / resident waves of most, or SIMD width / FFMA share\n")
     print(table(kernels, families, cells))
-    refused, worse = judge(kernels, families, cells, limits, records)
+    refused, worse, unjudged = judge(kernels, families, cells, limits, records)
     for fault in faults + [f"{kernel} on {target}: {'; '.join(told)}" for (kernel, target), told in {**refused, **worse}.items()]:
         print(f"FAIL {fault}")
+    for reason in dict.fromkeys(unjudged.values()):
+        names, targets = (dict.fromkeys(part) for part in zip(*(key for key, why in unjudged.items() if why == reason)))
+        print(f"SKIP {', '.join(names)} ({', '.join(targets)}): never launched there: {reason}")
     n_failed = len(faults) + len(refused) + len(worse)
-    n_passed = len(cells) - len(refused) - len(worse)
-    n_skipped = 0
+    n_skipped = len(unjudged)
+    n_passed = len(cells) - len(refused) - len(worse) - n_skipped
     for name, targets, why in skipped:
         print(f"{'FAIL' if name in required else 'SKIP'} {name} ({', '.join(targets)}): {why}")
         n_cells = len(kernels) * len(targets)
@@ -271,13 +298,13 @@ def run(asked, work):
     if uncounted:
         print(f"SKIP share of FFMA on sm_86 ({', '.join(uncounted)}): no nvdisasm; {tools.FETCH_NVIDIA}")
         n_skipped += len(uncounted)
-    for note in records.notes(families, cells):
+    for note in records.notes(families, {key: figures for key, figures in cells.items() if key not in unjudged}):
         print(f"NOTE {note}")
     if asked.markdown:
         Path(asked.markdown).write_text(table(kernels, families, cells, markdown=True))
     if asked.update:
         records.keep({kernel.name for kernel in read_kernels("*")})
-        records.update(kernels, families, cells, refused, asked.reason)
+        records.update(kernels, families, cells, {**refused, **unjudged}, asked.reason)
     print(f"gpu_gate: {n_passed} pass, {n_failed} fail, {n_skipped} skip")
     return 1 if n_failed else 0 if n_passed else 77
 

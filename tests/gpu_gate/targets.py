@@ -1,6 +1,7 @@
 """The targets of the gate: how each compiler is called, and how its figures are read.
 
-A family measures kernels for some of its targets and gives, per kernel and target, a dict of figures or {"error": text}:
+A family measures [(kernel, target)], of one kernel or, if it takes many, of one target, and gives {(kernel name, target): a
+dict of figures or {"error": text}}:
   registers  per work-item; spills  to memory (bytes for NVIDIA, else a count); stack  or scratch, bytes per work-item;
   local  bytes; waves, waves_max  resident per multiprocessor (NVIDIA) or SIMD (AMD); simd  width (Intel);
   ffma  percent of the hottest loop's instructions (tile GEMM on sm_86; None: not counted).
@@ -38,10 +39,26 @@ def number(pattern, text):
     return int(m[1]) if m else 0
 
 
-class Nvidia:
+class OpenCL:
+    """What compiles the flattened OpenCL C, one kernel at a time."""
+    optional = False
+    takes_many = False
+
+    @staticmethod
+    def text(kernel):
+        return kernel.flat
+
+    @staticmethod
+    def error(kernel):
+        return kernel.flat_error
+
+    def measure(self, group):
+        return {(kernel.name, target): self.compile(kernel, target) for kernel, target in group}
+
+
+class Nvidia(OpenCL):
     """OpenCL C -> PTX (clang, libclc) -> machine code (NVIDIA's assembler). One PTX of sm_75 serves all targets."""
     name = "nvidia"
-    optional = False
     targets = ["sm_86", "sm_75", "sm_90"]
     # threads, bytes of local memory, groups per multiprocessor; bytes of local memory the system keeps per group
     chips = {"sm_75": (1024, 65536, 16, 0), "sm_86": (1536, 102400, 16, 1024), "sm_90": (2048, 233472, 32, 1024)}
@@ -60,14 +77,14 @@ class Nvidia:
         return (f"ptxas {re.search(r'V([0-9.]+)', text)[1]}, {clang_version(self.llvm[0])}"
                 f"{'' if self.nvdisasm else ', no nvdisasm'}")
 
-    def measure(self, kernel, targets):
-        if not targets:
-            return {}
+    def measure(self, group):
+        kernel = group[0][0]
         ptx = self.work / f"{kernel.name}.ptx"
         code, output = call([self.llvm[0], "-target", "nvptx64-nvidia-nvcl", "-march=sm_75", "-Xclang", "-mlink-builtin-bitcode",
                              "-Xclang", self.llvm[1] / "nvptx64--nvidiacl.bc", *CL_OPTIONS, kernel.flat, "-o", ptx],
                             tools.environment())
-        return {target: refusal(output, code) if code else self.assemble(kernel, ptx, target) for target in targets}
+        return {(kernel.name, target): refusal(output, code) if code else self.assemble(kernel, ptx, target)
+                for _, target in group}
 
     def assemble(self, kernel, ptx, target):
         binary = self.work / f"{kernel.name}.{target}.cubin"
@@ -109,10 +126,9 @@ def ffma_share(listing):
     return round(100 * hottest.count("FFMA") / len(hottest), 1) if hottest else 0.0
 
 
-class Amd:
+class Amd(OpenCL):
     """OpenCL C -> machine code, by LLVM's AMD back end with libclc."""
     name = "amd"
-    optional = False
     targets = ["gfx1030", "gfx906", "gfx90a", "gfx1100"]
     waves_max = {"gfx906": 10, "gfx90a": 8, "gfx1030": 16, "gfx1100": 16}
 
@@ -125,9 +141,6 @@ class Amd:
     @functools.cached_property
     def version(self):
         return clang_version(self.llvm[0])
-
-    def measure(self, kernel, targets):
-        return {target: self.compile(kernel, target) for target in targets}
 
     def compile(self, kernel, target):
         listing = self.work / f"{kernel.name}.{target}.s"
@@ -148,10 +161,9 @@ def clang_version(clang):
     return "clang " + re.search(r"version ([0-9.]+)", call([clang, "--version"], tools.environment())[1])[1]
 
 
-class Intel:
+class Intel(OpenCL):
     """OpenCL C -> machine code, by Intel's graphics compiler. It narrows the SIMD width rather than spill."""
     name = "intel"
-    optional = False
     targets = ["igc-dg2", "igc-tgllp"]
 
     def __init__(self, work):
@@ -163,9 +175,6 @@ class Intel:
     @functools.cached_property
     def version(self):
         return f"IGC {tools.package_version('libigc1')}"
-
-    def measure(self, kernel, targets):
-        return {target: self.compile(kernel, target) for target in targets}
 
     def compile(self, kernel, target):
         folder = self.work / f"{kernel.name}.{target}"
@@ -185,6 +194,7 @@ class Intel:
 
 class Vulkan:
     """SPIR-V -> machine code by a Vulkan driver without its hardware, through vkstat.c. One process for all kernels."""
+    takes_many = True
 
     def __init__(self, work):
         self.work = work
@@ -197,19 +207,26 @@ class Vulkan:
     def version(self):
         return f"Mesa {tools.package_version('mesa-vulkan-drivers')}"
 
-    def measure(self, kernels, target):
-        cells = {kernel.name: kernel.spirv_error for kernel in kernels if kernel.spirv_error}
-        wanted = [kernel for kernel in kernels if not kernel.spirv_error]
-        text = "".join(f"{kernel.name} {kernel.buffers} {kernel.spirv}\n" for kernel in wanted)
+    @staticmethod
+    def text(kernel):
+        return kernel.spirv
+
+    @staticmethod
+    def error(kernel):
+        return kernel.spirv_error
+
+    def measure(self, group):
+        target, cells = group[0][1], {}
+        text = "".join(f"{kernel.name} {kernel.buffers} {kernel.spirv}\n" for kernel, _ in group)
         environment = {**os.environ, "MESA_SHADER_CACHE_DISABLE": "true", **self.environment(target)}
         code, output = call([self.vkstat], environment, input=text)
         parts = re.split(r"^shader=(.*)$", output, flags=re.M)
         for name, part in zip(parts[1::2], parts[2::2]):
             facts = dict(line.split("=", 1) for line in part.splitlines() if "=" in line)
             complete = "Instructions" in facts or "Instruction Count" in facts
-            cells[name] = self.figures(facts, target) if complete else refusal(facts.get("error", part), code)
-        for kernel in wanted:
-            cells.setdefault(kernel.name, refusal(output if len(parts) == 1 else "the driver crashed before it", code))
+            cells[name, target] = self.figures(facts, target) if complete else refusal(facts.get("error", part), code)
+        for kernel, _ in group:
+            cells.setdefault((kernel.name, target), refusal(output if len(parts) == 1 else "the driver crashed before it", code))
         return cells
 
 

@@ -130,6 +130,22 @@ static void defaults_suit_shapes(void **state)
     assert_int_equal(chosen(f, TD_GEMM_NN, 32, 32, 32), TD_GEMM_V_REGISTER_DIRECT);
 }
 
+/* docs/gpu_portability.md: the GPU gate does not judge them there. */
+static void large_tiles_are_kept_from_intel_gpus(void **state)
+{
+    td_gemm_problem problem = problem_of(*state, TD_GEMM_NN, 1024, 1024, 1024);
+    td_device_info info = *problem.info;
+    problem.info = &info;
+    info.type = TD_DEVICE_GPU;
+    info.vendor_id = 0x8086;
+    assert_non_null(td_gemm_way_get(TD_GEMM_V_TILE_128X64)->refuse(&problem));
+    assert_non_null(td_gemm_way_get(TD_GEMM_V_TILE_128X128)->refuse(&problem));
+    assert_null(td_gemm_way_get(TD_GEMM_V_TILE_64X64)->refuse(&problem));
+    info.vendor_id = 0x10de;
+    assert_null(td_gemm_way_get(TD_GEMM_V_TILE_128X64)->refuse(&problem));
+    assert_null(td_gemm_way_get(TD_GEMM_V_TILE_128X128)->refuse(&problem));
+}
+
 static void k_is_split_where_little_else_can_be(void **state)
 {
     const fixture *f = *state;
@@ -325,19 +341,13 @@ static void wrong_products_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_are_read_as_typed),
-        TEST(defaults_suit_shapes),
-        TEST(k_is_split_where_little_else_can_be),
-        TEST(measurements_reach_near_shapes),
-        TEST(the_nearest_measurement_wins_and_the_last_holds),
-        TEST(what_does_not_suit_is_passed_over),
-        TEST(measurements_survive_a_restart),
-        TEST(a_damaged_file_means_defaults),
-        TEST(the_winner_is_kept),
-        TEST(a_wrong_variant_is_named_and_never_wins),
-        TEST(a_device_that_computes_nothing_right_is_an_error),
-        TEST(the_simulated_device_is_not_tuned),
-        TEST(wrong_products_are_refused),
+        cmocka_unit_test(shapes_are_read_as_typed),    TEST(defaults_suit_shapes),
+        TEST(large_tiles_are_kept_from_intel_gpus),    TEST(k_is_split_where_little_else_can_be),
+        TEST(measurements_reach_near_shapes),          TEST(the_nearest_measurement_wins_and_the_last_holds),
+        TEST(what_does_not_suit_is_passed_over),       TEST(measurements_survive_a_restart),
+        TEST(a_damaged_file_means_defaults),           TEST(the_winner_is_kept),
+        TEST(a_wrong_variant_is_named_and_never_wins), TEST(a_device_that_computes_nothing_right_is_an_error),
+        TEST(the_simulated_device_is_not_tuned),       TEST(wrong_products_are_refused),
     };
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }
