@@ -18,7 +18,7 @@ check_tools() {
         command -v "$tool" > /dev/null || missing+=("$tool")
     done
     if command -v pkg-config > /dev/null; then
-        for module in clblast inih libxxhash cmocka OpenCL vulkan; do
+        for module in clblast inih libxxhash icu-i18n libexttextcat libcjson sndfile soxr cmocka OpenCL vulkan; do
             pkg-config --exists "$module" || missing+=("$module (library and headers)")
         done
     fi

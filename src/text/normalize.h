@@ -1,0 +1,26 @@
+/* Text as it is spoken: folded (fold.h), with numbers, ordinals, decimals, years, money, percentages, times,
+ * units, abbreviations and signs in the words of the language. Roman numerals and unknown words stay as they
+ * are. The same text always gives the same result, and a result normalises to itself.
+ * Covered by tests/text/test_normalize.c.
+ */
+#ifndef TD_TEXT_NORMALIZE_H
+#define TD_TEXT_NORMALIZE_H
+
+#include "text/lang.h"
+#include "text/memo.h"
+
+/* Part of the key of every cache that holds normalised text: raised when a rule changes a result. */
+enum { TD_NORMALIZE_VERSION = 1 };
+
+typedef struct td_normalizer td_normalizer;
+
+/* *out: owned, td_normalizer_destroy(). Opening costs milliseconds: one per thread and language. `memo`:
+ * borrowed until destroy and shared by any number of threads; NULL = none. */
+td_status td_normalizer_create(td_lang lang, td_memo *memo, td_normalizer **out);
+void td_normalizer_destroy(td_normalizer *normalizer);
+
+/* *out: zero-terminated, borrowed until the next run or destroy; "" for a text without anything to say.
+ * TD_ERR_FORMAT names the offset of a byte that is not UTF-8. */
+td_status td_normalizer_run(td_normalizer *normalizer, const char *text, size_t bytes, const char **out);
+
+#endif

@@ -1,0 +1,123 @@
+/* The tokenizers behind one interface (tokenizer.h). */
+#include "text/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "text/bpe.h"
+#include "text/phonemes.h"
+#include "text/unicode.h"
+
+struct td_tokenizer {
+    td_token_kind kind;
+    const td_symbols *symbols; /* not of BPE */
+    td_bpe *bpe;               /* of BPE, owned */
+};
+
+td_status td_tokenizer_create(td_token_kind kind, const td_symbols *symbols, td_tokenizer **out)
+{
+    td_status status = TD_OK;
+    TD_FAIL_IF(kind == TD_TOKENS_BPE, TD_ERR_ARGUMENT, "a BPE tokenizer comes from a file, not from symbols");
+    if (kind == TD_TOKENS_PHONEMES) TD_TRY(td_phonemes_check());
+    TD_TRY(TD_NEW(out));
+    (*out)->kind = kind;
+    (*out)->symbols = symbols;
+fail:
+    return status;
+}
+
+td_status td_tokenizer_open_bpe(const char *path, td_tokenizer **out)
+{
+    td_status status = TD_OK;
+    td_bpe *bpe = NULL;
+    TD_TRY(td_bpe_open(path, &bpe));
+    TD_TRY(TD_NEW(out));
+    (*out)->kind = TD_TOKENS_BPE;
+    (*out)->bpe = bpe;
+    bpe = NULL;
+fail:
+    td_bpe_destroy(bpe);
+    return status;
+}
+
+void td_tokenizer_destroy(td_tokenizer *tokenizer)
+{
+    if (tokenizer == NULL) return;
+    td_bpe_destroy(tokenizer->bpe);
+    free(tokenizer);
+}
+
+size_t td_tokenizer_vocab_size(const td_tokenizer *tokenizer)
+{
+    return tokenizer->bpe != NULL ? td_bpe_vocab_size(tokenizer->bpe) : td_symbols_count(tokenizer->symbols);
+}
+
+td_status td_tokenizer_find(const td_tokenizer *tokenizer, const char *token, int32_t *id)
+{
+    *id = tokenizer->bpe != NULL ? td_bpe_find(tokenizer->bpe, token) : -1;
+    return *id >= 0 ? TD_OK : TD_FAIL(TD_ERR_NOT_FOUND, "the tokenizer has no token '%s'", token);
+}
+
+td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text, size_t bytes, td_buffer *out)
+{
+    return kind == TD_TOKENS_PHONEMES ? td_phonemes_convert(lang, text, bytes, out)
+                                      : td_buffer_append(out, text, bytes);
+}
+
+static td_status encode_symbols(const td_symbols *symbols, const char *text, size_t bytes, td_tokens *tokens)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_tokens_push(tokens, TD_SYMBOL_BOS));
+    for (size_t at = 0; at < bytes;) {
+        uint32_t codepoint = 0;
+        at += td_text_utf8_next(text + at, bytes - at, &codepoint);
+        int32_t id = td_symbols_find(symbols, codepoint);
+        TD_TRY(id == TD_SYMBOL_UNKNOWN ? td_tokens_push_unknown(tokens, id, codepoint)
+                                       : td_tokens_push(tokens, id));
+    }
+    TD_TRY(td_tokens_push(tokens, TD_SYMBOL_EOS));
+fail:
+    return status;
+}
+
+/* "[en]hello[SPACE]world"; the tag of Chinese is "[zh-cn]". */
+static td_status tag_text(td_lang lang, const char *text, size_t bytes, td_buffer *out)
+{
+    td_status status = TD_OK;
+    const char *code = lang == TD_LANG_ZH ? "zh-cn" : td_lang_code(lang);
+    TD_TRY(td_buffer_append(out, "[", 1));
+    TD_TRY(td_buffer_append(out, code, strlen(code)));
+    TD_TRY(td_buffer_append(out, "]", 1));
+    for (size_t at = 0; at < bytes;) {
+        const char *space = memchr(text + at, ' ', bytes - at);
+        size_t run = space != NULL ? (size_t)(space - text) - at : bytes - at;
+        TD_TRY(td_buffer_append(out, text + at, run));
+        if (space != NULL) TD_TRY(td_buffer_append(out, "[SPACE]", 7));
+        at += run + (space != NULL);
+    }
+fail:
+    return status;
+}
+
+td_status td_tokenizer_encode(const td_tokenizer *tokenizer, td_lang lang, const char *text, size_t bytes,
+                              td_tokens *tokens)
+{
+    td_status status = TD_OK;
+    td_buffer spelled = {0};
+    td_tokens_clear(tokens);
+    TD_TRY(td_unicode_check(text, bytes, NULL));
+    if (tokenizer->kind == TD_TOKENS_CHARACTERS)
+        return encode_symbols(tokenizer->symbols, text, bytes, tokens);
+    if (tokenizer->kind == TD_TOKENS_BPE) {
+        TD_TRY(tag_text(lang, text, bytes, &spelled));
+        TD_TRY(td_bpe_encode(tokenizer->bpe, spelled.data, spelled.size, tokens));
+    } else {
+        TD_TRY(td_phonemes_convert(lang, text, bytes, &spelled));
+        TD_TRY(encode_symbols(tokenizer->symbols, spelled.data, spelled.size, tokens));
+    }
+fail:
+    td_buffer_free(&spelled);
+    return status;
+}

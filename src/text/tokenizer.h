@@ -1,0 +1,42 @@
+/* One way from normalised text to token ids, whatever the kind: characters, phonemes, or the BPE of an
+ * imported model. Any number of threads may use one tokenizer; phonemes take turns inside.
+ * Covered by tests/text/test_tokenizer.c.
+ */
+#ifndef TD_TEXT_TOKENIZER_H
+#define TD_TEXT_TOKENIZER_H
+
+#include "text/buffer.h"
+#include "text/lang.h"
+#include "text/symbols.h"
+#include "text/tokens.h"
+
+typedef struct td_tokenizer td_tokenizer;
+
+typedef enum td_token_kind { TD_TOKENS_CHARACTERS, TD_TOKENS_PHONEMES, TD_TOKENS_BPE } td_token_kind;
+
+/* *out: owned, td_tokenizer_destroy(). `symbols`: borrowed until destroy. `kind` is characters or phonemes;
+ * phonemes without espeak-ng are TD_ERR_UNSUPPORTED. */
+td_status td_tokenizer_create(td_token_kind kind, const td_symbols *symbols, td_tokenizer **out);
+
+/* The BPE of a `tokenizer.json` or an XTTS `vocab.json` (bpe.h). */
+td_status td_tokenizer_open_bpe(const char *path, td_tokenizer **out);
+void td_tokenizer_destroy(td_tokenizer *tokenizer);
+
+/* How many ids there may be: one more than the largest. */
+size_t td_tokenizer_vocab_size(const td_tokenizer *tokenizer);
+
+/* The id of a BPE token such as "[START]"; TD_ERR_NOT_FOUND if the file has none. */
+td_status td_tokenizer_find(const td_tokenizer *tokenizer, const char *token, int32_t *id);
+
+/* The text whose symbols become tokens: the text itself, or its phonemes. Appended to `out`. This is what a
+ * symbol table for the kind is collected from. */
+td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text, size_t bytes,
+                             td_buffer *out);
+
+/* Replaces the content of `tokens`. Characters and phonemes: TD_SYMBOL_BOS, the symbols, TD_SYMBOL_EOS. BPE:
+ * the tokens of "[lang]" and the text with "[SPACE]" for spaces; start and stop are the model's own.
+ * Unknown symbols become the unknown token and are counted in `tokens`. */
+td_status td_tokenizer_encode(const td_tokenizer *tokenizer, td_lang lang, const char *text, size_t bytes,
+                              td_tokens *tokens);
+
+#endif
