@@ -2,8 +2,7 @@
  * the matrix of queries and keys ever in memory: what a launch needs grows linearly with time.
  *
  * Tensors are fp32: q, o [batch, queries, heads, head_size], k, v [batch, keys, heads, head_size], with a row
- * of
- * `*_row` elements from one time step to the next, so that parts of one packed projection [batch, time, 3
+ * of `*_row` elements from one time step to the next, so that parts of one packed projection [batch, time, 3
  * heads head_size] are read and written in place. Gradients lie as their tensors do. A zero td_span is an
  * argument left out, where that is allowed. Spans start at multiples of 16 bytes and are borrowed until the
  * list is destroyed. Functions record into the list and launch nothing. Kernels: src/kernels/attention*.kh.

@@ -2,9 +2,11 @@
  *
  *   td_chain c;
  *   td_chain_begin(&c, (uint32_t[]){rows, columns}, 2);
- *   const uint32_t x = td_chain_input(&c, x_span), bias = td_chain_spread(&c, bias_span, (bool[]){false,
- * true}); td_chain_add(&c, TD_CHAIN_LOAD, x); td_chain_add(&c, TD_CHAIN_ADD, bias); td_chain_add(&c,
- * TD_CHAIN_GELU_TANH, 0); td_chain_store(&c, y_span); status = td_chain_launch(&c, list);
+ *   td_chain_add(&c, TD_CHAIN_LOAD, td_chain_input(&c, x));
+ *   td_chain_add(&c, TD_CHAIN_ADD, td_chain_spread(&c, bias, (bool[]){false, true}));
+ *   td_chain_add(&c, TD_CHAIN_GELU_TANH, 0);
+ *   td_chain_store(&c, y);
+ *   status = td_chain_launch(&c, list);
  *
  * The operations are those of kernels/chain_geometry.h. A backward pass is another chain, from the operations
  * for it. Calls before the launch return nothing: the first mistake sticks and td_chain_launch reports it.

@@ -12,7 +12,7 @@
 /* ---------------------------------------------------------------- families */
 
 #define FAMILIES(X)                                                                                          \
-    X(basic) X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv)
+    X(basic) X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv) X(audio)
 
 #define DECLARE(family) void cases_##family(op_suite *suite, td_device *device);
 FAMILIES(DECLARE)
@@ -46,6 +46,10 @@ void op_case_free(op_case *c)
 
 static bool is_wanted(const op_suite *suite, const op_case *c)
 {
+    size_t words = 0;
+    for (size_t i = 0; i < c->n_io; i++)
+        words += c->io[i].count;
+    if (suite->most_words && words > suite->most_words) return false;
     if (suite->op && !strstr(c->op, suite->op)) return false;
     if (suite->gradients_only && !c->is_gradient) return false;
     return c->is_perf == suite->perf;

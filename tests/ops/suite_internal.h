@@ -15,7 +15,8 @@ extern const size_t OP_FAMILY_COUNT;
 struct op_suite {
     const char *op; /* part of the ops' names that are wanted; NULL: all */
     bool perf, gradients_only;
-    op_case *cases; /* owned */
+    size_t most_words; /* in all buffers of a case; 0: any number */
+    op_case *cases;    /* owned */
     size_t count, capacity;
 };
 

@@ -1,6 +1,6 @@
 /* The op suite: every kernel on every device present, and on CPU devices of OpenCL in class GPU too.
  *
- *   test_ops [test|grad|perf|support|list] [-o OP] [-d DEVICE] [-c cpu|gpu] [--json FILE]
+ *   test_ops [test|grad|perf|support|list] [-o OP] [-d DEVICE] [-c cpu|gpu] [-s WORDS] [--json FILE]
  *
  * test     judges every case; a kernel of ops.def that no case of a device launched fails the suite
  * grad     the backward cases alone
@@ -8,8 +8,9 @@
  * support  how many cases passed, per kernel and device
  * list     the cases, with the kernels they name
  *
- * -o takes a part of an op's name, -d a selector as `tandem devices` prints it. Exit code 0, 1 when a case
- * failed, 2 for wrong usage. PoCL and lavapipe must be there unless TANDEM_TEST_ALLOW_MISSING=1.
+ * -o takes a part of an op's name, -d a selector as `tandem devices` prints it, -s keeps only cases with at
+ * most so many words in all buffers (for interpreters such as oclgrind). Exit code 0, 1 when a case failed, 2
+ * for wrong usage. PoCL and lavapipe must be there unless TANDEM_TEST_ALLOW_MISSING=1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static const char *const CLASS_NAMES[TD_CLASS_COUNT] = {"cpu", "gpu"};
 
 typedef struct run {
     mode mode;
-    const char *op, *device, *class_name, *json_path;
+    const char *op, *device, *class_name, *most_words, *json_path;
     FILE *json_file;
     td_json *json;
     size_t passed, failed, skipped;
@@ -145,7 +146,10 @@ static void list_cases(const op_suite *suite)
 
 static void run_family(run *r, const op_bench *bench, const op_family *family)
 {
-    op_suite suite = {.op = r->op, .perf = r->mode == MODE_PERF, .gradients_only = r->mode == MODE_GRAD};
+    op_suite suite = {.op = r->op,
+                      .perf = r->mode == MODE_PERF,
+                      .gradients_only = r->mode == MODE_GRAD,
+                      .most_words = r->most_words ? strtoul(r->most_words, NULL, 10) : 0};
     family->make(&suite, bench->device);
     if (r->mode == MODE_LIST) list_cases(&suite);
     for (size_t i = 0; r->mode != MODE_LIST && i < suite.count; i++) {
@@ -262,6 +266,7 @@ static bool parse(run *r, int argc, char **argv)
         const char **value = strcmp(argv[i], "-o") == 0       ? &r->op
                              : strcmp(argv[i], "-d") == 0     ? &r->device
                              : strcmp(argv[i], "-c") == 0     ? &r->class_name
+                             : strcmp(argv[i], "-s") == 0     ? &r->most_words
                              : strcmp(argv[i], "--json") == 0 ? &r->json_path
                                                               : NULL;
         if (!value) return false;
@@ -276,7 +281,7 @@ int main(int argc, char **argv)
     if (!parse(&r, argc, argv)) {
         fprintf(stderr,
                 "usage: %s [test|grad|perf|support|list] [-o OP] [-d DEVICE] [-c cpu|gpu] "
-                "[--json FILE]\n",
+                "[-s WORDS] [--json FILE]\n",
                 argv[0]);
         return 2;
     }
@@ -289,7 +294,7 @@ int main(int argc, char **argv)
         r.failed++;
     }
     if (r.mode == MODE_SUPPORT) print_support(&r);
-    if (r.mode == MODE_TEST && !r.op) check_coverage(&r);
+    if (r.mode == MODE_TEST && !r.op && !r.most_words) check_coverage(&r);
     if (r.mode != MODE_LIST)
         printf("test_ops %s: %zu passed, %zu failed, %zu skipped\n", MODE_NAMES[r.mode], r.passed, r.failed,
                r.skipped);
