@@ -12,7 +12,7 @@
 /* ---------------------------------------------------------------- families */
 
 #define FAMILIES(X)                                                                                          \
-    X(basic) X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv) X(audio)
+    X(basic) X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv)
 
 #define DECLARE(family) void cases_##family(op_suite *suite, td_device *device);
 FAMILIES(DECLARE)
