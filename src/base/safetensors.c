@@ -1,0 +1,713 @@
+/* Safetensors (safetensors.h): scan the header's text, parse it, check every number, then the whole layout.
+ * The writer has its own header read by the same code before a byte of it reaches the disk, so the rules
+ * stand here once. Covered by tests/unit/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
+ */
+#include "base/safetensors.h"
+
+#include <cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data is handed out as it lies in the file");
+
+static const char METADATA[] = "__metadata__";
+
+enum {
+    LENGTH_BYTES = 8,                             /* of the number at the start of the file */
+    MAX_DEPTH = 3,                                /* {"name": {"shape": [ */
+    MAX_COMMAS = 16 * TD_SAFETENSORS_MAX_ENTRIES, /* bounds the parsed tree to some 100 MB */
+};
+
+#define MAX_INTEGER (UINT64_C(1) << 53) /* the parser's numbers are doubles, exact up to here */
+
+struct td_safetensors {
+    cJSON *header; /* owns every name, key and value */
+    td_safetensors_tensor *tensors;
+    const td_safetensors_tensor **by_name;
+    size_t n_tensors;
+    td_safetensors_pair *pairs;
+    size_t n_pairs;
+    void *mapping; /* owned; NULL when parsed from memory */
+    size_t mapping_bytes;
+};
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} DTYPES[TD_SAFETENSORS_DTYPE_COUNT] = {
+#define TD_SAFETENSORS_ROW(name, bytes) {#name, bytes},
+    TD_SAFETENSORS_DTYPE_LIST(TD_SAFETENSORS_ROW)
+#undef TD_SAFETENSORS_ROW
+};
+
+const char *td_safetensors_dtype_name(td_safetensors_dtype dtype)
+{
+    return DTYPES[dtype].name;
+}
+
+size_t td_safetensors_dtype_bytes(td_safetensors_dtype dtype)
+{
+    return DTYPES[dtype].bytes;
+}
+
+/* --- The header's text --- */
+
+typedef struct scan {
+    size_t depth;
+    size_t n_commas;
+    bool in_string;
+} scan;
+
+/* One character inside a string; *length grows to skip what an escape covers. */
+static td_status scan_string(scan *s, const char *at, size_t left, uint32_t c, size_t *length)
+{
+    if (c < 0x20) return TD_FAIL(TD_ERR_FORMAT, "a bare control character is in a string");
+    if (c == '"') s->in_string = false;
+    if (c != '\\') return TD_OK;
+    /* C strings would end there: two names could look the same, or one differ from what was checked. */
+    if (left >= 6 && memcmp(at, "\\u0000", 6) == 0)
+        return TD_FAIL(TD_ERR_FORMAT, "a zero character is in a string");
+    *length = left >= 2 ? 2 : 1;
+    return TD_OK;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static td_status scan_structure(scan *s, const char *at, size_t left, bool after_digit, uint32_t c)
+{
+    switch (c) {
+    case '"':
+        s->in_string = true;
+        return TD_OK;
+    case '{':
+    case '[':
+        if (++s->depth > MAX_DEPTH) return TD_FAIL(TD_ERR_FORMAT, "it is nested deeper than %d", MAX_DEPTH);
+        return TD_OK;
+    case '}':
+    case ']':
+        --s->depth; /* the caller stops at 0 */
+        return TD_OK;
+    case ',':
+        if (++s->n_commas > MAX_COMMAS)
+            return TD_FAIL(TD_ERR_LIMIT, "it has more than %d values", MAX_COMMAS);
+        return TD_OK;
+    case '0':
+        if (!after_digit && left > 1 && is_digit(at[1]))
+            return TD_FAIL(TD_ERR_FORMAT, "a number starts with a zero");
+        return TD_OK;
+    default:
+        /* Neither fractions, signs, true, false nor null have a place in a header. */
+        if ((c < 0x80 && is_digit((char)c)) || c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r')
+            return TD_OK;
+        return TD_FAIL(TD_ERR_FORMAT, "a character has no place between strings and whole numbers");
+    }
+}
+
+/* Refuses what the JSON parser would let pass (it is lenient with control characters, zeros, numbers and what
+ * follows the object) and what would make it use much memory. *end: just past the object's closing brace. */
+static td_status scan_header(const char *text, size_t bytes, size_t *end)
+{
+    scan s = {0};
+    size_t at = 0;
+    if (bytes == 0 || text[0] != '{') return TD_FAIL(TD_ERR_FORMAT, "the header does not begin with '{'");
+    do {
+        uint32_t c;
+        size_t length = td_text_utf8_next(text + at, bytes - at, &c);
+        td_status status;
+        if (c == 0xFFFD && length == 1)
+            status = TD_FAIL(TD_ERR_FORMAT, "the text is not valid UTF-8");
+        else if (s.in_string)
+            status = scan_string(&s, text + at, bytes - at, c, &length);
+        else
+            status = scan_structure(&s, text + at, bytes - at, at > 0 && is_digit(text[at - 1]), c);
+        if (status != TD_OK) return td_error_context("byte %zu of the header", at);
+        at += length;
+    } while (at < bytes && s.depth > 0);
+    if (s.depth > 0) return TD_FAIL(TD_ERR_FORMAT, "the header ends inside its object");
+    *end = at;
+    for (; at < bytes; ++at) {
+        if (text[at] != ' ')
+            return TD_FAIL(TD_ERR_FORMAT, "byte %zu of the header: only spaces may follow the object", at);
+    }
+    return TD_OK;
+}
+
+/* --- Tensors --- */
+
+static td_status get_integer(const cJSON *item, const char *what, uint64_t *out)
+{
+    if (!cJSON_IsNumber(item)) return TD_FAIL(TD_ERR_FORMAT, "%s holds something that is no number", what);
+    if (!(item->valuedouble >= 0 && item->valuedouble <= (double)MAX_INTEGER))
+        return TD_FAIL(TD_ERR_FORMAT, "%s holds a number past 2^53", what);
+    *out = (uint64_t)item->valuedouble;
+    return TD_OK;
+}
+
+static td_status read_dtype(const cJSON *item, td_safetensors_tensor *tensor)
+{
+    if (!cJSON_IsString(item)) return TD_FAIL(TD_ERR_FORMAT, "the dtype is no string");
+    for (size_t i = 0; i < TD_SAFETENSORS_DTYPE_COUNT; ++i) {
+        tensor->dtype = (td_safetensors_dtype)i;
+        if (strcmp(item->valuestring, DTYPES[i].name) == 0) return TD_OK;
+    }
+    return TD_FAIL(TD_ERR_FORMAT, "the dtype '%.32s' is not known", item->valuestring);
+}
+
+static td_status read_shape(const cJSON *item, td_safetensors_tensor *tensor)
+{
+    if (!cJSON_IsArray(item)) return TD_FAIL(TD_ERR_FORMAT, "the shape is no list");
+    for (const cJSON *dim = item->child; dim; dim = dim->next) {
+        if (tensor->rank == TD_SAFETENSORS_MAX_RANK)
+            return TD_FAIL(TD_ERR_LIMIT, "the shape has more than %d dimensions", TD_SAFETENSORS_MAX_RANK);
+        td_status status = get_integer(dim, "the shape", &tensor->dims[tensor->rank++]);
+        if (status != TD_OK) return status;
+    }
+    return TD_OK;
+}
+
+static td_status read_offsets(const cJSON *item, td_safetensors_tensor *tensor)
+{
+    td_status status = TD_OK;
+    uint64_t end = 0;
+    const cJSON *first = cJSON_IsArray(item) ? item->child : NULL;
+    TD_FAIL_IF(!first || !first->next || first->next->next, TD_ERR_FORMAT,
+               "data_offsets is no list of two numbers");
+    TD_TRY(get_integer(first, "data_offsets", &tensor->offset));
+    TD_TRY(get_integer(first->next, "data_offsets", &end));
+    TD_FAIL_IF(end < tensor->offset, TD_ERR_FORMAT, "data_offsets [%" PRIu64 ", %" PRIu64 "] run backwards",
+               tensor->offset, end);
+    tensor->bytes = end - tensor->offset;
+fail:
+    return status;
+}
+
+/* The bytes that dtype and shape ask for. A dimension of 0 does not excuse a product that overflows before
+ * it: whoever multiplies the others later would be surprised. */
+static td_status measure(td_safetensors_dtype dtype, size_t rank, const uint64_t *dims, uint64_t *bytes)
+{
+    bool is_empty = false;
+    uint64_t product = DTYPES[dtype].bytes;
+    for (size_t i = 0; i < rank; ++i) {
+        is_empty = is_empty || dims[i] == 0;
+        if (__builtin_mul_overflow(product, dims[i] ? dims[i] : 1, &product))
+            return TD_FAIL(TD_ERR_FORMAT, "the product of dtype and shape overflows 64 bits");
+    }
+    *bytes = is_empty ? 0 : product;
+    return TD_OK;
+}
+
+static td_status read_fields(const cJSON *item, td_safetensors_tensor *tensor)
+{
+    static const struct {
+        const char *key;
+        td_status (*read)(const cJSON *item, td_safetensors_tensor *tensor);
+    } fields[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
+    enum { N_FIELDS = sizeof fields / sizeof fields[0] };
+    bool seen[N_FIELDS] = {false};
+    if (!cJSON_IsObject(item)) return TD_FAIL(TD_ERR_FORMAT, "it is no object");
+    for (const cJSON *field = item->child; field; field = field->next) {
+        size_t i = 0;
+        while (i < N_FIELDS && strcmp(field->string, fields[i].key) != 0)
+            ++i;
+        if (i == N_FIELDS)
+            return TD_FAIL(TD_ERR_FORMAT, "it has a field that is none of dtype, shape, "
+                                          "data_offsets");
+        if (seen[i]) return TD_FAIL(TD_ERR_FORMAT, "it has %s twice", fields[i].key);
+        seen[i] = true;
+        td_status status = fields[i].read(field, tensor);
+        if (status != TD_OK) return status;
+    }
+    for (size_t i = 0; i < N_FIELDS; ++i) {
+        if (!seen[i]) return TD_FAIL(TD_ERR_FORMAT, "it has no %s", fields[i].key);
+    }
+    return TD_OK;
+}
+
+static td_status check_extent(const td_safetensors_tensor *tensor, uint64_t data_bytes)
+{
+    td_status status = TD_OK;
+    uint64_t need = 0;
+    const uint64_t end = tensor->offset + tensor->bytes;
+    TD_TRY(measure(tensor->dtype, tensor->rank, tensor->dims, &need));
+    TD_FAIL_IF(tensor->bytes != need, TD_ERR_FORMAT,
+               "data_offsets span %" PRIu64 " bytes, dtype and shape need %" PRIu64, tensor->bytes, need);
+    TD_FAIL_IF(end > data_bytes, TD_ERR_FORMAT,
+               "data_offsets [%" PRIu64 ", %" PRIu64 "] reach past the %" PRIu64 " bytes of data",
+               tensor->offset, end, data_bytes);
+    TD_FAIL_IF(tensor->offset % DTYPES[tensor->dtype].bytes != 0, TD_ERR_FORMAT,
+               "its data at %" PRIu64
+               " is not aligned to the %zu bytes of %s; order wide types before narrow",
+               tensor->offset, DTYPES[tensor->dtype].bytes, DTYPES[tensor->dtype].name);
+fail:
+    return status;
+}
+
+/* Names go into one-line messages, so they must not break lines or steer a terminal. */
+static td_status check_name(const char *name)
+{
+    size_t bytes = strlen(name);
+    if (bytes == 0) return TD_FAIL(TD_ERR_FORMAT, "a tensor has an empty name");
+    if (bytes > TD_SAFETENSORS_MAX_NAME_BYTES) {
+        return TD_FAIL(TD_ERR_LIMIT, "a tensor's name has %zu bytes, more than %d; it begins '%.40s'", bytes,
+                       TD_SAFETENSORS_MAX_NAME_BYTES, name);
+    }
+    for (size_t i = 0; i < bytes; ++i) {
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F)
+            return TD_FAIL(TD_ERR_FORMAT, "a tensor's name has a control character at byte %zu", i);
+    }
+    return TD_OK;
+}
+
+static td_status read_tensor(td_safetensors *file, const cJSON *item, const char *data, uint64_t data_bytes)
+{
+    td_status status = check_name(item->string);
+    if (status != TD_OK) return status;
+    td_safetensors_tensor *tensor = &file->tensors[file->n_tensors++];
+    tensor->name = item->string;
+    status = read_fields(item, tensor);
+    if (status == TD_OK) status = check_extent(tensor, data_bytes);
+    if (status != TD_OK) return td_error_context("tensor '%.200s'", item->string);
+    tensor->data = data ? data + tensor->offset : NULL;
+    return TD_OK;
+}
+
+/* --- The whole --- */
+
+static int compare_offsets(const void *a, const void *b)
+{
+    const td_safetensors_tensor *x = a;
+    const td_safetensors_tensor *y = b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1; /* empty ones before what starts there */
+    return strcmp(x->name, y->name);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const td_safetensors_tensor *const *)a)->name,
+                  (*(const td_safetensors_tensor *const *)b)->name);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const td_safetensors_pair *)a)->key, ((const td_safetensors_pair *)b)->key);
+}
+
+static td_status check_names_differ(const td_safetensors *file)
+{
+    for (size_t i = 1; i < file->n_tensors; ++i) {
+        if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
+            return TD_FAIL(TD_ERR_FORMAT, "tensor '%.200s': the name is there twice", file->by_name[i]->name);
+    }
+    return TD_OK;
+}
+
+static td_status check_tiling(const td_safetensors *file, uint64_t data_bytes)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < file->n_tensors; ++i) {
+        const td_safetensors_tensor *tensor = &file->tensors[i];
+        if (tensor->offset < end) {
+            return TD_FAIL(TD_ERR_FORMAT, "tensor '%.200s': its data overlaps that of '%.200s'", tensor->name,
+                           file->tensors[i - 1].name);
+        }
+        if (tensor->offset > end) {
+            return TD_FAIL(TD_ERR_FORMAT, "tensor '%.200s': %" PRIu64 " bytes before it belong to no tensor",
+                           tensor->name, tensor->offset - end);
+        }
+        end += tensor->bytes;
+    }
+    if (end != data_bytes) {
+        return TD_FAIL(TD_ERR_FORMAT, "the last %" PRIu64 " of %" PRIu64 " bytes of data belong to no tensor",
+                       data_bytes - end, data_bytes);
+    }
+    return TD_OK;
+}
+
+static size_t count_children(const cJSON *item)
+{
+    size_t n = 0;
+    for (const cJSON *child = item->child; child; child = child->next)
+        ++n;
+    return n;
+}
+
+static td_status read_metadata(td_safetensors *file, const cJSON *map)
+{
+    td_status status = TD_OK;
+    const size_t n = count_children(map);
+    TD_FAIL_IF(file->pairs, TD_ERR_FORMAT, "%s is there twice", METADATA);
+    TD_FAIL_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is no object", METADATA);
+    TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "%s has more than %d entries", METADATA,
+               TD_SAFETENSORS_MAX_ENTRIES);
+    TD_TRY(TD_NEW_ARRAY(&file->pairs, n));
+    for (const cJSON *item = map->child; item; item = item->next) {
+        TD_FAIL_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is no string", METADATA);
+        file->pairs[file->n_pairs++] = (td_safetensors_pair){item->string, item->valuestring};
+    }
+    qsort(file->pairs, n, sizeof *file->pairs, compare_keys);
+    for (size_t i = 1; i < n; ++i) {
+        TD_FAIL_IF(compare_keys(&file->pairs[i - 1], &file->pairs[i]) == 0, TD_ERR_FORMAT,
+                   "%s has a key twice", METADATA);
+    }
+fail:
+    return status;
+}
+
+/* `data` may be NULL: the layout alone. */
+static td_status read_header(td_safetensors *file, const char *text, size_t bytes, const char *data,
+                             uint64_t data_bytes)
+{
+    td_status status = TD_OK;
+    size_t end = 0;
+    TD_TRY(scan_header(text, bytes, &end));
+    file->header = cJSON_ParseWithLength(text, end);
+    TD_FAIL_IF(!file->header, TD_ERR_FORMAT, "the header is no valid JSON");
+    const size_t n = count_children(file->header);
+    TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "the header has more than %d tensors",
+               TD_SAFETENSORS_MAX_ENTRIES);
+    TD_TRY(TD_NEW_ARRAY(&file->tensors, n));
+    TD_TRY(TD_NEW_ARRAY(&file->by_name, n));
+    for (const cJSON *item = file->header->child; item; item = item->next) {
+        TD_TRY(strcmp(item->string, METADATA) == 0 ? read_metadata(file, item)
+                                                   : read_tensor(file, item, data, data_bytes));
+    }
+    qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_offsets);
+    for (size_t i = 0; i < file->n_tensors; ++i)
+        file->by_name[i] = &file->tensors[i];
+    qsort(file->by_name, file->n_tensors, sizeof *file->by_name, compare_names);
+    TD_TRY(check_names_differ(file));
+    TD_TRY(check_tiling(file, data_bytes));
+fail:
+    return status;
+}
+
+static td_status read_content(td_safetensors *file, const unsigned char *content, size_t bytes)
+{
+    td_status status = TD_OK;
+    uint64_t header_bytes = 0;
+    TD_FAIL_IF(bytes < LENGTH_BYTES, TD_ERR_FORMAT, "%zu bytes cannot hold the header's length", bytes);
+    for (size_t i = 0; i < LENGTH_BYTES; ++i)
+        header_bytes |= (uint64_t)content[i] << 8 * i;
+    TD_FAIL_IF(header_bytes > TD_SAFETENSORS_MAX_HEADER_BYTES, TD_ERR_LIMIT,
+               "it claims a header of %" PRIu64 " bytes, more than the %d allowed", header_bytes,
+               TD_SAFETENSORS_MAX_HEADER_BYTES);
+    TD_FAIL_IF(header_bytes > bytes - LENGTH_BYTES, TD_ERR_FORMAT,
+               "it claims a header of %" PRIu64 " bytes, but only %zu follow", header_bytes,
+               bytes - LENGTH_BYTES);
+    TD_FAIL_IF(header_bytes % 8 != 0, TD_ERR_FORMAT,
+               "the header's %" PRIu64 " bytes are no multiple of 8, so the data is not aligned",
+               header_bytes);
+    const char *text = (const char *)content + LENGTH_BYTES;
+    TD_TRY(read_header(file, text, header_bytes, text + header_bytes, bytes - LENGTH_BYTES - header_bytes));
+fail:
+    return status;
+}
+
+td_status td_safetensors_parse(const void *content, size_t bytes, const char *name, td_safetensors **out)
+{
+    td_status status = TD_OK;
+    td_safetensors *file = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&file));
+    TD_TRY(read_content(file, content, bytes));
+    *out = file;
+    return TD_OK;
+fail:
+    td_safetensors_close(file);
+    const td_error *error = td_error_last();
+    if (status == TD_ERR_HOST_MEMORY) {
+        td_error_context("cannot read '%.200s'", name);
+    } else {
+        td_error_set(status, NULL, error->file, error->line,
+                     "'%.200s' is no valid safetensors file: %s; fetch or write it again", name,
+                     error->message);
+    }
+    return status;
+}
+
+static td_status fail_with_errno(const char *action, const char *path)
+{
+    td_status status = errno == ENOENT ? TD_ERR_NOT_FOUND : errno == ENOMEM ? TD_ERR_HOST_MEMORY : TD_ERR_IO;
+    return TD_FAIL_NATIVE(status, strerrorname_np(errno),
+                          "cannot %s '%.200s': %s; check the path and its permissions", action, path,
+                          strerrordesc_np(errno));
+}
+
+td_status td_safetensors_open(const char *path, td_safetensors **out)
+{
+    td_status status = TD_OK;
+    struct stat info;
+    void *mapping = NULL;
+    size_t bytes = 0;
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        status = fail_with_errno("open", path);
+        goto fail;
+    }
+    TD_FAIL_IF(!S_ISREG(info.st_mode), TD_ERR_FORMAT,
+               "'%.200s' is not a regular file and cannot be mapped; name a .safetensors file", path);
+    bytes = (size_t)info.st_size;
+    if (bytes > 0) {
+        void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (mapped == MAP_FAILED) {
+            status = fail_with_errno("map", path);
+            goto fail;
+        }
+        mapping = mapped;
+    }
+    TD_TRY(td_safetensors_parse(mapping, bytes, path, out));
+    (*out)->mapping = mapping;
+    (*out)->mapping_bytes = bytes;
+    mapping = NULL;
+fail:
+    if (mapping) munmap(mapping, bytes);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+void td_safetensors_close(td_safetensors *file)
+{
+    if (!file) return;
+    if (file->mapping) munmap(file->mapping, file->mapping_bytes);
+    free(file->pairs);
+    free(file->by_name);
+    free(file->tensors);
+    cJSON_Delete(file->header);
+    free(file);
+}
+
+size_t td_safetensors_count(const td_safetensors *file)
+{
+    return file->n_tensors;
+}
+
+const td_safetensors_tensor *td_safetensors_at(const td_safetensors *file, size_t index)
+{
+    return &file->tensors[index];
+}
+
+const td_safetensors_tensor *td_safetensors_find(const td_safetensors *file, const char *name)
+{
+    const td_safetensors_tensor wanted = {.name = name};
+    const td_safetensors_tensor *key = &wanted;
+    const td_safetensors_tensor *const *found =
+        bsearch(&key, file->by_name, file->n_tensors, sizeof *file->by_name, compare_names);
+    return found ? *found : NULL;
+}
+
+size_t td_safetensors_metadata_count(const td_safetensors *file)
+{
+    return file->n_pairs;
+}
+
+const td_safetensors_pair *td_safetensors_metadata_at(const td_safetensors *file, size_t index)
+{
+    return &file->pairs[index];
+}
+
+const char *td_safetensors_metadata_find(const td_safetensors *file, const char *key)
+{
+    const td_safetensors_pair wanted = {.key = key};
+    if (file->n_pairs == 0) return NULL; /* there may be no array to search */
+    const td_safetensors_pair *found =
+        bsearch(&wanted, file->pairs, file->n_pairs, sizeof *file->pairs, compare_keys);
+    return found ? found->value : NULL;
+}
+
+/* --- Writing --- */
+
+struct td_safetensors_writer {
+    td_file_writer *out;
+    td_json *json; /* the header, as far as it was declared */
+    bool in_metadata;
+    bool has_tensors;
+    uint64_t data_bytes;     /* of the tensors added so far */
+    td_safetensors *layout;  /* NULL until the header is written */
+    size_t turn;             /* the tensor whose data comes next */
+    uint64_t n_turn_written; /* of its bytes */
+    char path[TD_FILE_PATH_BYTES];
+};
+
+td_status td_safetensors_writer_open(const char *path, td_safetensors_writer **out)
+{
+    td_status status = TD_OK;
+    td_safetensors_writer *writer = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&writer));
+    TD_TRY(td_file_writer_open(path, &writer->out));
+    TD_TRY(td_json_create(NULL, 0, &writer->json));
+    snprintf(writer->path, sizeof writer->path, "%s", path);
+    td_json_begin_object(writer->json);
+    *out = writer;
+    return TD_OK;
+fail:
+    td_safetensors_writer_close(writer);
+    return status;
+}
+
+static td_status fail_use(const td_safetensors_writer *writer, const char *name, const char *what)
+{
+    return TD_FAIL(TD_ERR_ARGUMENT, "cannot write '%.200s': '%.200s' %s; correct the calling code",
+                   writer->path, name, what);
+}
+
+/* The JSON writer would replace what is not UTF-8, and the name would not be found again. */
+static bool is_utf8(const char *text)
+{
+    for (size_t left = strlen(text); left > 0;) {
+        uint32_t c;
+        size_t length = td_text_utf8_next(text, left, &c);
+        if (c == 0xFFFD && length == 1) return false;
+        text += length;
+        left -= length;
+    }
+    return true;
+}
+
+td_status td_safetensors_writer_add_metadata(td_safetensors_writer *writer, const char *key,
+                                             const char *value)
+{
+    if (writer->has_tensors || writer->layout)
+        return fail_use(writer, key, "is metadata that comes after the tensors");
+    if (!is_utf8(key) || !is_utf8(value)) return fail_use(writer, key, "is metadata that is not valid UTF-8");
+    if (!writer->in_metadata) {
+        td_json_key(writer->json, METADATA);
+        td_json_begin_object(writer->json);
+        writer->in_metadata = true;
+    }
+    td_json_key(writer->json, key);
+    td_json_string(writer->json, value);
+    return TD_OK;
+}
+
+static void end_metadata(td_safetensors_writer *writer)
+{
+    if (writer->in_metadata) td_json_end_object(writer->json);
+    writer->in_metadata = false;
+}
+
+td_status td_safetensors_writer_add_tensor(td_safetensors_writer *writer, const char *name,
+                                           td_safetensors_dtype dtype, size_t rank, const uint64_t *dims)
+{
+    uint64_t bytes = 0;
+    uint64_t end = 0;
+    td_json *json = writer->json;
+    if (writer->layout) return fail_use(writer, name, "is a tensor added after the first data");
+    if (strcmp(name, METADATA) == 0 || !is_utf8(name))
+        return fail_use(writer, name, "cannot be a tensor's name");
+    if ((unsigned)dtype >= TD_SAFETENSORS_DTYPE_COUNT || rank > TD_SAFETENSORS_MAX_RANK)
+        return fail_use(writer, name, "has an unknown dtype or too many dimensions");
+    if (measure(dtype, rank, dims, &bytes) != TD_OK ||
+        __builtin_add_overflow(writer->data_bytes, bytes, &end))
+        return fail_use(writer, name, "would end past 64 bits");
+    end_metadata(writer);
+    td_json_key(json, name);
+    td_json_begin_object(json);
+    td_json_key(json, "dtype");
+    td_json_string(json, DTYPES[dtype].name);
+    td_json_key(json, "shape");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < rank; ++i)
+        td_json_uint(json, dims[i]);
+    td_json_end_array(json);
+    td_json_key(json, "data_offsets");
+    td_json_begin_array(json);
+    td_json_uint(json, writer->data_bytes);
+    td_json_uint(json, end);
+    td_json_end_array(json);
+    td_json_end_object(json);
+    writer->data_bytes = end;
+    writer->has_tensors = true;
+    return TD_OK;
+}
+
+static td_status write_header(td_safetensors_writer *writer)
+{
+    td_status status = TD_OK;
+    td_safetensors *layout = NULL;
+    char *block = NULL;
+    const char *text = NULL;
+    end_metadata(writer);
+    td_json_end_object(writer->json);
+    TD_TRY(td_json_finish(writer->json, &text));
+    const size_t header_bytes = (strlen(text) + 7) / 8 * 8;
+    TD_FAIL_IF(header_bytes > TD_SAFETENSORS_MAX_HEADER_BYTES, TD_ERR_LIMIT,
+               "the header's %zu bytes are more than the %d allowed; write less metadata", header_bytes,
+               TD_SAFETENSORS_MAX_HEADER_BYTES);
+    TD_TRY(TD_NEW_ARRAY(&block, LENGTH_BYTES + header_bytes + 1));
+    for (size_t i = 0; i < LENGTH_BYTES; ++i)
+        block[i] = (char)(header_bytes >> 8 * i & 0xFF);
+    snprintf(block + LENGTH_BYTES, header_bytes + 1, "%-*s", (int)header_bytes, text);
+    TD_TRY(TD_NEW(&layout));
+    TD_TRY(read_header(layout, block + LENGTH_BYTES, header_bytes, NULL, writer->data_bytes));
+    TD_TRY(td_file_writer_write(writer->out, block, LENGTH_BYTES + header_bytes));
+    writer->layout = layout;
+    layout = NULL;
+fail:
+    td_safetensors_close(layout);
+    free(block);
+    return status == TD_OK ? TD_OK : td_error_context("cannot write '%.200s'", writer->path);
+}
+
+/* The tensor whose data comes next; NULL when all is written. */
+static const td_safetensors_tensor *find_turn(td_safetensors_writer *writer)
+{
+    const td_safetensors *layout = writer->layout;
+    while (writer->turn < layout->n_tensors &&
+           writer->n_turn_written == layout->tensors[writer->turn].bytes) {
+        ++writer->turn;
+        writer->n_turn_written = 0;
+    }
+    return writer->turn < layout->n_tensors ? &layout->tensors[writer->turn] : NULL;
+}
+
+td_status td_safetensors_writer_write(td_safetensors_writer *writer, const char *name, const void *data,
+                                      size_t bytes)
+{
+    td_status status = writer->layout ? TD_OK : write_header(writer);
+    if (status != TD_OK || bytes == 0) return status;
+    const td_safetensors_tensor *turn = find_turn(writer);
+    if (!turn || strcmp(turn->name, name) != 0)
+        return fail_use(writer, name, "is not the tensor to write now");
+    if (bytes > turn->bytes - writer->n_turn_written)
+        return fail_use(writer, name, "gets more bytes than its dtype and shape need");
+    status = td_file_writer_write(writer->out, data, bytes);
+    if (status == TD_OK) writer->n_turn_written += bytes;
+    return status;
+}
+
+td_status td_safetensors_writer_commit(td_safetensors_writer *writer)
+{
+    td_status status = writer->layout ? TD_OK : write_header(writer);
+    if (status != TD_OK) return status;
+    const td_safetensors_tensor *turn = find_turn(writer);
+    if (turn) return fail_use(writer, turn->name, "lacks data");
+    return td_file_writer_commit(writer->out);
+}
+
+void td_safetensors_writer_close(td_safetensors_writer *writer)
+{
+    if (!writer) return;
+    td_safetensors_close(writer->layout);
+    td_json_destroy(writer->json);
+    td_file_writer_close(writer->out);
+    free(writer);
+}
