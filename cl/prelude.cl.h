@@ -43,6 +43,7 @@
 #define LANE() ((uint)get_local_id(0))
 #define UNROLL _Pragma("unroll")
 #define LOOP _Pragma("nounroll")
+#define EXACT /* OpenCL C rounds as written */
 #define FN static inline
 
 /* Scalars, and vectors of any width. */

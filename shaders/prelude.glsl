@@ -40,6 +40,7 @@
 #define LANE() gl_LocalInvocationID.x
 #define UNROLL [[unroll]]
 #define LOOP [[dont_unroll]]
+#define EXACT precise
 #define FN
 
 #define MIN(a, b) min((a), (b))

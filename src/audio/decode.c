@@ -1,0 +1,267 @@
+/* See decode.h. libsndfile decodes, soxr resamples; mixing, checks, trimming and levels are here. */
+#include "audio/decode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sndfile.h>
+#include <soxr.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define CHUNK_SAMPLES 65536u /* of all channels together, read at once */
+#define RATE_MIN 1000u
+#define RATE_MAX 384000u
+#define FULL_SCALE 0.9999f /* 32767 of 16 bits is beyond it */
+#define MOST_SAMPLES (UINT64_C(1) << 31)
+#define HIGHEST_PEAK 0.999
+
+typedef struct decoder {
+    const char *path;
+    const td_decode_options *options;
+    SNDFILE *file;
+    SF_INFO info;
+    soxr_t resampler; /* NULL: the rate is right already */
+    float *chunk;     /* [chunk_frames, channels], mixed down in place */
+    size_t chunk_frames;
+    size_t capacity;
+    double dc_sum;
+    td_audio *out;
+} decoder;
+
+/* ---------------------------------------------------------------- opening */
+
+static td_status open_descriptor(const char *path, int *out)
+{
+    struct stat about;
+    td_status status = TD_OK;
+    *out = open(path, O_RDONLY | O_CLOEXEC);
+    TD_FAIL_IF(*out < 0 && errno == ENOENT, TD_ERR_NOT_FOUND, "%s: no such audio file", path);
+    TD_FAIL_IF(*out < 0 || fstat(*out, &about) != 0, TD_ERR_IO, "%s: cannot be read: %s", path,
+               strerror(errno));
+    TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file", path);
+    TD_FAIL_IF(S_ISREG(about.st_mode) && about.st_size == 0, TD_ERR_FORMAT,
+               "%s: the file is empty (0 bytes); record or copy it again", path);
+    return TD_OK;
+fail:
+    if (*out >= 0) close(*out);
+    return status;
+}
+
+static td_status open_file(decoder *d)
+{
+    int descriptor = -1;
+    td_status status = TD_OK;
+    TD_TRY(open_descriptor(d->path, &descriptor));
+    d->file = sf_open_fd(descriptor, SFM_READ, &d->info, SF_TRUE);
+    if (!d->file) {
+        const char *reason = sf_strerror(NULL);
+        close(descriptor);
+        return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s", d->path,
+                       (int)strcspn(reason, "\n"), reason);
+    }
+    TD_FAIL_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
+               "%s: %d channels", d->path, d->info.channels);
+    TD_FAIL_IF(d->info.samplerate < (int)RATE_MIN || d->info.samplerate > (int)RATE_MAX, TD_ERR_FORMAT,
+               "%s: a rate of %d Hz; %u to %u can be", d->path, d->info.samplerate, RATE_MIN, RATE_MAX);
+fail:
+    return status;
+}
+
+static td_status open_resampler(decoder *d)
+{
+    const soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
+    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+    const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
+    soxr_error_t error = NULL;
+    if ((uint32_t)d->info.samplerate == d->options->rate) return TD_OK;
+    d->resampler = soxr_create(d->info.samplerate, d->options->rate, 1, &error, &io, &quality, &runtime);
+    if (error || !d->resampler)
+        return TD_FAIL(TD_ERR_HOST_MEMORY, "%s: no resampler from %d to %u Hz: %s", d->path,
+                       d->info.samplerate, d->options->rate, error ? error : "no memory");
+    return TD_OK;
+}
+
+/* ---------------------------------------------------------------- samples */
+
+static td_status reserve(decoder *d, size_t more)
+{
+    const uint64_t need = (uint64_t)d->out->count + more;
+    const double seconds = (double)need / d->options->rate;
+    td_status status = TD_OK;
+    TD_FAIL_IF(need >= MOST_SAMPLES, TD_ERR_LIMIT, "%s: more than 2^31 samples; split the file", d->path);
+    /* The resampler may hold a little more than it gives in the end. */
+    TD_FAIL_IF(d->options->max_s > 0 && seconds > d->options->max_s + 1, TD_ERR_LIMIT,
+               "%s: longer than %g s; split it or raise the limit", d->path, d->options->max_s);
+    TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, (size_t)need, sizeof(float)));
+fail:
+    return status;
+}
+
+/* Mean of the channels into the front of the chunk; counts what is wrong with it. */
+static void mix_down(decoder *d, size_t frames)
+{
+    const size_t channels = (size_t)d->info.channels;
+    const float share = 1.0f / (float)channels;
+    td_audio_report *report = &d->out->report;
+    for (size_t i = 0; i < frames; i++) {
+        float sum = 0;
+        for (size_t c = 0; c < channels; c++) {
+            const float x = d->chunk[i * channels + c];
+            if (!isfinite(x)) {
+                report->bad_samples++;
+                continue;
+            }
+            if (fabsf(x) >= FULL_SCALE) report->clipped_samples++;
+            sum += x;
+        }
+        d->chunk[i] = sum * share;
+        d->dc_sum += (double)d->chunk[i];
+    }
+}
+
+/* frames 0: the end, what the resampler still holds comes out. */
+static td_status append(decoder *d, size_t frames)
+{
+    td_audio *out = d->out;
+    td_status status = TD_OK;
+    if (!d->resampler) {
+        TD_TRY(reserve(d, frames));
+        if (frames) memcpy(out->samples + out->count, d->chunk, frames * sizeof(float));
+        out->count += frames;
+        return TD_OK;
+    }
+    for (size_t taken = 0;;) {
+        const double ratio = (double)d->options->rate / d->info.samplerate;
+        const size_t room = (size_t)((double)(frames - taken) * ratio) + 4096;
+        size_t used = 0, made = 0;
+        TD_TRY(reserve(d, room));
+        const soxr_error_t error =
+            soxr_process(d->resampler, frames ? d->chunk + taken : NULL, frames - taken, &used,
+                         out->samples + out->count, room, &made);
+        TD_FAIL_IF(error, TD_ERR_HOST_MEMORY, "%s: resampling failed: %s", d->path, error);
+        out->count += made;
+        taken += used;
+        if (frames ? taken == frames : made == 0) return TD_OK;
+    }
+fail:
+    return status;
+}
+
+static td_status read_all(decoder *d)
+{
+    td_audio_report *report = &d->out->report;
+    td_status status = TD_OK;
+    for (;;) {
+        const sf_count_t got = sf_readf_float(d->file, d->chunk, (sf_count_t)d->chunk_frames);
+        if (got <= 0) break;
+        report->source_frames += (uint64_t)got;
+        mix_down(d, (size_t)got);
+        TD_TRY(append(d, (size_t)got));
+    }
+    TD_FAIL_IF(sf_error(d->file) != SF_ERR_NO_ERROR, TD_ERR_IO, "%s: damaged after %llu samples: %s", d->path,
+               (unsigned long long)report->source_frames, sf_strerror(d->file));
+    TD_FAIL_IF(report->source_frames == 0, TD_ERR_FORMAT, "%s: holds no samples; record or copy it again",
+               d->path);
+    if (d->resampler) TD_TRY(append(d, 0));
+    report->dc = d->dc_sum / (double)report->source_frames;
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- afterwards */
+
+static void measure(const float *samples, size_t count, double *peak, double *rms)
+{
+    double squares = 0;
+    *peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double size = fabs((double)samples[i]);
+        if (size > *peak) *peak = size;
+        squares += size * size;
+    }
+    *rms = count ? sqrt(squares / (double)count) : 0;
+}
+
+/* Mean square of block b of `block` samples; the last one may be shorter. */
+static double power_of(const td_audio *audio, size_t block, size_t b)
+{
+    const size_t first = b * block;
+    const size_t end = first + block < audio->count ? first + block : audio->count;
+    double peak, rms;
+    measure(audio->samples + first, end - first, &peak, &rms);
+    return rms * rms;
+}
+
+static void trim(td_audio *audio, double trim_db, double margin_s)
+{
+    const size_t block = audio->rate / 100;
+    const size_t blocks = (audio->count + block - 1) / block;
+    const double margin = fmax(margin_s, 0) * audio->rate;
+    double loudest = 0;
+    size_t first = 0, last = blocks;
+    for (size_t b = 0; b < blocks; b++)
+        loudest = fmax(loudest, power_of(audio, block, b));
+    const double least = loudest * pow(10, -trim_db / 10);
+    if (loudest == 0) return; /* silence has no beginning */
+    while (power_of(audio, block, first) < least)
+        first++;
+    while (power_of(audio, block, last - 1) < least)
+        last--;
+    const double start = fmax((double)(first * block) - margin, 0);
+    const double end = fmin((double)(last * block) + margin, (double)audio->count);
+    audio->report.trimmed_start = (uint64_t)start;
+    audio->report.trimmed_end = audio->count - (uint64_t)end;
+    audio->count = (size_t)end - (size_t)start;
+    memmove(audio->samples, audio->samples + (size_t)start, audio->count * sizeof(float));
+}
+
+static void set_level(td_audio *audio, td_level level, double level_db)
+{
+    const double target = pow(10, level_db / 20);
+    double peak, rms;
+    measure(audio->samples, audio->count, &peak, &rms);
+    if (peak == 0) return;
+    const double gain = level == TD_LEVEL_PEAK ? target / peak : fmin(target / rms, HIGHEST_PEAK / peak);
+    for (size_t i = 0; i < audio->count; i++)
+        audio->samples[i] = (float)(audio->samples[i] * gain);
+}
+
+td_status td_audio_decode(const char *path, const td_decode_options *options, td_audio *out)
+{
+    decoder d = {.path = path, .options = options, .out = out};
+    td_status status = TD_OK;
+    *out = (td_audio){.rate = options->rate};
+    TD_FAIL_IF(options->rate < RATE_MIN || options->rate > RATE_MAX, TD_ERR_ARGUMENT,
+               "%s: a wanted rate of %u Hz; %u to %u can be", path, options->rate, RATE_MIN, RATE_MAX);
+    TD_TRY(open_file(&d));
+    out->report.source_rate = (uint32_t)d.info.samplerate;
+    out->report.channels = (uint32_t)d.info.channels;
+    d.chunk_frames = CHUNK_SAMPLES / (size_t)d.info.channels;
+    TD_TRY(TD_NEW_ARRAY(&d.chunk, CHUNK_SAMPLES));
+    TD_TRY(open_resampler(&d));
+    TD_TRY(read_all(&d));
+    TD_FAIL_IF(out->count == 0, TD_ERR_FORMAT, "%s: too short: no sample is left at %u Hz", path, out->rate);
+    TD_FAIL_IF(options->max_s > 0 && (double)out->count > options->max_s * out->rate, TD_ERR_LIMIT,
+               "%s: %.1f s, longer than %g s; split it or raise the limit", path,
+               (double)out->count / out->rate, options->max_s);
+    measure(out->samples, out->count, &out->report.peak, &out->report.rms);
+    if (options->trim_db > 0) trim(out, options->trim_db, options->margin_s);
+    if (options->level != TD_LEVEL_KEEP) set_level(out, options->level, options->level_db);
+fail:
+    free(d.chunk);
+    soxr_delete(d.resampler);
+    if (d.file) sf_close(d.file);
+    if (status != TD_OK) td_audio_free(out);
+    return status;
+}
+
+void td_audio_free(td_audio *audio)
+{
+    free(audio->samples);
+    *audio = (td_audio){0};
+}

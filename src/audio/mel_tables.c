@@ -1,0 +1,184 @@
+/* See mel_tables.h. Mel scales: HTK's 2595 log10(1 + f / 700), and Slaney's of the Auditory Toolbox, linear
+ * up to 1000 Hz and logarithmic above. */
+#include "audio/mel_tables.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "kernels/audio_geometry.h"
+
+#define PI 3.14159265358979323846
+#define SLANEY_STEP_HZ (200.0 / 3.0)
+#define SLANEY_LINEAR_HZ 1000.0
+#define SLANEY_LINEAR_MELS (SLANEY_LINEAR_HZ / SLANEY_STEP_HZ)
+#define SLANEY_LOG_STEP (log(6.4) / 27.0)
+#define OCTAVE_COST 0.02 /* of the frame's power, for each octave that a pitch lies below the highest */
+
+/* ---------------------------------------------------------------- of a transform */
+
+/* A value as float, and in *low (unless NULL) what is left of it. */
+static void put(double value, float *high, float *low)
+{
+    *high = (float)value;
+    if (low) *low = (float)(value - (double)*high);
+}
+
+/* Periodic Hann of win samples in the middle of size. Returns the sum of its squares. */
+static double fill_window(float *out, float *lows, uint32_t size, uint32_t win)
+{
+    const uint32_t first = (size - win) / 2;
+    double power = 0;
+    for (uint32_t n = 0; n < win; n++) {
+        const double w = 0.5 - 0.5 * cos(2 * PI * n / win);
+        put(w, &out[first + n], lows ? &lows[first + n] : NULL);
+        power += w * w;
+    }
+    return power;
+}
+
+/* What double leaves of zeros, 1e-16, harms nobody. */
+static void fill_roots(float *out, float *lows, uint32_t size)
+{
+    for (uint32_t k = 0; k < size; k++) {
+        put(cos(2 * PI * k / size), &out[k], lows ? &lows[k] : NULL);
+        put(-sin(2 * PI * k / size), &out[size + k], lows ? &lows[size + k] : NULL);
+    }
+}
+
+static void fill_order(uint32_t *out, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t reversed = 0;
+        for (uint32_t bit = 1; bit < count; bit *= 2)
+            reversed = 2 * reversed + ((k & bit) != 0);
+        out[k] = reversed;
+    }
+}
+
+/* ---------------------------------------------------------------- filterbank */
+
+static double to_mel(td_mel_scale scale, double hz)
+{
+    if (scale == TD_MEL_HTK) return 2595.0 * log10(1.0 + hz / 700.0);
+    if (hz < SLANEY_LINEAR_HZ) return hz / SLANEY_STEP_HZ;
+    return SLANEY_LINEAR_MELS + log(hz / SLANEY_LINEAR_HZ) / SLANEY_LOG_STEP;
+}
+
+static double to_hz(td_mel_scale scale, double mel)
+{
+    if (scale == TD_MEL_HTK) return 700.0 * (pow(10.0, mel / 2595.0) - 1.0);
+    if (mel < SLANEY_LINEAR_MELS) return mel * SLANEY_STEP_HZ;
+    return SLANEY_LINEAR_HZ * exp(SLANEY_LOG_STEP * (mel - SLANEY_LINEAR_MELS));
+}
+
+/* The i-th of n_mels + 2 corners of triangles, equally far apart in mels. */
+static double corner_hz(const td_mel_config *c, uint32_t i)
+{
+    const double low = to_mel(c->mel_scale, (double)c->fmin_hz);
+    const double high = to_mel(c->mel_scale, (double)c->fmax_hz);
+    return to_hz(c->mel_scale, low + (high - low) * i / (c->n_mels + 1));
+}
+
+static double weight_of(const td_mel_config *c, uint32_t band, uint32_t bin)
+{
+    const double left = corner_hz(c, band), middle = corner_hz(c, band + 1), right = corner_hz(c, band + 2);
+    const double hz = (double)bin * c->rate / c->n_fft;
+    const double height = fmin((hz - left) / (middle - left), (right - hz) / (right - middle));
+    return (height > 1e-9 ? height : 0) * /* a corner that lies on a bin may miss it by rounding */
+           (c->area_norm ? 2 / (right - left) : 1);
+}
+
+/* Rows of bins with weight, one band after the other; and seen from a bin, the first band that holds it and
+ * how it shares itself between that one and the next. */
+static void fill_bands(const td_mel_config *c, td_mel_tables *t, uint32_t weights_at)
+{
+    const uint32_t bins = c->n_fft / 2 + 1;
+    uint32_t *bands = t->words + c->n_fft / 2;
+    uint32_t *first_band = bands + 3 * c->n_mels;
+    float *shares = t->floats + t->shares;
+    uint32_t at = weights_at;
+    for (uint32_t m = 0; m < c->n_mels; m++) {
+        uint32_t *row = bands + 3 * m;
+        row[2] = at;
+        for (uint32_t k = 0; k < bins; k++) {
+            const double weight = weight_of(c, m, k);
+            if (weight == 0) continue;
+            if (row[1]++ == 0) row[0] = k;
+            t->floats[at++] = (float)weight;
+            if (shares[2 * k] == 0) {
+                first_band[k] = m;
+                shares[2 * k] = (float)weight;
+            } else {
+                shares[2 * k + 1] = (float)weight;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < bins; k++) {
+        const float sum = shares[2 * k] + shares[2 * k + 1];
+        if (sum == 0) continue;
+        shares[2 * k] /= sum;
+        shares[2 * k + 1] /= sum;
+    }
+}
+
+td_status td_mel_tables_make(const td_mel_config *c, td_mel_tables *out)
+{
+    const uint32_t bins = c->n_fft / 2 + 1;
+    const uint32_t weights_at = 6 * c->n_fft;
+    td_status status = TD_OK;
+    *out = (td_mel_tables){.shares = weights_at + 2 * bins, /* a bin has two weights at most */
+                           .n_floats = weights_at + 4 * bins,
+                           .n_words = c->n_fft / 2 + 3 * c->n_mels + bins};
+    TD_TRY(TD_NEW_ARRAY(&out->floats, out->n_floats));
+    TD_TRY(TD_NEW_ARRAY(&out->words, out->n_words));
+    float *lows = out->floats + 3 * c->n_fft;
+    out->window_power = fill_window(out->floats, lows, c->n_fft, c->win_samples);
+    fill_roots(out->floats + c->n_fft, lows + c->n_fft, c->n_fft);
+    fill_order(out->words, c->n_fft / 2);
+    fill_bands(c, out, weights_at);
+    return TD_OK;
+fail:
+    td_mel_tables_free(out);
+    return status;
+}
+
+/* ---------------------------------------------------------------- pitch */
+
+static double correlate_window(const float *window, uint32_t lag)
+{
+    double sum = 0;
+    for (uint32_t n = 0; n + lag < TD_PITCH_WINDOW; n++)
+        sum += (double)window[n] * (double)window[n + lag];
+    return sum;
+}
+
+td_status td_pitch_tables_make(const td_mel_config *c, td_mel_tables *out)
+{
+    const uint32_t size = 1u << TD_PITCH_LOG2;
+    const uint32_t lags = TD_PITCH_MAX_LAG + 1;
+    td_status status = TD_OK;
+    *out = (td_mel_tables){.n_floats = TD_PITCH_WINDOW + 2 * size + 2 * lags, .n_words = size / 2};
+    TD_TRY(TD_NEW_ARRAY(&out->floats, out->n_floats));
+    TD_TRY(TD_NEW_ARRAY(&out->words, out->n_words));
+    float *gain = out->floats + TD_PITCH_WINDOW + 2 * size;
+    float *cost = gain + lags;
+    out->window_power = fill_window(out->floats, NULL, TD_PITCH_WINDOW, TD_PITCH_WINDOW);
+    fill_roots(out->floats + TD_PITCH_WINDOW, NULL, size);
+    fill_order(out->words, size / 2);
+    for (uint32_t lag = 0; lag < lags; lag++) {
+        gain[lag] = (float)(out->window_power / correlate_window(out->floats, lag));
+        cost[lag] = (float)(OCTAVE_COST * log2(fmax(1, lag * (double)c->pitch_max_hz / c->rate)));
+    }
+    return TD_OK;
+fail:
+    td_mel_tables_free(out);
+    return status;
+}
+
+void td_mel_tables_free(td_mel_tables *tables)
+{
+    free(tables->floats);
+    free(tables->words);
+    *tables = (td_mel_tables){0};
+}
