@@ -51,15 +51,10 @@ static void search(const float *x, uint32_t frames, uint32_t n_tokens, uint32_t 
     free(best);
 }
 
-static void add_align(op_suite *suite, align_case n, uint32_t levels, bool perf)
+static void add_align(op_suite *suite, align_case n, uint32_t levels)
 {
     const size_t count = (size_t)n.items * n.tokens * n.frames;
-    op_case c = {.op = "align",
-                 .kernels = "align_search align_path",
-                 .launch = launch_align,
-                 .is_perf = perf,
-                 .bytes = 4.0 * (double)count,
-                 .flops = 3.0 * (double)count};
+    op_case c = {.op = "align", .kernels = "align_search align_path", .launch = launch_align};
     snprintf(c.label, sizeof c.label, "%u items, %u tokens, %u frames, %u levels", n.items, n.tokens,
              n.frames, levels);
     *(align_case *)op_args(&c, sizeof n) = n;
@@ -69,17 +64,15 @@ static void add_align(op_suite *suite, align_case n, uint32_t levels, bool perf)
     uint32_t *lengths = (uint32_t *)(void *)op_input(&c, "lengths", 2 * (size_t)n.items)->values;
     for (uint32_t b = 0; b < n.items; b++) {
         /* The first is full; one of the others has more tokens than frames, one nothing at all. */
-        lengths[b] = perf || b == 0 ? n.tokens : n.tokens * 7 * b / 8 % (n.tokens + 1);
-        lengths[n.items + b] = perf || b == 0 ? n.frames
-                               : b == 1       ? n.tokens / 2 + 1
-                                              : n.frames - b % n.frames;
+        lengths[b] = b == 0 ? n.tokens : n.tokens * 7 * b / 8 % (n.tokens + 1);
+        lengths[n.items + b] = b == 0 ? n.frames : b == 1 ? n.tokens / 2 + 1 : n.frames - b % n.frames;
     }
     if (n.items > 3) lengths[3] = 0;
     op_scratch(&c, "edge", (size_t)n.items * n.frames);
     op_scratch(&c, "bits", td_op_align_bits(n.items, n.tokens, n.frames));
     op_io *durations = op_output_words(&c, "durations", (size_t)n.items * n.tokens);
     op_io *index = op_output_words(&c, "index", (size_t)n.items * n.frames);
-    for (uint32_t b = 0; !perf && b < n.items; b++) {
+    for (uint32_t b = 0; b < n.items; b++) {
         const uint32_t n_frames = lengths[n.items + b] < n.frames ? lengths[n.items + b] : n.frames;
         const uint32_t n_tokens = lengths[b] < n_frames ? lengths[b] : n_frames;
         uint32_t *path = index->words + (size_t)b * n.frames;
@@ -96,14 +89,10 @@ void cases_align(op_suite *suite, td_device *device)
 {
     static const align_case SIZES[] = {{1, 1, 1},   {1, 1, 40},   {2, 7, 7},     {4, 8, 33},   {3, 9, 64},
                                        {5, 31, 97}, {4, 65, 200}, {2, 129, 150}, {4, 300, 401}};
-    if (op_suite_is_perf(suite)) {
-        add_align(suite, op_device_is_slow(device) ? (align_case){2, 50, 200} : (align_case){32, 200, 800},
-                  200, true);
-        return;
-    }
+    (void)device;
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
-        add_align(suite, SIZES[i], 200, false);
-        add_align(suite, SIZES[i], 3, false); /* many ties */
-        add_align(suite, SIZES[i], 1, false); /* nothing but ties */
+        add_align(suite, SIZES[i], 200);
+        add_align(suite, SIZES[i], 3); /* many ties */
+        add_align(suite, SIZES[i], 1); /* nothing but ties */
     }
 }

@@ -284,12 +284,6 @@ static td_status launch_back(const op_case *c, td_list *list, const td_span *s)
     return td_op_attention_back(list, &args);
 }
 
-static td_status launch_both(const op_case *c, td_list *list, const td_span *s)
-{
-    const td_status status = launch_forward(c, list, s);
-    return status == TD_OK ? launch_back(c, list, s) : status;
-}
-
 /* ---------------------------------------------------------------- making */
 
 /* By head size: forward, backward. */
@@ -310,12 +304,6 @@ static roles *start(op_case *c, attention_case a)
              a.head_size, a.queries, a.keys, a.causal ? ", causal" : "", a.padded ? ", padded" : "",
              a.packed ? ", packed" : "");
     return r;
-}
-
-static double flops_of(const attention_case *a, double products)
-{
-    return products * 2 * a->batch * a->heads * (double)a->queries * a->keys * a->head_size *
-           (a->causal ? 0.5 : 1);
 }
 
 static void add_forward(op_suite *suite, attention_case a)
@@ -389,35 +377,6 @@ static void add_back(op_suite *suite, attention_case a, bool numeric)
     free(lse);
 }
 
-/* ---------------------------------------------------------------- timing */
-
-typedef enum timed { TIME_FORWARD, TIME_BACK, TIME_BOTH } timed;
-
-static void add_perf(op_suite *suite, attention_case a, timed what)
-{
-    static const struct {
-        const char *op;
-        double products;
-        td_status (*launch)(const op_case *c, td_list *list, const td_span *spans);
-    } kinds[] = {{"attention", 2, launch_forward},
-                 {"attention_back", 5, launch_back},
-                 {"attention_and_back", 7, launch_both}};
-    op_case c = {.op = kinds[what].op, .launch = kinds[what].launch, .is_perf = true};
-    roles *r = start(&c, a);
-    free(add_inputs(&c, r, 5));
-    const td_attention_shape shape = {.batch = a.batch, .heads = a.heads, .queries = a.queries};
-    add_role(&c, r, D_O, op_random(&c, "d_o", q_count(&a), -1, 1, 6));
-    add_role(&c, r, O, op_random(&c, "o", q_count(&a), -1, 1, 7))->kind = OP_IN_OUT;
-    add_role(&c, r, LSE, op_random(&c, "lse", (size_t)a.batch * a.heads * a.queries, 6, 7, 8))->kind =
-        OP_IN_OUT;
-    add_role(&c, r, STATS, op_scratch(&c, "stats", td_op_attention_stats(&shape)));
-    for (int role = D_Q; role <= D_V; role++)
-        add_role(&c, r, role, op_scratch(&c, "gradient", role == D_Q ? q_count(&a) : k_count(&a)));
-    c.flops = flops_of(&a, kinds[what].products);
-    c.kernels = KERNELS[a.head_size / 32 - 1][what != TIME_FORWARD];
-    op_suite_add(suite, &c);
-}
-
 /* ---------------------------------------------------------------- the list */
 
 static const attention_case CASES[] = {
@@ -454,12 +413,6 @@ static const attention_case TINY[] = {
 void cases_attention(op_suite *suite, td_device *device);
 void cases_attention(op_suite *suite, td_device *device)
 {
-    const attention_case timed_case = {8, 4, 64, 400, 400, .causal = true};
-    if (op_suite_is_perf(suite)) {
-        for (timed what = TIME_FORWARD; what <= TIME_BOTH && !op_device_is_slow(device); what++)
-            add_perf(suite, timed_case, what);
-        return;
-    }
     for (size_t t = 0; t < sizeof TINY / sizeof *TINY; t++)
         add_back(suite, TINY[t], true);
     for (size_t t = 0; t < sizeof CASES / sizeof *CASES; t++) {

@@ -1,5 +1,5 @@
 /* Cases of the kernels every device is checked with before use; tests/device/test_kernels.c tries them
- * closer. Here they stand for completeness, and their timings are what others are compared with. */
+ * closer. Here they stand for completeness. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct basic_args {
 static td_status launch(const op_case *c, td_list *list, const td_span *spans)
 {
     const basic_args *a = c->args;
-    return td_list_dispatch(list, a->id, spans, a->params, a->grid, (td_cost){c->flops, c->bytes});
+    return td_list_dispatch(list, a->id, spans, a->params, a->grid, (td_cost){0});
 }
 
 static op_case start(const char *name, uint32_t n, td_kernel_id id, td_grid grid, const void *params)
@@ -29,35 +29,29 @@ static op_case start(const char *name, uint32_t n, td_kernel_id id, td_grid grid
     return c;
 }
 
-static void add_fill(op_suite *suite, td_kernel_class class, uint32_t n, bool perf)
+static void add_fill(op_suite *suite, td_kernel_class class, uint32_t n)
 {
     const td_fill_params params = {.n = n, .word = 0x12345678u};
     op_case c = start("fill", n, TD_K_fill, td_grid_elements(class, n), &params);
-    c.is_perf = perf;
-    c.bytes = 4.0 * n;
     op_io *z = op_output_words(&c, "z", n);
     for (uint32_t i = 0; i < n; i++)
         z->words[i] = params.word;
     op_suite_add(suite, &c);
 }
 
-static void add_copy(op_suite *suite, td_kernel_class class, uint32_t n, bool perf)
+static void add_copy(op_suite *suite, td_kernel_class class, uint32_t n)
 {
     const td_copy_params params = {.n = n};
     op_case c = start("copy", n, TD_K_copy, td_grid_elements(class, n), &params);
-    c.is_perf = perf;
-    c.bytes = 8.0 * n;
     op_io *x = op_random(&c, "x", n, -9, 9, 1);
     memcpy(op_output_words(&c, "y", n)->words, x->values, 4 * (size_t)n);
     op_suite_add(suite, &c);
 }
 
-static void add_add(op_suite *suite, td_kernel_class class, uint32_t n, bool perf)
+static void add_add(op_suite *suite, td_kernel_class class, uint32_t n)
 {
     const td_add_params params = {.n = n};
     op_case c = start("add", n, TD_K_add, td_grid_elements(class, n), &params);
-    c.is_perf = perf;
-    c.bytes = 12.0 * n;
     const op_io *x = op_random(&c, "x", n, -9, 9, 1);
     const op_io *y = op_random(&c, "y", n, -9, 9, 2);
     op_io *z = op_output(&c, "z", n, 0, 1e-7);
@@ -66,24 +60,20 @@ static void add_add(op_suite *suite, td_kernel_class class, uint32_t n, bool per
     op_suite_add(suite, &c);
 }
 
-static void add_random(op_suite *suite, td_kernel_class class, uint32_t n, bool perf)
+static void add_random(op_suite *suite, td_kernel_class class, uint32_t n)
 {
     const td_random_params params = {.n = n, .seed_lo = 5, .seed_hi = 6, .stream_lo = 7, .stream_hi = 8};
     op_case c = start("random", n, TD_K_random, td_grid_elements(class, (n + 3) / 4), &params);
-    c.is_perf = perf;
-    c.bytes = 4.0 * n;
     op_io *z = op_output_words(&c, "z", n);
-    for (uint32_t i = 0; !perf && i < n; i++)
+    for (uint32_t i = 0; i < n; i++)
         z->words[i] = td_rng_u32(6ull << 32 | 5, 8ull << 32 | 7, i);
     op_suite_add(suite, &c);
 }
 
-static void add_sum(op_suite *suite, td_kernel_class class, uint32_t n, bool perf)
+static void add_sum(op_suite *suite, td_kernel_class class, uint32_t n)
 {
     const td_reduce_sum_params params = td_reduce_sum_first(class, n);
     op_case c = start("reduce_sum", n, TD_K_reduce_sum, td_grid_reduce_sum(&params), &params);
-    c.is_perf = perf;
-    c.bytes = 4.0 * n;
     const op_io *x = op_random(&c, "x", n, -1, 1, 1);
     op_io *y = op_output(&c, "y", params.blocks, 1e-4, 0);
     for (uint32_t i = 0; i < n; i++)
@@ -108,16 +98,11 @@ static void add_matmul(op_suite *suite, td_kernel_class class, uint32_t m, uint3
 void cases_basic(op_suite *suite, td_device *device);
 void cases_basic(op_suite *suite, td_device *device)
 {
-    static void (*const MAKERS[])(op_suite *, td_kernel_class, uint32_t, bool) = {add_fill, add_copy, add_add,
-                                                                                  add_random, add_sum};
+    static void (*const MAKERS[])(op_suite *, td_kernel_class, uint32_t) = {add_fill, add_copy, add_add,
+                                                                            add_random, add_sum};
     const td_kernel_class class = td_device_class(device);
-    const bool perf = op_suite_is_perf(suite);
-    for (size_t m = 0; m < sizeof MAKERS / sizeof *MAKERS; m++) {
-        if (perf)
-            MAKERS[m](suite, class, op_device_is_slow(device) ? 1u << 20 : 1u << 24, true);
-        else
-            for (const uint32_t *n = (const uint32_t[]){1, 127, 4097, 0}; *n; n++)
-                MAKERS[m](suite, class, *n, false);
-    }
-    if (!perf) add_matmul(suite, class, 37, 65, 29);
+    for (size_t m = 0; m < sizeof MAKERS / sizeof *MAKERS; m++)
+        for (const uint32_t *n = (const uint32_t[]){1, 127, 4097, 0}; *n; n++)
+            MAKERS[m](suite, class, *n);
+    add_matmul(suite, class, 37, 65, 29);
 }

@@ -503,71 +503,23 @@ static bool is_kept(const td_dropout_args *a, uint32_t step_number, uint32_t i)
     return (words[half / 2] >> (half % 2 * 16) & 0xffff) < (uint32_t)lround((1 - (double)a->p) * 65536);
 }
 
-/* Backward is the same launch on dy, so one maker serves both; `perf` skips the reference. */
-static void add_dropout(op_suite *suite, uint32_t n, float p, bool is_gradient, bool perf)
+/* Backward is the same launch on dy, so one maker serves both. */
+static void add_dropout(op_suite *suite, uint32_t n, float p, bool is_gradient)
 {
     op_case c = {.op = "dropout", .kernels = "dropout", .launch = launch_dropout};
     td_dropout_args *a = op_args(&c, sizeof *a);
     *a = (td_dropout_args){.n = n, .p = p, .seed = 0x123456789abcdef0u, .stream = 0x900000007u};
     snprintf(c.label, sizeof c.label, "%u elements, p %g", n, (double)p);
     c.is_gradient = is_gradient;
-    c.is_perf = perf;
-    c.bytes = 8.0 * n;
     const op_io *x = op_random(&c, is_gradient ? "dy" : "x", n, -2, 2, 12);
     const uint32_t step_number = 41;
     memcpy(op_input(&c, "step", 1)->values, &step_number, 4);
     op_io *y = op_output(&c, is_gradient ? "dx" : "y", n, 0, 2 * ULP);
-    for (uint32_t i = 0; !perf && i < n; i++)
+    for (uint32_t i = 0; i < n; i++)
         y->expected[i] = is_kept(a, step_number, i) ? (double)x->values[i] / (1 - (double)p) : 0;
-    for (uint32_t i = 0; !perf && i < n; i++) /* p in steps of 2^-16 */
+    for (uint32_t i = 0; i < n; i++) /* p in steps of 2^-16 */
         y->expected[i] *= (1 - (double)p) * 65536 / (double)lround((1 - (double)p) * 65536);
     op_suite_add(suite, &c);
-}
-
-/* ---------------------------------------------------------------- timing */
-
-static void add_perf(op_suite *suite, const char *op, uint32_t rows, uint32_t columns, size_t n_inputs,
-                     unsigned spread_input, const step *steps, size_t n_steps)
-{
-    const uint32_t dims[] = {rows, columns};
-    const size_t n = (size_t)rows * columns;
-    op_case c;
-    chain_args *a = start(&c, op, dims, 2, n_inputs, steps, n_steps);
-    c.is_perf = true;
-    snprintf(c.label, sizeof c.label, "chain of %zu, %u x %u", n_steps, rows, columns);
-    c.bytes = 4.0 * (double)n;
-    for (size_t k = 0; k < n_inputs; k++) {
-        const bool spread = spread_input == k;
-        if (spread) a->has_axis[k][0] = false;
-        (void)op_random(&c, "x", spread ? columns : n, -3, 3, k);
-        c.bytes += 4.0 * (double)(spread ? columns : n);
-    }
-    (void)op_output(&c, "y", n, 0, 0);
-    op_suite_add(suite, &c);
-}
-
-static void add_perfs(op_suite *suite, bool slow)
-{
-    static const step ADD[] = {{TD_CHAIN_LOAD, '0', 0}, {TD_CHAIN_ADD, '1', 0}};
-    static const step BIAS_GELU[] = {
-        {TD_CHAIN_LOAD, '0', 0}, {TD_CHAIN_ADD, '1', 0}, {TD_CHAIN_GELU_TANH, ' ', 0}};
-    static const step SCALE_ADD_RELU[] = {
-        {TD_CHAIN_LOAD, '0', 0}, {TD_CHAIN_MUL, 'c', 0.5f}, {TD_CHAIN_ADD, '1', 0}, {TD_CHAIN_MAX, 'c', 0}};
-    const uint32_t rows = slow ? 400 : 6400, columns = 1536, most = TD_CHAIN_INPUTS;
-    add_perf(suite, "perf_add", rows, columns, 2, most, ADD, 2);
-    add_perf(suite, "perf_scale_add_relu", rows, columns, 2, most, SCALE_ADD_RELU, 4);
-    add_perf(suite, "perf_bias_gelu", rows, columns, 2, 1, BIAS_GELU, 3);
-    add_perf(suite, "perf_bias_gelu_short", rows * 16, columns / 16, 2, 1, BIAS_GELU, 3);
-    for (size_t f = 0; f < FUNCTION_COUNT; f++) {
-        step forward[] = {LOAD_0, FUNCTIONS[f].steps[0]};
-        add_perf(suite, FUNCTIONS[f].op, rows, columns, 1, most, forward, 2);
-    }
-    for (size_t f = 0; f < FUNCTION_COUNT; f++) {
-        step back[] = {LOAD_0, FUNCTIONS[f].back[0]};
-        if (back[1].operation != TD_CHAIN_LOAD && back[1].operand == '1')
-            add_perf(suite, "perf_back", rows, columns, 2, most, back, 2);
-    }
-    add_dropout(suite, rows * columns, 0.1f, false, true);
 }
 
 /* ---------------------------------------------------------------- all */
@@ -582,7 +534,7 @@ static void add_gradients(op_suite *suite)
         add_function_back(suite, &FUNCTIONS[f]);
     add_pair_back(suite, "mul", multiply, MUL, 6);
     add_pair_back(suite, "div", divide, DIV, 6);
-    add_dropout(suite, 1021, 0.25f, true, false);
+    add_dropout(suite, 1021, 0.25f, true);
 }
 
 static void add_layouts(op_suite *suite)
@@ -605,10 +557,6 @@ void cases_chain(op_suite *suite, td_device *device)
     static const uint32_t SIZES[] = {1,   2,   7,   8,    9,    127,  128,  129,
                                      511, 512, 513, 1021, 4095, 4096, 4097, 9973};
     const bool slow = op_device_is_slow(device);
-    if (op_suite_is_perf(suite)) {
-        add_perfs(suite, slow);
-        return;
-    }
     for (size_t f = 0; f < FUNCTION_COUNT; f++) {
         add_function(suite, &FUNCTIONS[f], slow ? 4001 : 400009);
         add_magnitudes(suite, &FUNCTIONS[f]);
@@ -621,9 +569,9 @@ void cases_chain(op_suite *suite, td_device *device)
     }
     for (size_t k = 0; k < sizeof SIZES / sizeof *SIZES; k++) {
         add_pair(suite, &PAIRS[1], SIZES[k], false);
-        add_dropout(suite, SIZES[k], 0.1f, false, false);
+        add_dropout(suite, SIZES[k], 0.1f, false);
     }
-    add_dropout(suite, 1000, 0, false, false);
+    add_dropout(suite, 1000, 0, false);
     add_layouts(suite);
     add_gradients(suite);
 }

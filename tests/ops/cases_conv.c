@@ -1,5 +1,5 @@
 /* Cases of convolutions: strides, dilations, groups, pads of every kind, two dimensions, transposed,
- * epilogues; the gradients of all of them, and timings. The reference visits each pair of an input and an
+ * epilogues; and the gradients of all of them. The reference visits each pair of an input and an
  * output that a weight joins, in plain loops and double; tiny gradients are judged against differences. */
 #include <math.h>
 #include <stdio.h>
@@ -184,16 +184,6 @@ static td_status launch_weights(const op_case *c, td_list *list, const td_span *
     return td_op_conv_back_weights(list, &args);
 }
 
-static td_status launch_all(const op_case *c, td_list *list, const td_span *s)
-{
-    td_status status = TD_OK;
-    TD_TRY(launch_forward(c, list, s));
-    TD_TRY(launch_data(c, list, s));
-    TD_TRY(launch_weights(c, list, s));
-fail:
-    return status;
-}
-
 /* ---------------------------------------------------------------- making */
 
 static op_io *add_role(op_case *c, conv_args *r, int role, op_io *io)
@@ -368,157 +358,6 @@ static void add_weights(op_suite *suite, td_device *device, conv_case a, bool nu
     free(dbias);
 }
 
-/* ---------------------------------------------------------------- timing */
-
-typedef enum timed { TIME_FORWARD, TIME_DATA, TIME_WEIGHTS, TIME_ALL, TIMED_COUNT } timed;
-
-static void add_perf(op_suite *suite, td_device *device, conv_case a, timed what)
-{
-    static const struct {
-        const char *op;
-        double products;
-        td_status (*launch)(const op_case *c, td_list *list, const td_span *spans);
-    } KINDS[TIMED_COUNT] = {{"conv", 1, launch_forward},
-                            {"conv_back_data", 1, launch_data},
-                            {"conv_back_weights", 1, launch_weights},
-                            {"conv_and_back", 3, launch_all}};
-    op_case c = {
-        .op = KINDS[what].op, .kernels = "unfold fold", .launch = KINDS[what].launch, .is_perf = true};
-    conv_args *r = start(&c, a);
-    const td_conv *v = &r->a.conv;
-    const sizes s = measure(v);
-    add_role(&c, r, X, op_random(&c, "x", s.x, -1, 1, 1));
-    add_role(&c, r, W, op_random(&c, "w", s.w, -1, 1, 2));
-    add_role(&c, r, D_Y, op_random(&c, "dy", s.y, -1, 1, 5));
-    add_role(&c, r, BIAS_IO, op_random(&c, "bias", v->out_channels, -1, 1, 3));
-    add_role(&c, r, Y, op_scratch(&c, "y", s.y));
-    add_role(&c, r, D_X, op_scratch(&c, "dx", s.x));
-    add_role(&c, r, D_W, op_scratch(&c, "dw", s.w));
-    add_role(&c, r, D_BIAS, op_scratch(&c, "dbias", v->out_channels));
-    add_workspace(&c, r, device, TD_CONV_FORWARD, TD_CONV_BACK_WEIGHTS);
-    c.flops = KINDS[what].products * 2 * (double)s.w / v->out_channels * (double)s.y;
-    if (v->transposed) c.flops = KINDS[what].products * 2 * (double)s.w / v->in_channels * (double)s.x;
-    op_suite_add(suite, &c);
-}
-
-/* The two kernels alone, as a convolution of many channels and three taps launches them. */
-enum { ITEMS = 8, LENGTH = 400, CHANNELS = 192, TAPS = 3, BLOCK = 4096 };
-
-static td_status launch_unfold(const op_case *c, td_list *list, const td_span *s)
-{
-    const uint32_t elements = *(const uint32_t *)c->args * CHANNELS;
-    const td_unfold_params params = {.rows = ITEMS * LENGTH,
-                                     .block = BLOCK / elements,
-                                     .columns = LENGTH,
-                                     .lines = 1,
-                                     .groups = 1,
-                                     .run = CHANNELS,
-                                     .taps_w = *(const uint32_t *)c->args,
-                                     .taps_h = 1,
-                                     .step_w = 1,
-                                     .dilation_w = 1,
-                                     .pad_left = 1,
-                                     .width = LENGTH,
-                                     .height = 1};
-    return td_list_dispatch(list, TD_K_unfold, s, &params,
-                            td_grid_groups((params.rows + params.block - 1) / params.block), (td_cost){0});
-}
-
-static td_status launch_fold(const op_case *c, td_list *list, const td_span *s)
-{
-    const uint32_t stride = *(const uint32_t *)c->args;
-    const td_fold_params params = {.places = ITEMS * LENGTH * stride,
-                                   .rows = ITEMS * LENGTH,
-                                   .block = BLOCK / CHANNELS,
-                                   .columns = LENGTH,
-                                   .lines = 1,
-                                   .groups = 1,
-                                   .run = CHANNELS,
-                                   .taps_w = TAPS * stride,
-                                   .taps_h = 1,
-                                   .stride_w = stride,
-                                   .stride_h = 1,
-                                   .dilation_w = 1,
-                                   .dilation_h = 1,
-                                   .pad_left = stride,
-                                   .width = LENGTH * stride,
-                                   .height = 1,
-                                   .next_w = stride,
-                                   .next_h = 1,
-                                   .back_w = 1,
-                                   .back_h = 1};
-    return td_list_dispatch(list, TD_K_fold, (td_span[]){s[0], s[0], s[1]}, &params,
-                            td_grid_groups((params.places + params.block - 1) / params.block), (td_cost){0});
-}
-
-static void add_kernel_perf(op_suite *suite, bool folds, uint32_t parameter)
-{
-    op_case c = {
-        .op = folds ? "conv_fold" : "conv_unfold", .kernels = folds ? "fold" : "unfold", .is_perf = true};
-    const size_t n = (size_t)ITEMS * LENGTH * CHANNELS;
-    const size_t n_windows = folds ? (size_t)TAPS * parameter * n : parameter * n;
-    *(uint32_t *)op_args(&c, sizeof(uint32_t)) = parameter;
-    c.launch = folds ? launch_fold : launch_unfold;
-    op_random(&c, folds ? "y" : "x", folds ? n_windows : n, -1, 1, 1);
-    op_scratch(&c, folds ? "x" : "y", folds ? parameter * n : n_windows);
-    c.bytes = 4.0 * (double)(folds ? n_windows + parameter * n : n_windows + n);
-    snprintf(c.label, sizeof c.label, folds ? "stride %u" : "taps %u", parameter);
-    op_suite_add(suite, &c);
-}
-
-static void add_timed(op_suite *suite, td_device *device)
-{
-    static const conv_case TIMED[] = {
-        {.conv = {.batch = ITEMS,
-                  .in_width = LENGTH,
-                  .in_channels = CHANNELS,
-                  .out_channels = CHANNELS,
-                  .kernel_width = TAPS},
-         .padding = PAD_SAME},
-        {.conv = {.batch = 2,
-                  .in_width = 2000,
-                  .in_channels = 128,
-                  .out_channels = 128,
-                  .kernel_width = 7,
-                  .dilation_width = 3},
-         .padding = PAD_SAME},
-        {.conv = {.batch = 4,
-                  .in_height = 80,
-                  .in_width = 100,
-                  .in_channels = 32,
-                  .out_channels = 64,
-                  .kernel_height = 3,
-                  .kernel_width = 3},
-         .padding = PAD_SAME},
-        {.conv = {.batch = 4,
-                  .in_height = 40,
-                  .in_width = 50,
-                  .in_channels = 64,
-                  .out_channels = 64,
-                  .kernel_height = 3,
-                  .kernel_width = 3,
-                  .stride_height = 2,
-                  .stride_width = 2},
-         .padding = PAD_SAME},
-        {.conv = {.batch = 2,
-                  .in_width = 200,
-                  .in_channels = 256,
-                  .out_channels = 128,
-                  .kernel_width = 16,
-                  .stride_width = 8,
-                  .pad_left = 4,
-                  .pad_right = 4,
-                  .transposed = true}},
-    };
-    for (size_t t = 0; t < sizeof TIMED / sizeof *TIMED; t++)
-        for (timed what = TIME_FORWARD; what < TIMED_COUNT; what++)
-            add_perf(suite, device, TIMED[t], what);
-    add_kernel_perf(suite, false, 1);
-    add_kernel_perf(suite, false, TAPS);
-    add_kernel_perf(suite, true, 1);
-    add_kernel_perf(suite, true, 4);
-}
-
 /* ---------------------------------------------------------------- the list */
 
 #define LINE(items, length, in, out, taps, ...)                                                              \
@@ -616,10 +455,6 @@ static void add_all(op_suite *suite, td_device *device, conv_case a, bool numeri
 void cases_conv(op_suite *suite, td_device *device);
 void cases_conv(op_suite *suite, td_device *device)
 {
-    if (op_suite_is_perf(suite)) {
-        if (!op_device_is_slow(device)) add_timed(suite, device);
-        return;
-    }
     for (size_t t = 0; t < sizeof TINY / sizeof *TINY; t++)
         add_all(suite, device, TINY[t], true);
     for (size_t t = 0; t < sizeof CASES / sizeof *CASES; t++)

@@ -318,33 +318,9 @@ static const wish CLBLAST[] = {
     {.m = 390, .n = 402, .k = 386, .extras = BIAS, .activation = TD_GEMM_RELU},
 };
 
-static void add_perf(op_suite *suite, td_device *device)
-{
-    static const wish SHAPES[] = {
-        {.m = 1024, .n = 1024, .k = 1024}, {.m = 6400, .n = 384, .k = 384}, {.m = 1, .n = 1536, .k = 384}};
-    for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++) {
-        for (int layout = 0; layout < TD_GEMM_LAYOUT_COUNT; layout++) {
-            const wish w = op_device_is_slow(device) ? (wish){.m = 64, .n = 64, .k = 64} : SHAPES[s];
-            const td_gemm_desc desc = desc_of(&w, (td_gemm_layout)layout);
-            td_gemm_problem problem;
-            op_case c;
-            if (td_gemm_problem_make(&desc, device, &problem) != TD_OK) continue;
-            if (!make_case(&c, device, desc.layout, td_gemm_choose(&problem), true, &w)) continue;
-            c.is_perf = true;
-            c.flops = td_gemm_cost(&problem).flops;
-            c.bytes = td_gemm_cost(&problem).bytes;
-            op_suite_add(suite, &c);
-        }
-    }
-}
-
 void cases_gemm(op_suite *suite, td_device *device);
 void cases_gemm(op_suite *suite, td_device *device)
 {
-    if (op_suite_is_perf(suite)) {
-        add_perf(suite, device);
-        return;
-    }
     const size_t n_large = op_device_is_slow(device) ? 5 : sizeof LARGE / sizeof *LARGE;
     for (int l = 0; l < TD_GEMM_LAYOUT_COUNT; l++) {
         const td_gemm_layout layout = (td_gemm_layout)l;

@@ -98,16 +98,14 @@ static void expect_entropy(const entropy_case *n, op_case *c)
     free(pick);
 }
 
-static void add_entropy(op_suite *suite, entropy_case n, bool perf)
+static void add_entropy(op_suite *suite, entropy_case n)
 {
     const size_t count = (size_t)n.rows * n.classes;
     op_case c = {.op = "cross_entropy",
                  .kernels = n.has_gradient ? "loss_count cross_entropy_back loss_total"
                                            : "loss_count cross_entropy loss_total",
                  .launch = launch_entropy,
-                 .is_gradient = n.has_gradient,
-                 .is_perf = perf,
-                 .bytes = (n.has_gradient ? 8.0 : 4.0) * (double)count};
+                 .is_gradient = n.has_gradient};
     snprintf(c.label, sizeof c.label, "%u x %u, smoothing %g, ignore %d%s%s", n.rows, n.classes, n.smoothing,
              (int)n.ignore, n.has_gradient ? " gradient" : "", n.in_place ? " in place" : "");
     op_io *x = op_random(&c, "x", count, -9, 9, 51);
@@ -126,7 +124,7 @@ static void add_entropy(op_suite *suite, entropy_case n, bool perf)
     }
     n.target = words_of(target);
     *(entropy_case *)op_args(&c, sizeof n) = n;
-    if (!perf) expect_entropy(&n, &c);
+    expect_entropy(&n, &c);
     op_suite_add(suite, &c);
 }
 
@@ -135,17 +133,17 @@ static void make_entropy(op_suite *suite)
     static const uint32_t SIZES[][2] = {{1, 1}, {3, 7}, {13, 8}, {8, 33}, {7, 127}, {33, 128}, {2, 300}};
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         entropy_case n = {SIZES[i][0], SIZES[i][1], .ignore = UINT32_MAX, .weight = 1};
-        add_entropy(suite, n, false);
+        add_entropy(suite, n);
         n.smoothing = (double)0.1f;
         n.ignore = 0;
-        add_entropy(suite, n, false);
+        add_entropy(suite, n);
         if (n.rows * n.classes > 1000) continue;
         n.weight = -2;
         n.has_gradient = true;
-        add_entropy(suite, n, false);
+        add_entropy(suite, n);
         n.in_place = true;
         n.smoothing = 0;
-        add_entropy(suite, n, false);
+        add_entropy(suite, n);
     }
 }
 
@@ -239,7 +237,7 @@ static void spoil_padding(const masked_case *n, float *values)
                 values[((size_t)b * n->frames + t) * n->channels + ch] = NAN;
 }
 
-static void add_masked(op_suite *suite, td_kernel_class class, masked_case n, bool perf)
+static void add_masked(op_suite *suite, td_kernel_class class, masked_case n)
 {
     static const char *const NAMES[] = {"loss_l1", "loss_mse", "loss_huber", "loss_bce"};
     static const char *const KERNELS[] = {"loss_count loss_l1 loss_total", "loss_count loss_mse loss_total",
@@ -249,16 +247,14 @@ static void add_masked(op_suite *suite, td_kernel_class class, masked_case n, bo
     op_case c = {.op = NAMES[n.kind],
                  .kernels = KERNELS[n.kind],
                  .launch = launch_masked,
-                 .is_gradient = n.has_gradient,
-                 .is_perf = perf,
-                 .bytes = (n.has_gradient ? 12.0 : 8.0) * (double)count};
+                 .is_gradient = n.has_gradient};
     snprintf(c.label, sizeof c.label, "%u x %u x %u%s%s", n.items, n.frames, n.channels,
              n.has_gradient ? " gradient" : "", n.in_place ? " in place" : "");
     op_io *x = op_random(&c, "x", count, -3, 3, 61);
     op_io *y = op_random(&c, "y", count, n.kind == TD_LOSS_BCE ? 0 : -3, n.kind == TD_LOSS_BCE ? 1 : 3, 62);
     op_io *lengths = op_input(&c, "lengths", n.items);
     for (uint32_t b = 0; b < n.items; b++)
-        words_of(lengths)[b] = perf ? n.frames : (n.frames + 1 + b * 5) % (n.frames + 2);
+        words_of(lengths)[b] = (n.frames + 1 + b * 5) % (n.frames + 2);
     op_scratch(&c, "partial", td_op_masked_loss_partial(class, n.items, n.frames, n.channels));
     op_output(&c, "scale", 1, 0, 1e-6);
     op_output(&c, "loss", 1, 1e-6, 3e-6);
@@ -273,9 +269,9 @@ static void add_masked(op_suite *suite, td_kernel_class class, masked_case n, bo
     n.lengths = words_of(lengths);
     n.y = y->values;
     *(masked_case *)op_args(&c, sizeof n) = n;
-    if (!perf) expect_masked(&n, &c);
-    if (!perf) spoil_padding(&n, x->values);
-    if (!perf) spoil_padding(&n, y->values);
+    expect_masked(&n, &c);
+    spoil_padding(&n, x->values);
+    spoil_padding(&n, y->values);
     op_suite_add(suite, &c);
 }
 
@@ -287,12 +283,12 @@ static void make_masked(op_suite *suite, td_kernel_class class)
         for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
             masked_case n = {(td_loss_kind)kind, SIZES[i][0], SIZES[i][1], SIZES[i][2], .weight = 3};
             n.shape = kind == TD_LOSS_BCE ? 2.5 : 1.25;
-            add_masked(suite, class, n, false);
+            add_masked(suite, class, n);
             n.has_gradient = true;
             if (n.items * n.frames * n.channels > 3000) continue;
-            add_masked(suite, class, n, false);
+            add_masked(suite, class, n);
             n.in_place = true;
-            add_masked(suite, class, n, false);
+            add_masked(suite, class, n);
         }
 }
 
@@ -302,20 +298,6 @@ void cases_loss(op_suite *suite, td_device *device);
 void cases_loss(op_suite *suite, td_device *device)
 {
     const td_kernel_class class = td_device_class(device);
-    if (!op_suite_is_perf(suite)) {
-        make_entropy(suite);
-        make_masked(suite, class);
-        return;
-    }
-    const bool is_slow = op_device_is_slow(device);
-    entropy_case e = {is_slow ? 64 : 6400, 1024, .ignore = UINT32_MAX, .weight = 1};
-    add_entropy(suite, e, true);
-    e.has_gradient = true;
-    add_entropy(suite, e, true);
-    for (int kind = TD_LOSS_L1; kind <= TD_LOSS_BCE; kind++) {
-        masked_case n = {(td_loss_kind)kind, is_slow ? 1 : 64, 1000, 128, .shape = 1, .weight = 1};
-        add_masked(suite, class, n, true);
-        n.has_gradient = true;
-        add_masked(suite, class, n, true);
-    }
+    make_entropy(suite);
+    make_masked(suite, class);
 }

@@ -88,7 +88,7 @@ static bool find_source(const box_args *k, const uint32_t *at, size_t *source)
     return true;
 }
 
-static void add_box(op_suite *suite, const box_args *args, bool is_gradient, bool perf)
+static void add_box(op_suite *suite, const box_args *args, bool is_gradient)
 {
     op_case c = {.op = BOX_NAMES[args->kind], .kernels = "move transpose", .launch = launch_box};
     box_args *k = op_args(&c, sizeof *k);
@@ -102,8 +102,6 @@ static void add_box(op_suite *suite, const box_args *args, bool is_gradient, boo
         at_label +=
             snprintf(c.label + at_label, sizeof c.label - (size_t)at_label, "%s%u", d ? "," : ": ", k->a[d]);
     c.is_gradient = is_gradient;
-    c.is_perf = perf;
-    c.bytes = 8.0 * (double)n;
     const op_io *x = op_random(&c, "x", n_x, -4, 4, 1);
     op_io *y = op_output_words(&c, "y", n);
     if (k->kind == BOX_PLACE) {
@@ -136,14 +134,14 @@ static void add_permutes(op_suite *suite)
                 seen |= 1u << k.a[d];
             }
             memcpy(k.shape.dims, SHAPES[s], sizeof k.shape.dims);
-            if (seen == 15) add_box(suite, &k, s == 1, false); /* backward is the inverse, another of these */
+            if (seen == 15) add_box(suite, &k, s == 1); /* backward is the inverse, another of these */
         }
     }
     static const uint32_t PLANES[][2] = {{1, 1}, {1, 300}, {300, 1}, {15, 16}, {16, 17}, {31, 33}, {127, 70}};
     for (size_t s = 0; s < sizeof PLANES / sizeof *PLANES; s++)
         add_box(suite,
                 &(box_args){.kind = BOX_PERMUTE, .shape = {{PLANES[s][0], PLANES[s][1]}, 2}, .a = {1, 0}},
-                false, false);
+                false);
 }
 
 static void add_boxes(op_suite *suite)
@@ -163,12 +161,12 @@ static void add_boxes(op_suite *suite)
         {.kind = BOX_PAD, .shape = {{1}, 1}, .a = {600}, .b = {0}, .value = 7},
     };
     for (size_t i = 0; i < sizeof BOXES / sizeof *BOXES; i++)
-        add_box(suite, &BOXES[i], false, false);
+        add_box(suite, &BOXES[i], false);
     /* The backward pass of a slice is a pad with zeros, of a pad or a join a slice. */
     add_box(suite, &(box_args){.kind = BOX_PAD, .shape = {{2, 4, 8}, 3}, .a = {1, 2, 3}, .b = {0, 1, 5}},
-            true, false);
+            true);
     add_box(suite, &(box_args){.kind = BOX_SLICE, .shape = {{4, 9, 20}, 3}, .a = {1, 2, 3}, .b = {2, 4, 8}},
-            true, false);
+            true);
 }
 
 /* ---------------------------------------------------------------- casts */
@@ -217,11 +215,11 @@ static void fill_bits(float *values, uint32_t n)
     }
 }
 
-static void add_cast(op_suite *suite, uint32_t n, bool to_bf16, bool perf)
+static void add_cast(op_suite *suite, uint32_t n, bool to_bf16)
 {
     const char *kernel = to_bf16 ? "cast_to_bf16" : "cast_from_bf16";
     const size_t words = (n + 1) / 2;
-    op_case c = {.op = kernel, .kernels = kernel, .launch = launch_cast, .is_perf = perf, .bytes = 6.0 * n};
+    op_case c = {.op = kernel, .kernels = kernel, .launch = launch_cast};
     *(uint32_t *)op_args(&c, sizeof n) = n;
     snprintf(c.label, sizeof c.label, "%u elements", n);
     op_io *x = op_input(&c, "x", to_bf16 ? n : words);
@@ -272,19 +270,18 @@ static op_io *make_index(op_case *c, const row_args *r)
     return io;
 }
 
-static op_case start_rows(const char *op, const char *kernels, const row_args *args, bool perf)
+static op_case start_rows(const char *op, const char *kernels, const row_args *args)
 {
-    op_case c = {.op = op, .kernels = kernels, .is_perf = perf};
+    op_case c = {.op = op, .kernels = kernels};
     *(row_args *)op_args(&c, sizeof *args) = *args;
     snprintf(c.label, sizeof c.label, "%u items, %u of %u rows of %u%s", args->items, args->out_rows,
              args->in_rows, args->columns, args->add ? ", added" : "");
-    c.bytes = 8.0 * args->items * args->out_rows * args->columns;
     return c;
 }
 
-static void add_gather(op_suite *suite, const row_args *r, bool perf)
+static void add_gather(op_suite *suite, const row_args *r)
 {
-    op_case c = start_rows("gather_rows", "gather_rows", r, perf);
+    op_case c = start_rows("gather_rows", "gather_rows", r);
     c.launch = launch_gather;
     const op_io *x = op_random(&c, "x", (size_t)r->items * r->in_rows * r->columns, -3, 3, 5);
     const op_io *index = make_index(&c, r);
@@ -299,13 +296,12 @@ static void add_gather(op_suite *suite, const row_args *r, bool perf)
 }
 
 /* d/dx of sum(dy * y) is the sum of the rows of dy: the gather is linear, so this is exact. */
-static void add_scatter(op_suite *suite, const row_args *r, bool perf)
+static void add_scatter(op_suite *suite, const row_args *r)
 {
     const size_t n_dx = (size_t)r->items * r->in_rows * r->columns;
-    op_case c = start_rows("scatter_rows", "rank_rows scatter_rows", r, perf);
+    op_case c = start_rows("scatter_rows", "rank_rows scatter_rows", r);
     c.launch = launch_scatter;
-    c.is_gradient = !perf;
-    c.bytes = 4.0 * (r->items * ((double)r->out_rows + r->in_rows) * r->columns);
+    c.is_gradient = true;
     const op_io *dy = op_random(&c, "dy", (size_t)r->items * r->out_rows * r->columns, -1, 1, 6);
     const op_io *index = make_index(&c, r);
     (void)op_scratch(&c, "order", index->count);
@@ -327,25 +323,6 @@ static void add_scatter(op_suite *suite, const row_args *r, bool perf)
 
 /* ---------------------------------------------------------------- all */
 
-static void add_perfs(op_suite *suite, bool slow)
-{
-    const uint32_t rows = slow ? 200 : 3200;
-    add_box(suite, &(box_args){.kind = BOX_PERMUTE, .shape = {{8, rows / 8, 4, 768}, 4}, .a = {0, 2, 1, 3}},
-            false, true);
-    add_box(suite, &(box_args){.kind = BOX_PERMUTE, .shape = {{8, rows, 384}, 3}, .a = {0, 2, 1}}, false,
-            true);
-    add_box(suite,
-            &(box_args){.kind = BOX_SLICE, .shape = {{rows, 3072}, 2}, .a = {0, 1024}, .b = {rows, 2000}},
-            false, true);
-    add_box(suite, &(box_args){.kind = BOX_PAD, .shape = {{8, rows, 380}, 3}, .a = {0, 2, 3}, .b = {0, 2, 1}},
-            false, true);
-    add_cast(suite, rows * 3072, true, true);
-    add_cast(suite, rows * 3072, false, true);
-    add_gather(suite, &(row_args){8, rows / 8, rows / 4, 768, false}, true);
-    add_scatter(suite, &(row_args){8, rows / 8, rows / 4, 768, false}, true);
-    add_scatter(suite, &(row_args){1, 6681, rows, 768, true}, true);
-}
-
 void cases_move(op_suite *suite, td_device *device);
 void cases_move(op_suite *suite, td_device *device)
 {
@@ -353,18 +330,15 @@ void cases_move(op_suite *suite, td_device *device)
     static const row_args ROWS[] = {{1, 1, 1, 1, false},     {1, 7, 30, 5, false},    {3, 11, 50, 64, false},
                                     {2, 40, 129, 77, true},  {1, 500, 300, 16, true}, {5, 3, 4, 300, false},
                                     {1, 20, 1500, 8, false}, {1, 2, 3, 4097, false}};
-    if (op_suite_is_perf(suite)) {
-        add_perfs(suite, op_device_is_slow(device));
-        return;
-    }
+    (void)device;
     add_permutes(suite);
     add_boxes(suite);
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
-        add_cast(suite, SIZES[i], true, false);
-        add_cast(suite, SIZES[i], false, false);
+        add_cast(suite, SIZES[i], true);
+        add_cast(suite, SIZES[i], false);
     }
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        add_gather(suite, &ROWS[i], false);
-        add_scatter(suite, &ROWS[i], false);
+        add_gather(suite, &ROWS[i]);
+        add_scatter(suite, &ROWS[i]);
     }
 }

@@ -106,14 +106,13 @@ static td_status launch_norm(const op_case *c, td_list *list, const td_span *s)
     return td_op_norm(list, &a);
 }
 
-static void add_norm(op_suite *suite, norm_case n, float offset, bool perf)
+static void add_norm(op_suite *suite, norm_case n, float offset)
 {
     const rows_shape *s = &n.shape;
     const bool is_layer = s->kind == TD_NORM_LAYER;
     const size_t count = (size_t)s->rows * s->columns;
-    op_case c = {.op = is_layer ? "layer_norm" : "rms_norm", .launch = launch_norm, .is_perf = perf};
+    op_case c = {.op = is_layer ? "layer_norm" : "rms_norm", .launch = launch_norm};
     c.kernels = n.has_residual ? (is_layer ? "layer_norm_residual" : "rms_norm_residual") : c.op;
-    c.bytes = (n.has_residual ? 16.0 : 8.0) * (double)count;
     snprintf(c.label, sizeof c.label, "%u x %u%s%s about %g", s->rows, s->columns,
              n.has_residual ? " with residual" : "", n.in_place ? " in place" : "", (double)offset);
     *(norm_case *)op_args(&c, sizeof n) = n;
@@ -126,22 +125,20 @@ static void add_norm(op_suite *suite, norm_case n, float offset, bool perf)
     if (n.in_place) op_scratch(&c, "nothing", 1);
     const op_io *residual = n.has_residual ? op_random(&c, "residual", count, -1, 1, 4) : NULL;
     op_io *sum = n.has_residual ? op_output(&c, "sum", count, 0, 1e-7) : NULL;
-    if (!perf) {
-        double *all = make(count + 2 * (size_t)s->columns);
-        put(put(put(all, x), gamma), beta);
-        for (size_t i = 0; residual && i < count; i++)
-            all[i] = (double)(float)(all[i] + (double)residual->values[i]);
-        if (sum) take(sum, all);
-        norm_forward(all, y->expected, s);
-        for (uint32_t r = 0; r < s->rows; r++) {
-            double mean, rstd;
-            row_stats(s, all + (size_t)r * s->columns, &mean, &rstd);
-            stats->expected[r] = is_layer ? mean : rstd;
-            if (is_layer) stats->expected[s->rows + r] = rstd;
-        }
-        stats->atol = tolerance;
-        free(all);
+    double *all = make(count + 2 * (size_t)s->columns);
+    put(put(put(all, x), gamma), beta);
+    for (size_t i = 0; residual && i < count; i++)
+        all[i] = (double)(float)(all[i] + (double)residual->values[i]);
+    if (sum) take(sum, all);
+    norm_forward(all, y->expected, s);
+    for (uint32_t r = 0; r < s->rows; r++) {
+        double mean, rstd;
+        row_stats(s, all + (size_t)r * s->columns, &mean, &rstd);
+        stats->expected[r] = is_layer ? mean : rstd;
+        if (is_layer) stats->expected[s->rows + r] = rstd;
     }
+    stats->atol = tolerance;
+    free(all);
     op_suite_add(suite, &c);
 }
 
@@ -193,7 +190,7 @@ static void expect_norm_back(const norm_case *n, op_case *c)
     free(dy);
 }
 
-static void add_norm_back(op_suite *suite, td_kernel_class class, norm_case n, bool perf)
+static void add_norm_back(op_suite *suite, td_kernel_class class, norm_case n)
 {
     const rows_shape *s = &n.shape;
     const bool is_layer = s->kind == TD_NORM_LAYER;
@@ -202,9 +199,7 @@ static void add_norm_back(op_suite *suite, td_kernel_class class, norm_case n, b
     op_case c = {.op = is_layer ? "layer_norm" : "rms_norm",
                  .kernels = is_layer ? "layer_norm_back norm_finish" : "rms_norm_back norm_finish",
                  .launch = launch_norm_back,
-                 .is_gradient = true,
-                 .is_perf = perf};
-    c.bytes = (n.has_extra ? 16.0 : 12.0) * (double)count;
+                 .is_gradient = true};
     snprintf(c.label, sizeof c.label, "back %u x %u%s%s%s", s->rows, s->columns, n.has_extra ? " extra" : "",
              n.has_params ? " params" : "", n.accumulate ? " accumulate" : "");
     *(norm_case *)op_args(&c, sizeof n) = n;
@@ -223,7 +218,7 @@ static void add_norm_back(op_suite *suite, td_kernel_class class, norm_case n, b
     }
     if (n.has_params && !is_layer) op_scratch(&c, "nothing", 1);
     if (n.has_params) op_scratch(&c, "partial", td_op_norm_back_partial(class, s->kind, s->rows, s->columns));
-    if (!perf) expect_norm_back(&n, &c);
+    expect_norm_back(&n, &c);
     op_suite_add(suite, &c);
 }
 
@@ -235,21 +230,21 @@ static void make_rows(op_suite *suite, td_kernel_class class)
     for (int kind = TD_NORM_LAYER; kind <= TD_NORM_RMS; kind++) {
         for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
             norm_case n = {.shape = {(td_norm_kind)kind, SIZES[i][0], SIZES[i][1], 1e-5}};
-            add_norm(suite, n, 0, false);
+            add_norm(suite, n, 0);
             n.has_residual = true;
-            add_norm(suite, n, 0, false);
+            add_norm(suite, n, 0);
         }
         norm_case n = {.shape = {(td_norm_kind)kind, 9, 300, 1e-5}};
-        add_norm(suite, n, 100, false);
+        add_norm(suite, n, 100);
         n.in_place = true;
-        add_norm(suite, n, 0, false);
+        add_norm(suite, n, 0);
         for (size_t i = 0; i < sizeof BACK / sizeof *BACK; i++) {
             norm_case b = {.shape = {(td_norm_kind)kind, BACK[i][0], BACK[i][1], 1e-3}};
-            add_norm_back(suite, class, b, false);
+            add_norm_back(suite, class, b);
             b.has_params = true;
-            add_norm_back(suite, class, b, false);
+            add_norm_back(suite, class, b);
             b.has_extra = b.accumulate = true;
-            add_norm_back(suite, class, b, false);
+            add_norm_back(suite, class, b);
         }
     }
 }
@@ -366,14 +361,13 @@ static void expect_running(const channel_case *n, const double *x, op_io *mean_i
     }
 }
 
-static void add_channel(op_suite *suite, td_kernel_class class, channel_case n, float offset, bool perf)
+static void add_channel(op_suite *suite, td_kernel_class class, channel_case n, float offset)
 {
     const size_t count = (size_t)n.items * n.frames * n.channels;
     const double tolerance = 5e-6 * (1 + 0.1 * fabs((double)offset));
-    op_case c = {.op = name_of(n.kind), .launch = launch_channel, .is_perf = perf};
+    op_case c = {.op = name_of(n.kind), .launch = launch_channel};
     c.kernels = n.kind == TD_NORM_BATCH_EVAL ? "channel_merge channel_norm"
                                              : "channel_stats channel_merge channel_norm";
-    c.bytes = (n.kind == TD_NORM_BATCH_EVAL ? 8.0 : 12.0) * (double)count;
     snprintf(c.label, sizeof c.label, "%s%u x %u x %u, %u groups, about %g",
              n.kind == TD_NORM_BATCH_EVAL ? "eval " : "", n.items, n.frames, n.channels, n.groups,
              (double)offset);
@@ -395,14 +389,12 @@ static void add_channel(op_suite *suite, td_kernel_class class, channel_case n, 
         as_in_out(mean, tolerance, 1e-5);
         as_in_out(var, tolerance, 1e-5);
     }
-    if (!perf) {
-        double *all = make(count + 2 * (size_t)n.channels);
-        put(put(put(all, x), gamma), beta);
-        channel_forward(all, y->expected, &n);
-        fill_table(&n, all, table->expected);
-        if (n.kind == TD_NORM_BATCH_TRAIN) expect_running(&n, all, mean, var);
-        free(all);
-    }
+    double *all = make(count + 2 * (size_t)n.channels);
+    put(put(put(all, x), gamma), beta);
+    channel_forward(all, y->expected, &n);
+    fill_table(&n, all, table->expected);
+    if (n.kind == TD_NORM_BATCH_TRAIN) expect_running(&n, all, mean, var);
+    free(all);
     op_suite_add(suite, &c);
 }
 
@@ -448,16 +440,15 @@ static void expect_channel_back(const channel_case *n, op_case *c)
     free(table);
 }
 
-static void add_channel_back(op_suite *suite, td_kernel_class class, channel_case n, bool perf)
+static void add_channel_back(op_suite *suite, td_kernel_class class, channel_case n)
 {
     static const float RUNNING_MEAN[64] = {0.5f, -0.25f, 0.125f};
     static float running_var[64];
     const size_t count = (size_t)n.items * n.frames * n.channels;
-    op_case c = {.op = name_of(n.kind), .launch = launch_channel_back, .is_gradient = true, .is_perf = perf};
+    op_case c = {.op = name_of(n.kind), .launch = launch_channel_back, .is_gradient = true};
     c.kernels = n.kind == TD_NORM_BATCH_EVAL
                     ? "channel_back_sums norm_finish channel_back"
                     : "channel_back_sums norm_finish channel_back_merge channel_back";
-    c.bytes = 20.0 * (double)count;
     snprintf(c.label, sizeof c.label, "back %s%u x %u x %u, %u groups",
              n.kind == TD_NORM_BATCH_EVAL ? "eval " : "", n.items, n.frames, n.channels, n.groups);
     for (size_t i = 0; i < 64; i++)
@@ -480,7 +471,7 @@ static void add_channel_back(op_suite *suite, td_kernel_class class, channel_cas
     }
     op_scratch(&c, "partial", td_op_channel_norm_partial(class, n.kind, n.items, n.frames, n.channels));
     op_scratch(&c, "means", segments_of(&n) * 2 * n.channels);
-    if (!perf) expect_channel_back(&n, &c);
+    expect_channel_back(&n, &c);
     op_suite_add(suite, &c);
 }
 
@@ -498,8 +489,8 @@ static void make_channels(op_suite *suite, td_kernel_class class)
                                     .groups = SIZES[i][3],
                                     .eps = (double)1e-5f,
                                     .momentum = (double)0.1f};
-            add_channel(suite, class, n, 0, false);
-            if (i == 3 && kind != TD_NORM_BATCH_EVAL) add_channel(suite, class, n, 100, false);
+            add_channel(suite, class, n, 0);
+            if (i == 3 && kind != TD_NORM_BATCH_EVAL) add_channel(suite, class, n, 100);
         }
         for (size_t i = 0; i < sizeof BACK / sizeof *BACK; i++) {
             const channel_case n = {.kind = (td_channel_norm_kind)kind,
@@ -509,7 +500,7 @@ static void make_channels(op_suite *suite, td_kernel_class class)
                                     .groups = BACK[i][3],
                                     .accumulate = i % 2,
                                     .eps = 1e-3};
-            add_channel_back(suite, class, n, false);
+            add_channel_back(suite, class, n);
         }
     }
 }
@@ -568,11 +559,10 @@ static td_status launch_softmax(const op_case *c, td_list *list, const td_span *
     return td_op_softmax(list, &a);
 }
 
-static void add_softmax(op_suite *suite, softmax_case n, bool perf)
+static void add_softmax(op_suite *suite, softmax_case n)
 {
     const size_t count = (size_t)n.rows * n.columns;
-    op_case c = {.op = "softmax", .kernels = "softmax", .launch = launch_softmax, .is_perf = perf};
-    c.bytes = 8.0 * (double)count;
+    op_case c = {.op = "softmax", .kernels = "softmax", .launch = launch_softmax};
     snprintf(c.label, sizeof c.label, "%u x %u%s%s%s%s", n.rows, n.columns, n.has_lengths ? " lengths" : "",
              n.queries ? " causal" : "", n.mask_rows ? " mask" : "", n.in_place ? " in place" : "");
     op_io *x = op_random(&c, "x", count, -20, 20, 41);
@@ -589,12 +579,10 @@ static void add_softmax(op_suite *suite, softmax_case n, bool perf)
     n.lengths = words;
     n.mask = mask->values;
     *(softmax_case *)op_args(&c, sizeof n) = n;
-    if (!perf) {
-        double *all = make(count);
-        put(all, x);
-        softmax_forward(all, y->expected, &n);
-        free(all);
-    }
+    double *all = make(count);
+    put(all, x);
+    softmax_forward(all, y->expected, &n);
+    free(all);
     op_suite_add(suite, &c);
 }
 
@@ -609,32 +597,26 @@ static td_status launch_softmax_back(const op_case *c, td_list *list, const td_s
                                                             .dx = s[2]});
 }
 
-static void add_softmax_back(op_suite *suite, softmax_case n, bool perf)
+static void add_softmax_back(op_suite *suite, softmax_case n)
 {
     const size_t count = (size_t)n.rows * n.columns;
-    op_case c = {.op = "softmax",
-                 .kernels = "softmax_back",
-                 .launch = launch_softmax_back,
-                 .is_gradient = true,
-                 .is_perf = perf,
-                 .bytes = 12.0 * (double)count};
+    op_case c = {
+        .op = "softmax", .kernels = "softmax_back", .launch = launch_softmax_back, .is_gradient = true};
     snprintf(c.label, sizeof c.label, "back %u x %u%s", n.rows, n.columns, n.queries ? " causal" : "");
     *(softmax_case *)op_args(&c, sizeof n) = n;
     op_io *y = op_random(&c, "y", count, -3, 3, 43);
     const op_io *dy = op_random(&c, "dy", count, -1, 1, 44);
     op_io *dx = op_output(&c, "dx", count, 1e-7, 1e-5);
-    if (!perf) {
-        double *x = make(count), *value = make(count), *cotangent = make(count);
-        put(x, y);
-        put(cotangent, dy);
-        softmax_forward(x, value, &n);
-        for (size_t i = 0; i < count; i++)
-            y->values[i] = (float)value[i];
-        op_numeric_gradient(softmax_forward, &n, x, count, cotangent, count, dx->expected);
-        free(x);
-        free(value);
-        free(cotangent);
-    }
+    double *x = make(count), *value = make(count), *cotangent = make(count);
+    put(x, y);
+    put(cotangent, dy);
+    softmax_forward(x, value, &n);
+    for (size_t i = 0; i < count; i++)
+        y->values[i] = (float)value[i];
+    op_numeric_gradient(softmax_forward, &n, x, count, cotangent, count, dx->expected);
+    free(x);
+    free(value);
+    free(cotangent);
     op_suite_add(suite, &c);
 }
 
@@ -644,63 +626,30 @@ static void make_softmax(op_suite *suite)
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         softmax_case n = {
             .rows = SIZES[i][0], .columns = SIZES[i][1], .mask_repeat = 1, .scale = (double)0.3f};
-        add_softmax(suite, n, false);
+        add_softmax(suite, n);
         n.item_rows = n.rows > 1 ? 2 : 1;
         n.has_lengths = true;
-        add_softmax(suite, n, false);
+        add_softmax(suite, n);
         n.queries = n.rows < n.columns ? n.rows : n.columns;
-        add_softmax(suite, n, false);
+        add_softmax(suite, n);
         n.mask_rows = 3;
         n.mask_repeat = 2;
-        add_softmax(suite, n, false);
+        add_softmax(suite, n);
         n.in_place = true;
-        add_softmax(suite, n, false);
+        add_softmax(suite, n);
         n.has_lengths = n.in_place = false;
         n.mask_rows = 0;
-        if (n.rows * n.columns < 1000) add_softmax_back(suite, n, false);
+        if (n.rows * n.columns < 1000) add_softmax_back(suite, n);
         n.queries = 0;
-        if (n.rows * n.columns < 1000) add_softmax_back(suite, n, false);
+        if (n.rows * n.columns < 1000) add_softmax_back(suite, n);
     }
 }
 
-/* ---------------------------------------------------------------- timing, and the family */
-
-static void make_perf(op_suite *suite, td_device *device)
-{
-    const td_kernel_class class = td_device_class(device);
-    const bool is_slow = op_device_is_slow(device);
-    const uint32_t rows = is_slow ? 320 : 32000, items = is_slow ? 1 : 32;
-    for (int kind = TD_NORM_LAYER; kind <= TD_NORM_RMS; kind++) {
-        norm_case n = {.shape = {(td_norm_kind)kind, rows, 384, 1e-5}, .has_params = true};
-        add_norm(suite, n, 0, true);
-        add_norm_back(suite, class, n, true);
-        n.has_residual = n.has_extra = true;
-        add_norm(suite, n, 0, true);
-        add_norm_back(suite, class, n, true);
-    }
-    for (int kind = TD_NORM_GROUP; kind <= TD_NORM_BATCH_EVAL; kind++) {
-        const channel_case n = {.kind = (td_channel_norm_kind)kind,
-                                .items = items,
-                                .frames = 1000,
-                                .channels = 384,
-                                .groups = 8,
-                                .eps = 1e-5,
-                                .momentum = 0.1};
-        add_channel(suite, class, n, 0, true);
-        add_channel_back(suite, class, n, true);
-    }
-    const softmax_case n = {.rows = rows, .columns = 400, .mask_repeat = 1, .scale = 0.125};
-    add_softmax(suite, n, true);
-    add_softmax_back(suite, n, true);
-}
+/* ---------------------------------------------------------------- the family */
 
 void cases_norm(op_suite *suite, td_device *device);
 void cases_norm(op_suite *suite, td_device *device)
 {
-    if (op_suite_is_perf(suite)) {
-        make_perf(suite, device);
-        return;
-    }
     make_rows(suite, td_device_class(device));
     make_channels(suite, td_device_class(device));
     make_softmax(suite);

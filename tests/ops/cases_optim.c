@@ -70,13 +70,9 @@ static void expect_control(const clip_case *n, const op_case *c, double *expecte
     expected[TD_CONTROL_SKIPPED] = (double)as_float(3u + skips);
 }
 
-static void add_clip(op_suite *suite, td_kernel_class class, clip_case n, bool perf)
+static void add_clip(op_suite *suite, td_kernel_class class, clip_case n)
 {
-    op_case c = {.op = "clip",
-                 .kernels = "square_sum clip_control",
-                 .launch = launch_clip,
-                 .is_perf = perf,
-                 .bytes = 8.0 * n.n};
+    op_case c = {.op = "clip", .kernels = "square_sum clip_control", .launch = launch_clip};
     snprintf(c.label, sizeof c.label, "2 x %u, step %u, at most %g, with %g", n.n, n.steps, n.max_norm,
              (double)n.spoiler);
     n.parts = td_op_square_sum_parts(class, n.n);
@@ -89,7 +85,7 @@ static void add_clip(op_suite *suite, td_kernel_class class, clip_case n, bool p
     control->values[TD_CONTROL_LR] = 0.001f;
     control->values[TD_CONTROL_STEPS] = as_float(n.steps);
     control->values[TD_CONTROL_SKIPPED] = as_float(3u);
-    if (!perf) expect_control(&n, &c, control->expected);
+    expect_control(&n, &c, control->expected);
     op_suite_add(suite, &c);
 }
 
@@ -99,16 +95,16 @@ static void make_clip(op_suite *suite, td_kernel_class class)
     static const uint32_t STEPS[] = {0, 1, 4, 60, 999, 20000, 3000000};
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         clip_case n = {.n = SIZES[i], .steps = STEPS[i], .beta1 = (double)0.9f, .beta2 = (double)0.999f};
-        add_clip(suite, class, n, false);
+        add_clip(suite, class, n);
         n.max_norm = 0.25;
-        add_clip(suite, class, n, false);
+        add_clip(suite, class, n);
         n.max_norm = 1e6;
         n.beta1 = 0;
-        add_clip(suite, class, n, false);
+        add_clip(suite, class, n);
         n.spoiler = NAN;
-        add_clip(suite, class, n, false);
+        add_clip(suite, class, n);
         n.spoiler = -INFINITY;
-        add_clip(suite, class, n, false);
+        add_clip(suite, class, n);
     }
 }
 
@@ -175,13 +171,9 @@ static void expect_adamw(const adamw_case *n, op_case *c)
         c->io[SHADOW].words[i / 2] |= round_to_bf16(c->io[W].values[i]) << (16 * (i % 2));
 }
 
-static void add_adamw(op_suite *suite, adamw_case n, bool perf)
+static void add_adamw(op_suite *suite, adamw_case n)
 {
-    op_case c = {.op = "adamw",
-                 .kernels = "adamw",
-                 .launch = launch_adamw,
-                 .is_perf = perf,
-                 .bytes = (n.has_shadow ? 30.0 : 28.0) * n.n};
+    op_case c = {.op = "adamw", .kernels = "adamw", .launch = launch_adamw};
     snprintf(c.label, sizeof c.label, "%u in %zu ranges, rate %g%s%s", n.n, n.n_ranges, n.lr,
              n.has_shadow ? " shadow" : "", n.skips ? " skipped" : "");
     *(adamw_case *)op_args(&c, sizeof n) = n;
@@ -201,7 +193,7 @@ static void add_adamw(op_suite *suite, adamw_case n, bool perf)
         op_output_words(&c, "shadow", (n.n + 1) / 2);
     else
         op_scratch(&c, "shadow", n.has_shadow ? (n.n + 1) / 2 : 1);
-    if (!perf) expect_adamw(&n, &c);
+    expect_adamw(&n, &c);
     op_suite_add(suite, &c);
 }
 
@@ -215,15 +207,15 @@ static void make_adamw(op_suite *suite)
                         .factor = (double)0.7f,
                         .ranges = {{0, size, 0.1f}},
                         .n_ranges = 1};
-        add_adamw(suite, n, false);
+        add_adamw(suite, n);
         n.has_shadow = true;
-        add_adamw(suite, n, false);
+        add_adamw(suite, n);
         n.lr = 0;
-        add_adamw(suite, n, false);
+        add_adamw(suite, n);
         n.lr = (double)0.01f;
         n.has_shadow = false;
         n.skips = true;
-        add_adamw(suite, n, false);
+        add_adamw(suite, n);
         n.skips = false;
         if (size < 9) continue;
         /* Three ranges with a gap, which stays as it is. */
@@ -231,7 +223,7 @@ static void make_adamw(op_suite *suite)
         n.ranges[0] = (td_decay_range){0, 4, 0.1f};
         n.ranges[1] = (td_decay_range){6, size / 2 * 2 - 8, 0};
         n.ranges[2] = (td_decay_range){size / 2 * 2 - 2, size - size / 2 * 2 + 2, 0.3f};
-        add_adamw(suite, n, false);
+        add_adamw(suite, n);
     }
 }
 
@@ -253,16 +245,16 @@ static td_status launch_ema(const op_case *c, td_list *list, const td_span *s)
                                           .control = n->warm_up ? s[2] : (td_span){0}});
 }
 
-static void add_ema(op_suite *suite, ema_case n, bool perf)
+static void add_ema(op_suite *suite, ema_case n)
 {
-    op_case c = {.op = "ema", .kernels = "ema", .launch = launch_ema, .is_perf = perf, .bytes = 12.0 * n.n};
+    op_case c = {.op = "ema", .kernels = "ema", .launch = launch_ema};
     snprintf(c.label, sizeof c.label, "%u%s, step %u", n.n, n.warm_up ? " warm up" : "", n.steps);
     *(ema_case *)op_args(&c, sizeof n) = n;
     const op_io *w = op_random(&c, "w", n.n, -1, 1, 91);
     op_io *average = as_in_out(op_random(&c, "average", n.n, -1, 1, 92), 2e-7, 2e-7);
     op_input(&c, "control", TD_CONTROL_WORDS)->values[TD_CONTROL_STEPS] = as_float(n.steps);
     const double d = n.warm_up ? fmin(n.decay, (1.0 + n.steps) / (10.0 + n.steps)) : n.decay;
-    for (uint32_t i = 0; !perf && i < n.n; i++)
+    for (uint32_t i = 0; i < n.n; i++)
         average->expected[i] = d * (double)average->values[i] + (1 - d) * (double)w->values[i];
     op_suite_add(suite, &c);
 }
@@ -273,20 +265,10 @@ void cases_optim(op_suite *suite, td_device *device);
 void cases_optim(op_suite *suite, td_device *device)
 {
     const td_kernel_class class = td_device_class(device);
-    if (op_suite_is_perf(suite)) {
-        const uint32_t n = op_device_is_slow(device) ? 100000 : 8000000;
-        adamw_case a = {.n = n, .lr = 1e-3, .factor = 1, .ranges = {{0, n, 0.1f}}, .n_ranges = 1};
-        add_clip(suite, class, (clip_case){.n = n}, true);
-        add_adamw(suite, a, true);
-        a.has_shadow = true;
-        add_adamw(suite, a, true);
-        add_ema(suite, (ema_case){.n = n, .decay = 0.999}, true);
-        return;
-    }
     make_clip(suite, class);
     make_adamw(suite);
     for (const uint32_t *n = (const uint32_t[]){1, 9, 513, 4099, 0}; *n; n++) {
-        add_ema(suite, (ema_case){*n, 0, (double)0.9f, false}, false);
-        add_ema(suite, (ema_case){*n, 2 + *n, (double)0.9f, true}, false);
+        add_ema(suite, (ema_case){*n, 0, (double)0.9f, false});
+        add_ema(suite, (ema_case){*n, 2 + *n, (double)0.9f, true});
     }
 }

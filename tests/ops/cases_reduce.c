@@ -37,7 +37,6 @@ static op_case start(const char *op, const char *kernels, const reduce_args *arg
     *(reduce_args *)op_args(&c, sizeof *args) = *args;
     snprintf(c.label, sizeof c.label, "[%u, %u, %u]%s", args->s.outer, args->s.axis, args->s.inner,
              args->add ? ", added" : "");
-    c.bytes = 4.0 * (double)n_x(&args->s);
     return c;
 }
 
@@ -80,21 +79,18 @@ static double *widen(const op_io *io)
     return wide;
 }
 
-static void add_reduce(op_suite *suite, td_device *device, const reduce_args *r, bool perf)
+static void add_reduce(op_suite *suite, td_device *device, const reduce_args *r)
 {
     op_case c = start(NAMES[r->kind], "row_sum column_sum", r);
     const double sum_of_sizes = r->kind == TD_REDUCE_MEAN ? 1 : r->s.axis;
     c.launch = launch_reduce;
-    c.is_perf = perf;
     const op_io *x = op_random(&c, "x", n_x(&r->s), -1, 3, 1);
     op_io *y = op_output(&c, "y", n_y(&r->s), 4e-7 * sum_of_sizes, 1e-6);
     (void)op_scratch(&c, "workspace",
                      td_op_reduce_workspace(td_device_class(device), r->s.outer, r->s.axis, r->s.inner));
-    if (!perf) {
-        double *wide = widen(x);
-        reduce(wide, y->expected, r);
-        free(wide);
-    }
+    double *wide = widen(x);
+    reduce(wide, y->expected, r);
+    free(wide);
     if (r->add) {
         y->kind = OP_IN_OUT;
         y->values = calloc(y->count, sizeof *y->values);
@@ -143,11 +139,10 @@ static td_status launch_max(const op_case *c, td_list *list, const td_span *span
 }
 
 /* Whole numbers from a few, so that the largest stands in several places; one column has a NaN. */
-static void add_max(op_suite *suite, const shape *s, bool perf)
+static void add_max(op_suite *suite, const shape *s)
 {
     op_case c = start("reduce_max", "row_max column_max", &(reduce_args){.s = *s});
     c.launch = launch_max;
-    c.is_perf = perf;
     op_io *x = op_input(&c, "x", n_x(s));
     op_io *y = op_output_words(&c, "y", n_y(s));
     op_io *arg = op_output_words(&c, "arg", n_y(s));
@@ -221,23 +216,14 @@ void cases_reduce(op_suite *suite, td_device *device)
                                    {2, 20000, 1}, {1, 301, 77},  {5, 13, 33},  {1, 5000, 3}, {2, 3, 600},
                                    {40, 1, 9},    {1, 130, 192}, {3, 64, 130}, {1, 2, 4097}};
     static const shape SMALL[] = {{1, 23, 1}, {5, 7, 1}, {1, 9, 11}, {3, 4, 5}};
-    static const shape PERF[] = {
-        {1, 9830400, 1}, {6400, 1536, 1}, {1, 6400, 1536}, {8, 800, 1536}, {102400, 96, 1}};
     const bool slow = op_device_is_slow(device);
-    if (op_suite_is_perf(suite)) {
-        for (size_t i = 0; i < sizeof PERF / sizeof *PERF && !slow; i++) {
-            add_reduce(suite, device, &(reduce_args){TD_REDUCE_SUM, PERF[i], false}, true);
-            if (i > 0) add_max(suite, &PERF[i], true);
-        }
-        return;
-    }
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         for (td_reduce_kind kind = TD_REDUCE_SUM; kind <= TD_REDUCE_SQUARES; kind++)
-            add_reduce(suite, device, &(reduce_args){kind, SHAPES[i], false}, false);
-        add_reduce(suite, device, &(reduce_args){TD_REDUCE_SUM, SHAPES[i], true}, false);
-        add_max(suite, &SHAPES[i], false);
+            add_reduce(suite, device, &(reduce_args){kind, SHAPES[i], false});
+        add_reduce(suite, device, &(reduce_args){TD_REDUCE_SUM, SHAPES[i], true});
+        add_max(suite, &SHAPES[i]);
     }
-    if (!slow) add_reduce(suite, device, &(reduce_args){TD_REDUCE_SUM, {1, 400000, 1}, false}, false);
+    if (!slow) add_reduce(suite, device, &(reduce_args){TD_REDUCE_SUM, {1, 400000, 1}, false});
     for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++) {
         for (td_reduce_kind kind = TD_REDUCE_SUM; kind <= TD_REDUCE_SQUARES; kind++)
             add_reduce_back(suite, &(reduce_args){kind, SMALL[i], false});

@@ -5,17 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/stats.h"
 #include "device/backend.h"
 #include "suite_internal.h"
 
 #define GUARD_WORDS 64u
 #define GUARD 0xDEADBEEFu
 #define NAN_WORD 0x7fc00000u
-#define PERF_NS 400e6
-#define PERF_LEAST 9
-#define PERF_MOST 201
 
 /* The buffers of a case on the device, their image on the host, and the lists that move them. */
 typedef struct stage {
@@ -220,94 +215,5 @@ void op_run_case(const op_bench *b, const op_case *c, op_result *result)
 fail:
     if (status != TD_OK) give_up(status, result);
     free(first);
-    close_stage(b, c, &s);
-}
-
-/* ---------------------------------------------------------------- timing */
-
-typedef struct copy_stage {
-    td_span from, to;
-    td_list *list; /* NULL: nothing to compare with */
-} copy_stage;
-
-static td_status fill_now(const op_bench *b, td_span span)
-{
-    td_list *list = NULL;
-    td_point done = {0};
-    td_status status = TD_OK;
-    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_fill(list, span, 0x3f800000u));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(submit(b, list, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-fail:
-    td_list_destroy(list);
-    return status;
-}
-
-static td_status open_copy(const op_bench *b, double traffic_bytes, copy_stage *s)
-{
-    const td_copy_params params = {.n = (uint32_t)(traffic_bytes / 8)};
-    const uint64_t bytes = 4 * (uint64_t)params.n;
-    td_status status = TD_OK;
-    if (params.n < 1024 || bytes > td_device_get_info(b->device)->caps.max_binding_bytes) return TD_OK;
-    TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_DEVICE, bytes, &s->from));
-    TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_DEVICE, bytes, &s->to));
-    TD_TRY(fill_now(b, s->from)); /* memory never written may be one page of zeros, read many times over */
-    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->list));
-    TD_TRY(td_list_dispatch(s->list, TD_K_copy, (td_span[]){s->from, s->to}, &params,
-                            td_grid_elements(td_device_class(b->device), params.n),
-                            (td_cost){.bytes = traffic_bytes}));
-    TD_TRY(td_list_finish(s->list));
-fail:
-    return status;
-}
-
-static void close_copy(const op_bench *b, copy_stage *s)
-{
-    td_list_destroy(s->list);
-    td_memory_free(b->memory, s->from);
-    td_memory_free(b->memory, s->to);
-}
-
-static td_status time_list(const op_bench *b, td_list *list, double *ms)
-{
-    const uint64_t start = td_clock_ns();
-    td_point done = {0};
-    td_times times;
-    td_status status = TD_OK;
-    TD_TRY(submit(b, list, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    *ms = (double)(td_clock_ns() - start) / 1e6;
-    if (td_point_times(done, &times) == TD_OK) *ms = (double)(times.finished_ns - times.started_ns) / 1e6;
-fail:
-    return status;
-}
-
-void op_time_case(const op_bench *b, const op_case *c, op_result *result)
-{
-    stage s = {0};
-    copy_stage copy = {0};
-    double ms[PERF_MOST], copy_ms[PERF_MOST];
-    size_t count = 0;
-    td_status status = TD_OK;
-    *result = (op_result){.verdict = OP_PASS};
-    TD_TRY(make_buffers(b, c, &s));
-    TD_TRY(make_lists(b, c, &s));
-    note_launched(s.run, result);
-    TD_TRY(open_copy(b, c->bytes, &copy));
-    TD_TRY(run_once(b, c, &s));
-    if (copy.list) TD_TRY(time_list(b, copy.list, &copy_ms[0]));
-    const uint64_t end = td_clock_ns() + (uint64_t)PERF_NS;
-    while (count < PERF_LEAST || (count < PERF_MOST && td_clock_ns() < end)) {
-        TD_TRY(time_list(b, s.run, &ms[count]));
-        if (copy.list) TD_TRY(time_list(b, copy.list, &copy_ms[count]));
-        count++;
-    }
-    result->ms = td_stats_of(ms, count).median;
-    if (copy.list) result->copy_ms = td_stats_of(copy_ms, count).median;
-fail:
-    if (status != TD_OK) give_up(status, result);
-    close_copy(b, &copy);
     close_stage(b, c, &s);
 }

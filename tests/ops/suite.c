@@ -12,7 +12,8 @@
 /* ---------------------------------------------------------------- families */
 
 #define FAMILIES(X)                                                                                          \
-    X(basic) X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv)
+    X(basic)                                                                                                 \
+    X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv) X(audio)
 
 #define DECLARE(family) void cases_##family(op_suite *suite, td_device *device);
 FAMILIES(DECLARE)
@@ -51,8 +52,7 @@ static bool is_wanted(const op_suite *suite, const op_case *c)
         words += c->io[i].count;
     if (suite->most_words && words > suite->most_words) return false;
     if (suite->op && !strstr(c->op, suite->op)) return false;
-    if (suite->gradients_only && !c->is_gradient) return false;
-    return c->is_perf == suite->perf;
+    return c->is_gradient || !suite->gradients_only;
 }
 
 void op_suite_add(op_suite *suite, const op_case *c)
@@ -79,11 +79,6 @@ void op_suite_clear(op_suite *suite)
     free(suite->cases);
     suite->cases = NULL;
     suite->count = suite->capacity = 0;
-}
-
-bool op_suite_is_perf(const op_suite *suite)
-{
-    return suite->perf;
 }
 
 bool op_device_is_slow(td_device *device)

@@ -1,5 +1,5 @@
-/* The op suite: one description of a launch serves the forward test, the gradient test and the timing, on
- * every device present. A family's file (cases_FAMILY.c) makes cases; suite.c runs them: outputs pre-filled
+/* The op suite: one description of a launch serves the forward test and the gradient test, on every
+ * device present. A family's file (cases_FAMILY.c) makes cases; suite.c runs them: outputs pre-filled
  * with NaN, guard words behind every buffer, inputs checked unchanged, two runs compared bit by bit,
  * `!(err <= tol)` so that NaN fails. References are in double and know nothing of the kernels.
  */
@@ -34,8 +34,6 @@ struct op_case {
     const char *kernels; /* kernels of ops.def that this case launches, separated by spaces: coverage */
     char label[96];      /* "rows 7, columns 300" */
     bool is_gradient;    /* a backward launch, judged against numeric gradients */
-    bool is_perf;        /* timed by `perf`, not judged */
-    double flops, bytes; /* of one launch, for perf */
     op_io io[OP_MAX_IO];
     size_t n_io;
     void *args; /* owned (free): what launch needs */
@@ -50,9 +48,6 @@ typedef void (*op_make_cases)(op_suite *suite, td_device *device);
 
 /* Takes over a filled case, everything it owns included. Drops it where it is not asked for. */
 void op_suite_add(op_suite *suite, const op_case *c);
-
-/* Whether timed cases are asked for, or judged ones: what is not asked for need not be made. */
-bool op_suite_is_perf(const op_suite *suite);
 
 /* Lavapipe: about 1 GF. Cases there should be few and small. */
 bool op_device_is_slow(td_device *device);

@@ -14,7 +14,7 @@ extern const size_t OP_FAMILY_COUNT;
 
 struct op_suite {
     const char *op; /* part of the ops' names that are wanted; NULL: all */
-    bool perf, gradients_only;
+    bool gradients_only;
     size_t most_words; /* in all buffers of a case; 0: any number */
     op_case *cases;    /* owned */
     size_t count, capacity;
@@ -30,7 +30,6 @@ typedef struct op_result {
     char message[256];              /* of a failure or a skip: one line */
     double error;                   /* largest |got - expected| as a share of what is allowed */
     bool launched[TD_KERNEL_COUNT]; /* what the list held */
-    double ms, copy_ms;             /* perf: medians; copy_ms of a copy with the same traffic, or 0 */
 } op_result;
 
 /* A device with memory for one case at a time. */
@@ -41,8 +40,5 @@ typedef struct op_bench {
 
 /* Uploads, runs twice, downloads and judges. */
 void op_run_case(const op_bench *bench, const op_case *c, op_result *result);
-
-/* Times the launch and, turn by turn, a copy of c->bytes of traffic. */
-void op_time_case(const op_bench *bench, const op_case *c, op_result *result);
 
 #endif

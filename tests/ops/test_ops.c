@@ -4,7 +4,7 @@
  *
  * test     judges every case; a kernel of ops.def that no case of a device launched fails the suite
  * grad     the backward cases alone
- * perf     times the cases made for it, in the device's own class unless -c says otherwise
+ * perf     times the ops of `tandem bench kernels`, in the device's own class unless -c says otherwise
  * support  how many cases passed, per kernel and device
  * list     the cases, with the kernels they name
  *
@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "suite_internal.h"
+#include "tools/bench_kernels.h"
 
 typedef enum mode { MODE_TEST, MODE_GRAD, MODE_PERF, MODE_SUPPORT, MODE_LIST, MODE_COUNT } mode;
 static const char *const MODE_NAMES[MODE_COUNT] = {"test", "grad", "perf", "support", "list"};
@@ -56,29 +57,34 @@ static void write_json(run *r, const op_case *c, const op_result *result)
         td_json_key(r->json, "message");
         td_json_string(r->json, result->message);
     }
-    if (r->mode == MODE_PERF) {
-        td_json_key(r->json, "ms");
-        td_json_double(r->json, result->ms);
-        td_json_key(r->json, "gbps");
-        td_json_double(r->json, c->bytes / result->ms / 1e6);
-        td_json_key(r->json, "gflops");
-        td_json_double(r->json, c->flops / result->ms / 1e6);
-        td_json_key(r->json, "share_of_copy");
-        td_json_double(r->json, result->copy_ms / result->ms);
-    } else {
-        td_json_key(r->json, "error");
-        td_json_double(r->json, result->error);
-    }
+    td_json_key(r->json, "error");
+    td_json_double(r->json, result->error);
     td_json_end_object(r->json);
 }
 
-static void print_perf(const op_case *c, const op_result *result)
+static void take_time(void *context, const td_bench_kernels_row *row)
 {
-    printf("  %-24s %-44s %9.3f ms", c->op, c->label, result->ms);
-    if (c->flops > 0) printf(" %8.1f GF/s", c->flops / result->ms / 1e6);
-    if (c->bytes > 0) printf(" %7.1f GB/s", c->bytes / result->ms / 1e6);
-    if (result->copy_ms > 0) printf(" %5.2f of a copy", result->copy_ms / result->ms);
-    printf("\n");
+    run *r = context;
+    const bool is_product = row->gflops > 0;
+    r->passed++;
+    printf("  %-16s %-32s %9.3f ms %8.1f %s %5.2f of a %s\n", row->op, row->shape, row->ms,
+           is_product ? row->gflops : row->gbps, is_product ? "GF/s" : "GB/s", row->share, row->of);
+    fflush(stdout);
+    if (!r->json) return;
+    td_json_begin_object(r->json);
+    td_json_key(r->json, "op");
+    td_json_string(r->json, row->op);
+    td_json_key(r->json, "case");
+    td_json_string(r->json, row->shape);
+    td_json_key(r->json, "device");
+    td_json_string(r->json, r->column[r->n_columns]);
+    td_json_key(r->json, "ms");
+    td_json_double(r->json, row->ms);
+    td_json_key(r->json, "share");
+    td_json_double(r->json, row->share);
+    td_json_key(r->json, "of");
+    td_json_string(r->json, row->of);
+    td_json_end_object(r->json);
 }
 
 static void take_result(run *r, const op_case *c, const op_result *result)
@@ -88,7 +94,6 @@ static void take_result(run *r, const op_case *c, const op_result *result)
         r->passed++;
         for (int id = 0; id < TD_KERNEL_COUNT; id++)
             r->launches[id][r->n_columns] += result->launched[id];
-        if (r->mode == MODE_PERF) print_perf(c, result);
         break;
     case OP_FAIL:
         r->failed++;
@@ -147,20 +152,36 @@ static void list_cases(const op_suite *suite)
 static void run_family(run *r, const op_bench *bench, const op_family *family)
 {
     op_suite suite = {.op = r->op,
-                      .perf = r->mode == MODE_PERF,
                       .gradients_only = r->mode == MODE_GRAD,
                       .most_words = r->most_words ? strtoul(r->most_words, NULL, 10) : 0};
     family->make(&suite, bench->device);
     if (r->mode == MODE_LIST) list_cases(&suite);
     for (size_t i = 0; r->mode != MODE_LIST && i < suite.count; i++) {
         op_result result;
-        if (r->mode == MODE_PERF)
-            op_time_case(bench, &suite.cases[i], &result);
-        else
-            op_run_case(bench, &suite.cases[i], &result);
+        op_run_case(bench, &suite.cases[i], &result);
         take_result(r, &suite.cases[i], &result);
     }
     op_suite_clear(&suite);
+}
+
+static void begin_column(run *r, const td_device_info *info)
+{
+    snprintf(r->column[r->n_columns], sizeof r->column[0], "%s, class %s", info->selector,
+             CLASS_NAMES[info->gpu_kernels ? TD_CLASS_GPU : TD_CLASS_CPU]);
+    if (r->mode != MODE_LIST) printf("%s\n", r->column[r->n_columns]);
+}
+
+static td_status time_device(run *r, td_registry *registry, const td_device_info *info)
+{
+    char pattern[64];
+    const td_bench_kernels_options options = {.ops = pattern, .rounds = 15};
+    td_status status = TD_OK;
+    snprintf(pattern, sizeof pattern, "*%s*", r->op ? r->op : "");
+    begin_column(r, info);
+    TD_TRY(td_bench_kernels_run(registry, info, &options, take_time, r));
+    r->n_columns++;
+fail:
+    return status;
 }
 
 static td_status run_device(run *r, td_registry *registry, const td_device_info *info)
@@ -169,9 +190,7 @@ static td_status run_device(run *r, td_registry *registry, const td_device_info 
     td_status status = TD_OK;
     TD_TRY(td_device_open(registry, info, &bench.device));
     TD_TRY(td_memory_create(bench.device, "test", 0, &bench.memory));
-    snprintf(r->column[r->n_columns], sizeof r->column[0], "%s, class %s", info->selector,
-             CLASS_NAMES[td_device_class(bench.device)]);
-    if (r->mode != MODE_LIST) printf("%s\n", r->column[r->n_columns]);
+    begin_column(r, info);
     for (size_t f = 0; f < OP_FAMILY_COUNT; f++)
         run_family(r, &bench, &OP_FAMILIES[f]);
     r->n_columns++;
@@ -220,7 +239,8 @@ static td_status run_round(run *r, int round)
         TD_TRY(check_standard_devices(registry));
     for (size_t i = 0; i < td_registry_count(registry); i++) {
         const td_device_info *info = td_registry_info(registry, i);
-        if (is_in_round(r, info, only, round)) TD_TRY(run_device(r, registry, info));
+        if (is_in_round(r, info, only, round))
+            TD_TRY((r->mode == MODE_PERF ? time_device : run_device)(r, registry, info));
     }
     TD_FAIL_IF(td_registry_validation_messages(registry) > 0, TD_ERR_DRIVER,
                "the Vulkan validation layer complained %llu times",
