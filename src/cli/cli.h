@@ -28,9 +28,14 @@ typedef struct td_cli {
 enum {
     TD_COMMAND_DEVICES,
     TD_COMMAND_VALIDATE,
+    TD_COMMAND_PREPARE,
+    TD_COMMAND_INSPECT,
     TD_COMMAND_TUNE,
     TD_COMMAND_BENCH_GEMM,
+    TD_COMMAND_BENCH_MEL,
+    TD_COMMAND_BENCH_KERNELS,
     TD_COMMAND_BENCH_SUBMIT,
+    TD_COMMAND_BENCH_TEXT,
     TD_COMMAND_HELP,
     TD_COMMAND_COUNT
 };
@@ -89,9 +94,14 @@ void td_cli_put_setting(td_json *json, const td_device_info *info);
 
 int td_cmd_devices(td_cli *cli);
 int td_cmd_validate(td_cli *cli);
+int td_cmd_prepare(td_cli *cli);
+int td_cmd_inspect(td_cli *cli);
 int td_cmd_tune(td_cli *cli);
 int td_cmd_bench_gemm(td_cli *cli);
+int td_cmd_bench_mel(td_cli *cli);
+int td_cmd_bench_kernels(td_cli *cli);
 int td_cmd_bench_submit(td_cli *cli);
+int td_cmd_bench_text(td_cli *cli);
 int td_cmd_help(td_cli *cli);
 
 /* The help of `command`, or with td_cli_table.n_commands the overview. */

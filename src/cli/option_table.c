@@ -10,8 +10,13 @@
 #define ROLES BIT(TD_COMMAND_VALIDATE)
 #define SUBMIT BIT(TD_COMMAND_BENCH_SUBMIT)
 #define GEMM BIT(TD_COMMAND_BENCH_GEMM)
+#define KERNELS BIT(TD_COMMAND_BENCH_KERNELS)
+#define MEL BIT(TD_COMMAND_BENCH_MEL)
 #define TUNE BIT(TD_COMMAND_TUNE)
-#define MEASURES (SUBMIT | GEMM | TUNE)
+#define MEASURES (SUBMIT | GEMM | MEL | KERNELS | TUNE)
+#define DATA (BIT(TD_COMMAND_PREPARE) | BIT(TD_COMMAND_INSPECT))
+#define PREPARE BIT(TD_COMMAND_PREPARE)
+#define BENCH_TEXT BIT(TD_COMMAND_BENCH_TEXT)
 #define HELP BIT(TD_COMMAND_HELP)
 
 static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
@@ -22,6 +27,13 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"validate", "", 0, 0, "Checks the chosen pair of devices in five groups",
          "Prerequisites, placement, model, transfer and pipeline. Without a device the best one "
          "is taken for both roles. Ends with 1 if any check failed."},
+    [TD_COMMAND_PREPARE] =
+        {"prepare", "", 0, 0, "Prepares the texts of a dataset, in parallel, and keeps them in the cache",
+         "Reads metadata.csv and wavs/ID.wav of --train-data, spells texts out, makes tokens, and tells what "
+         "the data is like. Bad rows are named and left out. Only what has changed is done again."},
+    [TD_COMMAND_INSPECT] = {"inspect", "PATH", 1, 1, "Tells what is in a dataset or a cache file",
+                            "A dataset, or its metadata.csv: statistics and all bad rows. A file of the "
+                            "cache: its content, checked as a whole."},
     [TD_COMMAND_TUNE] =
         {"tune", "", 0, 0, "Measures the kernels of matrix products and stores the winners",
          "Every variant is checked against the plain kernel first; a wrong one is set aside and named. "
@@ -30,10 +42,22 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"bench gemm", "", 0, 0, "Measures matrix products",
          "Speed with packing and copies included, and the largest error of sampled elements. "
          "--against openblas runs that library in turns with the device, at its best core type."},
+    [TD_COMMAND_BENCH_KERNELS] =
+        {"bench kernels", "", 0, 0, "Measures every op at one size of a training step",
+         "Each runs in turns with a plain copy of the same traffic or, where arithmetic is the limit, with a "
+         "large matrix product; the share tells how near it comes."},
+    [TD_COMMAND_BENCH_MEL] = {"bench mel", "", 0, 0, "Measures mel spectrograms and Griffin-Lim",
+                              "From samples in host memory to log-mel in device memory, and back to samples; "
+                              "with the largest error "
+                              "in ln units against a transform in double."},
     [TD_COMMAND_BENCH_SUBMIT] =
         {"bench submit", "", 0, 0, "Measures what submitting recorded work costs the host",
          "A recorded list of small kernels is replayed, beside a bare loop of the driver's own "
          "calls doing the same."},
+    [TD_COMMAND_BENCH_TEXT] =
+        {"bench text", "", 0, 0, "Measures text preprocessing on a generated corpus",
+         "From a table of realistic English sentences to tokens: cold, with the writing of the cache, and "
+         "from the cache."},
     [TD_COMMAND_HELP] = {"help", "[COMMAND]", 0, 2, "Tells how a command is used", ""},
 };
 
@@ -45,6 +69,8 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
 #define BOOL(default_) .type = TD_OPTION_BOOL, .default_text = default_
 #define INT(default_, min_, max_)                                                                            \
     .type = TD_OPTION_INT, .default_text = default_, .placeholder = "N", .min = min_, .max = max_
+#define SHARE(default_)                                                                                      \
+    .type = TD_OPTION_FLOAT, .default_text = default_, .placeholder = "SHARE", .min = 0, .max = 1
 #define SIZE_MB(default_)                                                                                    \
     .type = TD_OPTION_SIZE_MB, .default_text = default_, .placeholder = "MB", .min = 1, .max = 1 << 24
 #define TEXT(placeholder_) .type = TD_OPTION_TEXT, .placeholder = placeholder_
@@ -70,6 +96,34 @@ static const td_option OPTIONS[] = {
     {KEY("pipeline", "model_gpu_memory"), SIZE_MB("16384"),
      FOR("Devices", ROLES, "Memory limit of the model role, in MB")},
 
+    {KEY("data", "train_data"), PATH("DIR"),
+     FOR("Data", PREPARE, "Dataset: a folder with metadata.csv (lines id|text) and wavs/ID.wav")},
+    {KEY("data", "val_data"), PATH("DIR"),
+     FOR("Data", PREPARE, "Dataset to validate with; a share of the training rows if not given")},
+    {KEY("data", "val_fraction"), SHARE("0.05"),
+     FOR("Data", DATA, "Share of the rows that validates where there is no table of its own for that")},
+    {KEY("data", "max_bad_fraction"), SHARE("0.05"),
+     FOR("Data", PREPARE, "Share of bad rows that is put up with")},
+    {KEY("data", "language"), TEXT("LANG"), .default_text = "auto",
+     FOR("Data", DATA,
+         "Of rows that do not tell: a code such as de; auto: the one most rows look like; "
+         "each: row by row")},
+    {KEY("data", "phonemes"), BOOL("false"),
+     FOR("Data", DATA, "Tokens are the phonemes of espeak-ng instead of characters")},
+    {KEY("data", "tokenizer"), PATH("FILE"),
+     FOR("Data", DATA, "Tokens are those of a tokenizer.json or vocab.json (BPE)")},
+    {KEY("data", "columns"), TEXT("A|B|..."),
+     FOR("Data", DATA, "Columns of the metadata: id, text, normalised, speaker, language, - to skip one")},
+    {KEY("data", "speaker_pattern"), TEXT("REGEX"),
+     FOR("Data", DATA, "Speaker of a row: the first group of this expression in its id")},
+    {KEY("data", "listen"), BOOL("true"),
+     FOR("Data", DATA, "Decode every recording once, to find clipped, silent and broken ones")},
+    {KEY("data", "cache"), BOOL("true"), FOR("Data", DATA, "Keep what was prepared for the next time")},
+    {KEY("pipeline", "num_workers"), INT("0", 0, 1024),
+     FOR("Data", DATA, "Threads that prepare data; 0: one per core")},
+    {KEY("training", "seed"), INT("1", 0, 2147483647),
+     FOR("Data", DATA, "Decides every random choice, here which rows validate")},
+
     {KEY("bench", "device"), TEXT("SEL"),
      FOR("Benchmark", MEASURES,
          "Device to measure: a selector or number of `tandem devices`; the best one if not given")},
@@ -85,7 +139,16 @@ static const td_option OPTIONS[] = {
     {KEY("bench", "against"), CHOICE("none", "none|openblas"),
      FOR("Benchmark", GEMM, "Compare with a library on the same cores")},
     {KEY("bench", "rounds"), INT("15", 1, 1000),
-     FOR("Benchmark", GEMM, "Runs of each product; the median counts")},
+     FOR("Benchmark", GEMM | MEL | KERNELS | BENCH_TEXT,
+         "Runs of each product, op, batch, corpus or epoch; the median counts")},
+    {KEY("bench", "clips"), INT("32", 1, 4096), FOR("Benchmark", MEL, "Clips in a batch")},
+    {KEY("bench", "seconds"), INT("6", 1, 3600), FOR("Benchmark", MEL, "Seconds of each clip")},
+    {KEY("bench", "ops"), TEXT("PATTERN"),
+     FOR("Benchmark", KERNELS, "Ops to measure, such as 'layer_norm*'; all if not given")},
+
+    {KEY("bench", "lines"), INT("13100", 1, 10000000),
+     FOR("Benchmark", BENCH_TEXT, "Lines of the generated corpus")},
+    {KEY("bench", "workers"), INT("0", 0, 1024), FOR("Benchmark", BENCH_TEXT, "Threads; 0: one per core")},
 
     {FLAG("markdown"), SWITCH, FOR("General", HELP, "Print the page of all options in Markdown")},
     {FLAG("config"), .type = TD_OPTION_CONFIG, .placeholder = "FILE.ini",
@@ -93,7 +156,7 @@ static const td_option OPTIONS[] = {
     {FLAG("set"), .type = TD_OPTION_SET, .placeholder = "SECTION.KEY=VALUE",
      FOR("General", ALL, "Set one key; may be repeated")},
     {KEY("data", "cache_dir"), PATH("DIR"),
-     FOR("General", ON_DEVICES, "Where caches are kept; $XDG_CACHE_HOME/tandem if not given")},
+     FOR("General", ON_DEVICES | DATA, "Where caches are kept; $XDG_CACHE_HOME/tandem if not given")},
     {FLAG("json"), SWITCH, FOR("General", ALL, "Print one JSON document on stdout and nothing else there")},
     {FLAG("print-config"), SWITCH, FOR("General", ALL, "Print every value with where it came from, and end")},
     {FLAG("quiet"), LETTER('q'), SWITCH, FOR("General", ALL, "Log errors only")},

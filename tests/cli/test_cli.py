@@ -28,7 +28,9 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 CONFIGS = os.path.join(ROOT, "configs")
 CACHE = tempfile.TemporaryDirectory(prefix="tandem-cli-cache-")
 SMALL = ["--kernels", "1", "--replays", "1"]
-COMMANDS = [["devices"], ["validate"], ["tune"], ["bench", "gemm"], ["bench", "submit"], ["help"]]
+COMMANDS = [["devices"], ["validate"], ["tune"], ["bench", "gemm"], ["bench", "kernels"], ["bench", "mel"],
+            ["bench", "submit"],
+            ["prepare"], ["inspect"], ["bench", "text"], ["help"]]
 
 
 class Result:
@@ -375,6 +377,34 @@ class Output(CliTest):
         row = self.parse_json(result)["results"][0]
         self.assertAlmostEqual(row["ratio"], row["gflops"] / row["openblas_gflops"], places=6)
         self.assertTrue(row["openblas_core"])
+
+    def test_bench_kernels_json(self):
+        result = self.run_program("bench", "kernels", "--device", "vk:0", "--ops", "c*", "--rounds", "2", "--json")
+        self.expect(result, 0)
+        document = self.parse_json(result)
+        rows = {row["op"]: row for row in document["results"]}
+        self.assertEqual(list(rows), ["copy", "cast_to_bf16", "cast_from_bf16", "cross_entropy", "conv1d", "conv1d_back"])
+        self.assertTrue(document["device"] and document["driver"])
+        for op, row in rows.items():
+            rate, other = ("gflops", "gbps") if op.startswith("conv1d") else ("gbps", "gflops")
+            self.assertEqual(row["of"], "gemm" if rate == "gflops" else "copy")
+            self.assertIsNone(row[other])
+            for number in (row["ms"], row[rate], row["share"]):
+                self.assertGreater(number, 0)
+        self.expect_usage_error(self.run_program("bench", "kernels", "--device", "vk:0", "--ops", "nope"), "'nope'")
+        result = self.run_program("bench", "kernels", "--device", "sim")
+        self.assertEqual(result.code, 1, str(result))
+        self.assertIn("computes nothing", result.err)
+
+    def test_bench_mel_json(self):
+        result = self.run_program("bench", "mel", "--device", "cl:0.0", "--clips", "2", "--seconds", "1", "--rounds", "2", "--json")
+        self.expect(result, 0)
+        document = self.parse_json(result)
+        self.assertEqual((document["clips"], document["seconds"], document["rounds"]), (2, 1, 2))
+        self.assertGreater(document["realtime_factor"], 0)
+        self.assertGreater(document["griffin_lim_factor"], 0)
+        self.assertTrue(0 <= document["max_abs_err"] < 1e-3)
+        self.assertEqual(self.run_program("bench", "mel", "--device", "sim").code, 1)
 
     def test_tune_json(self):
         result = self.run_program("tune", "--device", "cl:0.0", "--shapes", "24x16x32", "--json")

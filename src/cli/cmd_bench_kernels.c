@@ -1,0 +1,119 @@
+/* `tandem bench kernels`: shows what tools/bench_kernels.h measures, row by row. Covered by
+ * tests/cli/test_cli.py. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "tools/bench_kernels.h"
+
+static void put_number(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_rate(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    if (value > 0) {
+        td_json_double(json, value);
+    } else {
+        td_json_null(json);
+    }
+}
+
+static void put_text(td_json *json, const char *key, const char *value)
+{
+    td_json_key(json, key);
+    td_json_string(json, value);
+}
+
+static void add_json(void *context, const td_bench_kernels_row *row)
+{
+    td_json *json = context;
+    td_json_begin_object(json);
+    put_text(json, "op", row->op);
+    put_text(json, "shape", row->shape);
+    put_number(json, "ms", row->ms);
+    put_number(json, "spread", row->spread);
+    put_number(json, "least_ms", row->least_ms);
+    put_rate(json, "gbps", row->gbps);
+    put_rate(json, "gflops", row->gflops);
+    put_number(json, "share", row->share);
+    put_text(json, "of", row->of);
+    td_json_end_object(json);
+}
+
+typedef struct table {
+    const td_device_info *info;
+    const td_bench_kernels_options *options;
+    bool has_head; /* printed with the first row, so that a mistake prints none */
+} table;
+
+static void print_head(const table *t)
+{
+    printf("device         %s (%s), driver %s\n", t->info->name, t->info->selector, t->info->driver);
+    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("work           median of %u runs, in turns with a copy of the same traffic or a product\n\n",
+           t->options->rounds);
+    printf("%-16s %-32s %9s %7s %14s %6s\n", "op", "shape", "ms", "spread", "rate", "share");
+}
+
+static void print_row(void *context, const td_bench_kernels_row *row)
+{
+    table *t = context;
+    const bool is_product = row->gflops > 0;
+    if (!t->has_head) print_head(t);
+    t->has_head = true;
+    printf("%-16s %-32s %9.3f %6.0f%% %9.2f %-4s %6.2f of a %s\n", row->op, row->shape, row->ms,
+           100 * row->spread, is_product ? row->gflops : row->gbps, is_product ? "GF/s" : "GB/s", row->share,
+           row->of);
+    fflush(stdout);
+}
+
+static int run_json(const td_cli *cli, td_registry *registry, const td_device_info *info,
+                    const td_bench_kernels_options *options)
+{
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, info);
+    td_json_key(json, "rounds");
+    td_json_uint(json, options->rounds);
+    td_json_key(json, "results");
+    td_json_begin_array(json);
+    if (td_bench_kernels_run(registry, info, options, add_json, json) != TD_OK) {
+        td_json_destroy(json);
+        return td_cli_fail(cli, NULL);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static int run_text(const td_cli *cli, td_registry *registry, const td_device_info *info,
+                    const td_bench_kernels_options *options)
+{
+    table t = {.info = info, .options = options};
+    if (td_bench_kernels_run(registry, info, options, print_row, &t) != TD_OK) return td_cli_fail(cli, NULL);
+    return TD_EXIT_DONE;
+}
+
+int td_cmd_bench_kernels(td_cli *cli)
+{
+    td_registry *registry;
+    const td_device_info *info;
+    const td_bench_kernels_options options = {
+        .ops = td_options_get(cli->options, "bench.ops")->text,
+        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
+    };
+    int code;
+    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+        code = td_cli_fail(cli, registry);
+    } else {
+        code = (cli->json ? run_json : run_text)(cli, registry, info, &options);
+    }
+    td_registry_close(registry);
+    return code;
+}

@@ -1,0 +1,58 @@
+/* `tandem bench text`: shows what tools/bench_text.h measured. Covered by tests/cli/test_data.py. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "tools/bench_text.h"
+
+static int print_json(const td_cli *cli, const td_bench_text_result *result)
+{
+    const struct {
+        const char *key;
+        double value;
+    } fields[] = {
+        {"cold_s", result->cold_s.median},
+        {"cold_spread", result->cold_s.spread},
+        {"cached_s", result->cached_s.median},
+        {"cached_spread", result->cached_s.spread},
+        {"first_s", result->first_s},
+        {"lines_per_s", result->lines_per_s},
+        {"characters_per_line", result->characters_per_line},
+        {"lines", (double)result->lines},
+        {"workers", (double)result->workers},
+        {"rounds", result->rounds},
+        {"cache_bytes", (double)result->cache_bytes},
+    };
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_json_key(json, "build");
+    td_json_string(json, TD_VERSION " (" TD_BUILD_ID ")");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+        td_json_key(json, fields[i].key);
+        td_json_double(json, fields[i].value);
+    }
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static void print_result(const td_bench_text_result *result)
+{
+    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("work           %zu generated lines of %.0f characters, %zu workers, median of %u runs\n",
+           result->lines, result->characters_per_line, result->workers, result->rounds);
+    printf("cold           %.3f s, spread %.0f %% (%.0f lines/s; the first run took %.3f s)\n",
+           result->cold_s.median, 100 * result->cold_s.spread, result->lines_per_s, result->first_s);
+    printf("cached         %.4f s, spread %.0f %%\n", result->cached_s.median, 100 * result->cached_s.spread);
+}
+
+int td_cmd_bench_text(td_cli *cli)
+{
+    td_bench_text_result result;
+    const size_t lines = (size_t)td_options_get(cli->options, "bench.lines")->integer;
+    const size_t workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
+    const uint32_t rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer;
+    if (td_bench_text_run(lines, workers, rounds, &result) != TD_OK) return td_cli_fail(cli, NULL);
+    if (cli->json) return print_json(cli, &result);
+    print_result(&result);
+    return TD_EXIT_DONE;
+}

@@ -1,0 +1,156 @@
+/* `tandem inspect`: what is in a dataset or a cache file. Covered by tests/cli/test_data.py. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/dataset_view.h"
+
+/* ---------------------------------------------------------------- a dataset */
+
+static int show_dataset(const td_cli *cli, const td_dataset *dataset)
+{
+    td_summary summary;
+    td_json *json;
+    int code = TD_EXIT_DONE;
+    if (td_summary_make(dataset, &summary) != TD_OK) return td_cli_fail(cli, NULL);
+    if (!cli->json) {
+        td_cli_print_dataset(dataset, &summary);
+        for (size_t i = 0; i < dataset->problems.count; ++i)
+            printf("bad row        %s:%u: %s\n", dataset->metadata_path, dataset->problems.items[i].line,
+                   dataset->problems.items[i].message);
+    } else if (td_json_create(NULL, 2, &json) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    } else {
+        td_json_begin_object(json);
+        td_json_key(json, "kind");
+        td_json_string(json, "dataset");
+        td_json_key(json, "dataset");
+        td_cli_put_dataset(json, dataset, &summary);
+        td_json_end_object(json);
+        code = td_cli_print_json(cli, json, code);
+    }
+    td_summary_free(&summary);
+    return code;
+}
+
+/* `table` may be NULL. All bad rows are shown, so none are too many. */
+static int inspect_dataset(const td_cli *cli, const char *dir, const char *table)
+{
+    td_status status = TD_OK;
+    char cache_dir[TD_FILE_PATH_BYTES];
+    td_dataset_settings settings;
+    td_dataset *dataset = NULL;
+    td_pool *pool = NULL;
+    td_cli_progress progress = {0};
+    int code = TD_EXIT_DONE;
+    TD_TRY(td_cli_dataset_settings(cli, cache_dir, &settings));
+    settings.dir = dir;
+    settings.metadata = table;
+    settings.max_bad_fraction = 1;
+    if (!td_options_get(cli->options, "quiet")->truth) {
+        settings.report = td_cli_show_progress;
+        settings.report_context = &progress;
+    }
+    TD_TRY(td_cli_open_pool(cli, &pool));
+    status = td_dataset_open(&settings, pool, &dataset);
+    td_cli_end_progress(&progress);
+    TD_TRY(status);
+    code = show_dataset(cli, dataset);
+fail:
+    if (status != TD_OK) code = td_cli_fail(cli, NULL);
+    td_dataset_close(dataset);
+    td_pool_destroy(pool);
+    return code;
+}
+
+/* ---------------------------------------------------------------- a cache file */
+
+static void put_cache(td_json *json, const char *path, const td_block_view *view)
+{
+    const struct {
+        const char *key;
+        uint64_t value;
+    } sizes[] = {
+        {"version", view->header->version},
+        {"bytes", view->header->block_bytes},
+        {"rows", view->n_rows},
+        {"tokens", view->n_tokens},
+        {"speakers", view->n_speakers},
+        {"bad", view->header->n_bad},
+        {"vocab_size", view->header->vocab_size},
+    };
+    td_json_begin_object(json);
+    td_json_key(json, "kind");
+    td_json_string(json, "cache");
+    td_json_key(json, "path");
+    td_json_string(json, path);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        td_json_key(json, sizes[i].key);
+        td_json_uint(json, sizes[i].value);
+    }
+    td_json_key(json, "symbols");
+    td_json_string(json, td_block_string(view, view->header->symbols));
+    td_json_end_object(json);
+}
+
+static void print_cache(const char *path, const td_block_view *view)
+{
+    char size[TD_TEXT_FORMAT_BYTES];
+    td_text_format_bytes(view->header->block_bytes, size);
+    printf("cache          %s: a prepared dataset, version %u, whole\n", path, view->header->version);
+    printf("content        %s: %zu rows, %zu tokens, %zu speakers, %llu bad rows\n", size, view->n_rows,
+           view->n_tokens, view->n_speakers, (unsigned long long)view->header->n_bad);
+    printf("symbols        %u: %s\n", view->header->vocab_size, td_block_string(view, view->header->symbols));
+    for (size_t i = 0; i < view->n_rows && i < 3; ++i)
+        printf("row            %s: %s\n", td_block_string(view, view->rows[i].id),
+               td_block_string(view, view->rows[i].text));
+}
+
+static int inspect_cache(const td_cli *cli, const char *path)
+{
+    td_block block;
+    td_block_view view;
+    td_json *json;
+    const char *reason;
+    int code = TD_EXIT_DONE;
+    td_block_map(path, &block, &view, &reason);
+    if (reason != NULL) {
+        TD_FAIL(TD_ERR_FORMAT,
+                "'%s' cannot be shown: %s; a dataset's folder, its metadata, or a cache file of Tandem can",
+                path, reason);
+        return td_cli_fail(cli, NULL);
+    }
+    if (!cli->json) {
+        print_cache(path, &view);
+    } else if (td_json_create(NULL, 2, &json) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    } else {
+        put_cache(json, path, &view);
+        code = td_cli_print_json(cli, json, code);
+    }
+    td_block_release(&block);
+    return code;
+}
+
+int td_cmd_inspect(td_cli *cli)
+{
+    struct stat info;
+    size_t count;
+    char dir[TD_FILE_PATH_BYTES];
+    const char *path = td_options_arguments(cli->options, &count)[0];
+    if (stat(path, &info) != 0) {
+        TD_FAIL(TD_ERR_NOT_FOUND, "'%s' is not there; check the path", path);
+        return td_cli_fail(cli, NULL);
+    }
+    if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);
+    const size_t bytes = strlen(path);
+    if (bytes > 4 && strcmp(path + bytes - 4, ".csv") == 0 && bytes < sizeof dir) {
+        const char *slash = strrchr(path, '/');
+        snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1,
+                 slash != NULL ? path : ".");
+        return inspect_dataset(cli, dir[0] != '\0' ? dir : "/", slash != NULL ? slash + 1 : path);
+    }
+    return inspect_cache(cli, path);
+}

@@ -1,0 +1,281 @@
+/* Datasets as the commands open and show them: options to settings, progress, the summary for people and for
+ * programs. Covered by tests/cli/test_data.py.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/dataset_view.h"
+
+enum { BAR_COLUMNS = 40, QUICK_NS = 500000000 };
+
+/* ---------------------------------------------------------------- settings */
+
+static const char *get_text(const td_cli *cli, const char *key)
+{
+    return td_options_get(cli->options, key)->text;
+}
+
+td_status td_cli_dataset_settings(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES],
+                                  td_dataset_settings *out)
+{
+    const char *chosen = get_text(cli, "data.cache_dir");
+    const bool phonemes = td_options_get(cli->options, "data.phonemes")->truth;
+    *out = (td_dataset_settings){
+        .table = {.columns = get_text(cli, "data.columns"),
+                  .speaker_pattern = get_text(cli, "data.speaker_pattern")},
+        .language = get_text(cli, "data.language"),
+        .tokens = phonemes ? TD_TOKENS_PHONEMES : TD_TOKENS_CHARACTERS,
+        .bpe_path = get_text(cli, "data.tokenizer"),
+        .val_fraction = td_options_get(cli->options, "data.val_fraction")->real,
+        .max_bad_fraction = td_options_get(cli->options, "data.max_bad_fraction")->real,
+        .listen = td_options_get(cli->options, "data.listen")->truth,
+        .seed = (uint64_t)td_options_get(cli->options, "training.seed")->integer,
+    };
+    if (out->bpe_path != NULL && phonemes)
+        return TD_FAIL(TD_ERR_CONFIG, "--phonemes and --tokenizer exclude each other; keep one");
+    if (out->bpe_path != NULL) out->tokens = TD_TOKENS_BPE;
+    if (!td_options_get(cli->options, "data.cache")->truth) return TD_OK;
+    out->cache_dir = cache_dir;
+    return td_file_cache_dir(chosen != NULL ? chosen : getenv("TANDEM_CACHE_DIR"), cache_dir);
+}
+
+td_status td_cli_open_pool(const td_cli *cli, td_pool **out)
+{
+    return td_pool_create((size_t)td_options_get(cli->options, "pipeline.num_workers")->integer, out);
+}
+
+/* ---------------------------------------------------------------- progress */
+
+/* A stage that is over in no time shows nothing. */
+void td_cli_show_progress(void *context, const char *stage, uint64_t done, uint64_t total)
+{
+    td_cli_progress *shown = context;
+    if (shown->stage != stage) {
+        td_cli_end_progress(shown);
+        *shown = (td_cli_progress){.stage = stage, .start_ns = td_clock_ns()};
+    }
+    const bool is_slow = td_clock_ns() - shown->start_ns > QUICK_NS;
+    if (shown->bar == NULL && is_slow && td_progress_create(stderr, stage, total, 2.0, &shown->bar) != TD_OK)
+        return;
+    if (shown->bar != NULL) td_progress_update(shown->bar, done, "%s", "");
+}
+
+void td_cli_end_progress(td_cli_progress *shown)
+{
+    td_progress_destroy(shown->bar);
+    *shown = (td_cli_progress){0};
+}
+
+/* ---------------------------------------------------------------- for people */
+
+static void print_rows(const td_dataset *d, const char *what, const td_summary_rows *rows)
+{
+    if (rows->count == 0) return;
+    printf("look at        %zu %s:", rows->count, what);
+    for (size_t i = 0; i < rows->count && i < 3; ++i)
+        printf("%s %s (line %u)", i > 0 ? "," : "", td_dataset_id(d, rows->first[i]),
+               d->view.rows[rows->first[i]].line);
+    printf("%s\n", rows->count > 3 ? ", ..." : "");
+}
+
+static void print_audio(const td_summary *s)
+{
+    size_t most = 1, last = 0;
+    if (s->seconds.max <= 0) return;
+    printf("audio          %.2f h; %.1f, %.1f, %.1f s (shortest, median, longest), 99 %% up to %.1f s\n",
+           s->hours, s->seconds.min, s->seconds.median, s->seconds.max, s->p99_seconds);
+    printf("rates          ");
+    for (size_t i = 0; i < TD_SUMMARY_RATES && s->rates[i].n_rows > 0; ++i)
+        printf("%s%u Hz: %zu", i > 0 ? ", " : "", s->rates[i].rate_hz, s->rates[i].n_rows);
+    if (s->n_not_mono > 0) printf("; %zu with several channels", s->n_not_mono);
+    printf("\nspeech         %.1f characters per second (median)", s->characters_per_second);
+    if (s->n_heard > 0) printf("; %.2f s of silence around it (mean)", s->silence_s);
+    putchar('\n');
+    for (size_t i = 0; i < TD_SUMMARY_BINS; ++i) {
+        most = s->bins[i] > most ? s->bins[i] : most;
+        if (s->bins[i] > 0) last = i;
+    }
+    for (size_t i = (size_t)s->seconds.min < last ? (size_t)s->seconds.min : last; i <= last; ++i) {
+        static const char BAR[BAR_COLUMNS + 1] = "########################################";
+        const int length = (int)((s->bins[i] * BAR_COLUMNS + most - 1) / most);
+        printf("  %2zu%s s %8zu %.*s\n", i, i + 1 < TD_SUMMARY_BINS ? " " : "+", s->bins[i], length, BAR);
+    }
+}
+
+static void print_origin(const td_dataset *d)
+{
+    char size[TD_TEXT_FORMAT_BYTES];
+    td_text_format_bytes(d->block.bytes, size);
+    printf("dataset        %s\n", d->metadata_path);
+    if (d->origin.from_cache) {
+        printf("texts          from the cache");
+    } else {
+        printf("texts          %zu normalised%s%s", d->origin.n_normalised, d->origin.why[0] ? ": " : "",
+               d->origin.why);
+    }
+    printf("; %zu recordings opened, %zu listened to\n", d->origin.n_clips_read, d->origin.n_clips_heard);
+    printf("cache          %s (%s)\n", d->origin.cache_path[0] ? d->origin.cache_path : "none", size);
+}
+
+void td_cli_print_dataset(const td_dataset *d, const td_summary *s)
+{
+    const td_block_view *view = &d->view;
+    print_origin(d);
+    printf("rows           %zu to train, %zu to validate, %zu bad\n", s->n_train, s->n_val, s->n_bad);
+    printf("text           %.0f, %.0f, %.0f characters (shortest, median, longest); tokens up to %.0f, "
+           "99 %% up to %.0f\n",
+           s->characters.min, s->characters.median, s->characters.max, s->tokens.max, s->p99_tokens);
+    printf("symbols        %u: %s\n", view->header->vocab_size, td_block_string(view, view->header->symbols));
+    if (s->n_unknown > 0) printf("               %zu characters are not among them\n", s->n_unknown);
+    printf("languages     ");
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
+        if (s->languages[lang] > 0) printf(" %s: %zu", td_lang_code((td_lang)lang), s->languages[lang]);
+    }
+    printf("\nspeakers       %zu", view->n_speakers);
+    for (size_t i = 0; i < view->n_speakers && i < 8 && view->n_speakers > 1; ++i)
+        printf("%s %s: %zu", i > 0 ? "," : ";", td_block_string(view, view->speakers[i]), s->speakers[i]);
+    printf("%s\n", view->n_speakers > 8 ? ", ..." : "");
+    print_audio(s);
+    print_rows(d, "texts that an earlier row has", &s->duplicates);
+    print_rows(d, "texts far too long for their recording", &s->hurried);
+    print_rows(d, "texts far too short for their recording", &s->slow);
+    print_rows(d, "recordings at full scale (clipped)", &s->clipped);
+    print_rows(d, "recordings with hardly any sound", &s->silent);
+    print_rows(d, "recordings off centre (DC offset)", &s->off_centre);
+}
+
+/* ---------------------------------------------------------------- for programs */
+
+static void put_size(td_json *json, const char *key, size_t value)
+{
+    td_json_key(json, key);
+    td_json_uint(json, value);
+}
+
+static void put_number(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_text(td_json *json, const char *key, const char *value)
+{
+    td_json_key(json, key);
+    td_json_string(json, value);
+}
+
+static void put_stats(td_json *json, const char *key, const td_stats *stats)
+{
+    td_json_key(json, key);
+    td_json_begin_object(json);
+    put_number(json, "min", stats->min);
+    put_number(json, "mean", stats->mean);
+    put_number(json, "median", stats->median);
+    put_number(json, "p95", stats->p95);
+    put_number(json, "max", stats->max);
+    td_json_end_object(json);
+}
+
+static void put_rows(td_json *json, const char *key, const td_dataset *d, const td_summary_rows *rows)
+{
+    td_json_key(json, key);
+    td_json_begin_object(json);
+    put_size(json, "count", rows->count);
+    td_json_key(json, "first");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < rows->count && i < TD_SUMMARY_EXAMPLES; ++i) {
+        td_json_begin_object(json);
+        put_text(json, "id", td_dataset_id(d, rows->first[i]));
+        put_size(json, "line", d->view.rows[rows->first[i]].line);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+}
+
+static void put_counts(td_json *json, const td_dataset *d, const td_summary *s)
+{
+    td_json_key(json, "languages");
+    td_json_begin_object(json);
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
+        if (s->languages[lang] > 0) put_size(json, td_lang_code((td_lang)lang), s->languages[lang]);
+    }
+    td_json_end_object(json);
+    td_json_key(json, "speakers");
+    td_json_begin_object(json);
+    for (size_t i = 0; i < d->view.n_speakers; ++i)
+        put_size(json, td_block_string(&d->view, d->view.speakers[i]), s->speakers[i]);
+    td_json_end_object(json);
+    td_json_key(json, "rates");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < TD_SUMMARY_RATES && s->rates[i].n_rows > 0; ++i) {
+        td_json_begin_object(json);
+        put_size(json, "rate_hz", s->rates[i].rate_hz);
+        put_size(json, "rows", s->rates[i].n_rows);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+    td_json_key(json, "seconds_histogram");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < TD_SUMMARY_BINS; ++i)
+        td_json_uint(json, s->bins[i]);
+    td_json_end_array(json);
+}
+
+static void put_problems(td_json *json, const td_dataset *d)
+{
+    td_json_key(json, "bad_rows");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < d->problems.count; ++i) {
+        td_json_begin_object(json);
+        put_text(json, "file", d->metadata_path);
+        put_size(json, "line", d->problems.items[i].line);
+        put_text(json, "message", d->problems.items[i].message);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
+void td_cli_put_dataset(td_json *json, const td_dataset *d, const td_summary *s)
+{
+    const td_block_view *view = &d->view;
+    td_json_begin_object(json);
+    put_text(json, "metadata", d->metadata_path);
+    put_text(json, "cache", d->origin.cache_path[0] ? d->origin.cache_path : NULL);
+    td_json_key(json, "from_cache");
+    td_json_bool(json, d->origin.from_cache);
+    put_text(json, "why", d->origin.why);
+    put_size(json, "normalised", d->origin.n_normalised);
+    put_size(json, "recordings_read", d->origin.n_clips_read);
+    put_size(json, "recordings_heard", d->origin.n_clips_heard);
+    put_size(json, "rows", s->n_rows);
+    put_size(json, "train", s->n_train);
+    put_size(json, "val", s->n_val);
+    put_size(json, "bad", s->n_bad);
+    put_number(json, "hours", s->hours);
+    put_stats(json, "seconds", &s->seconds);
+    put_stats(json, "characters", &s->characters);
+    put_stats(json, "tokens", &s->tokens);
+    put_number(json, "characters_per_second", s->characters_per_second);
+    put_size(json, "vocab_size", view->header->vocab_size);
+    put_text(json, "symbols", td_block_string(view, view->header->symbols));
+    put_size(json, "unknown_characters", s->n_unknown);
+    put_size(json, "not_mono", s->n_not_mono);
+    put_counts(json, d, s);
+    put_rows(json, "duplicate_texts", d, &s->duplicates);
+    put_rows(json, "text_too_long", d, &s->hurried);
+    put_rows(json, "text_too_short", d, &s->slow);
+    put_size(json, "heard", s->n_heard);
+    put_number(json, "silence_s", s->silence_s);
+    put_rows(json, "clipped", d, &s->clipped);
+    put_rows(json, "silent", d, &s->silent);
+    put_rows(json, "off_centre", d, &s->off_centre);
+    put_problems(json, d);
+    td_json_end_object(json);
+}

@@ -1,0 +1,63 @@
+/* The table of a dataset in LJSpeech's layout: one row per line, `id|text|normalised`, taken apart at the
+ * first and the last bar, so that the text may hold bars. A byte order mark, CRLF, a header line, blank lines
+ * and a missing or empty last column are tolerated. Other columns come from a header line or from the
+ * settings: those before `text` are counted from the left, those after it from the right. A bad row is put on
+ * a list with its line, and left out. Recordings are not looked at here (clip.h). Covered by
+ * tests/data/test_metadata.c and tests/fuzz/fuzz_metadata.c.
+ */
+#ifndef TD_DATA_METADATA_H
+#define TD_DATA_METADATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "data/problems.h"
+#include "text/lang.h"
+
+enum {
+    TD_METADATA_MAX_BYTES = 1 << 30,
+    TD_METADATA_MAX_LINE_BYTES = 1 << 14,
+    TD_METADATA_MAX_ID_BYTES = 200,
+    TD_METADATA_NO_LANG = TD_LANG_COUNT, /* the row does not tell */
+};
+
+typedef struct td_metadata_settings {
+    const char
+        *columns; /* "id|speaker|text|language|-": '-' is skipped; NULL: the header, or the usual ones */
+    const char *speaker_pattern; /* POSIX extended expression, matched with the id; its first group is the
+                                  * speaker. NULL: the speaker column, or one speaker for all */
+} td_metadata_settings;
+
+/* Texts are zero-terminated and borrowed from the table. */
+typedef struct td_metadata_row {
+    const char *id;   /* without "wavs/" and ".wav" */
+    const char *text; /* the normalised column where it has something, else the text column; not "" */
+    uint32_t text_bytes;
+    uint32_t line; /* from 1 */
+    uint32_t speaker;
+    td_lang lang; /* TD_METADATA_NO_LANG if there is no such column or the cell is empty */
+} td_metadata_row;
+
+/* Immutable once read. */
+typedef struct td_metadata {
+    td_metadata_row *rows; /* the good ones, in the order of the file */
+    size_t n_rows;
+    const char **speakers; /* sorted by bytes, borrowed from the rows; at least one, which is "" if none is
+                              told */
+    size_t n_speakers;
+    td_problems problems; /* total: rows that are not in `rows` */
+    bool has_header;
+    char *bytes;     /* owned: what the texts point into */
+    td_arena *arena; /* owned: speakers that a pattern cut out */
+} td_metadata;
+
+/* Takes over `text` (from malloc; free()d at once on failure), `bytes` bytes and a zero byte after them.
+ * `name` is for messages. *out: owned, td_metadata_destroy(). Fails only for wrong settings (TD_ERR_CONFIG)
+ * and want of memory; a file without one good row gives none. */
+td_status td_metadata_parse(char *text, size_t bytes, const char *name, const td_metadata_settings *settings,
+                            td_metadata **out);
+void td_metadata_destroy(td_metadata *metadata);
+
+#endif

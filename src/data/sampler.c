@@ -1,0 +1,249 @@
+/* Batches in seeded order (sampler.h). An epoch is planned when it begins: `order` holds the rows of its
+ * batches one after another, `batches` where each starts. */
+#include "data/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+/* Streams of the generator: one per epoch and purpose. */
+enum { ROW_STREAM = 1, BATCH_STREAM = 2, FILL_STREAM = 3, STREAMS = 16 };
+
+typedef struct bucket {
+    size_t first, count; /* in `rows` */
+    uint32_t frames, tokens;
+} bucket;
+
+typedef struct batch {
+    size_t first; /* in `order` */
+    uint32_t count, n_fresh;
+    uint32_t bucket;
+} batch;
+
+struct td_sampler {
+    td_sampler_settings settings;
+    td_sampler_row *rows; /* by frames, then tokens, then row */
+    size_t n_rows;
+    size_t n_left_out;
+    bucket *buckets; /* shortest first, none empty */
+    size_t n_buckets;
+    td_sampler_state state;
+    uint32_t *order; /* room for n_rows + batch_size */
+    uint32_t *pool;  /* room for n_rows */
+    batch *batches;  /* room for n_rows */
+    size_t n_batches;
+};
+
+static int compare_rows(const void *a, const void *b)
+{
+    const td_sampler_row *x = a, *y = b;
+    if (x->frames != y->frames) return x->frames < y->frames ? -1 : 1;
+    if (x->tokens != y->tokens) return x->tokens < y->tokens ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static uint32_t round_up(uint32_t frames, uint32_t to, uint32_t limit)
+{
+    const uint64_t rounded = to > 1 ? ((uint64_t)frames + to - 1) / to * to : frames;
+    if (limit > 0 && rounded > limit) return limit;
+    return rounded > UINT32_MAX ? UINT32_MAX : (uint32_t)rounded;
+}
+
+/* Equal numbers of rows in each, but rows of one shape stay together: a bucket ends where the rounded length
+ * changes. Shapes grow from bucket to bucket, so that left-over rows fit the next. */
+static void make_buckets(td_sampler *s)
+{
+    const td_sampler_settings *set = &s->settings;
+    uint32_t tokens = 0;
+    for (size_t at = 0; at < s->n_rows;) {
+        const size_t n_ahead = set->n_buckets > s->n_buckets ? set->n_buckets - s->n_buckets : 1;
+        size_t end = at + (s->n_rows - at + n_ahead - 1) / n_ahead;
+        const uint32_t frames = round_up(s->rows[end - 1].frames, set->round_frames, set->max_frames);
+        while (end < s->n_rows && s->rows[end].frames <= frames)
+            ++end;
+        for (size_t i = at; i < end; ++i)
+            tokens = s->rows[i].tokens > tokens ? s->rows[i].tokens : tokens;
+        s->buckets[s->n_buckets++] =
+            (bucket){.first = at, .count = end - at, .frames = frames, .tokens = tokens};
+        at = end;
+    }
+    if (set->n_buckets == 1 && set->max_frames > 0) s->buckets[0].frames = set->max_frames;
+    if (set->n_buckets == 1 && set->max_tokens > 0) s->buckets[0].tokens = set->max_tokens;
+}
+
+/* ---------------------------------------------------------------- an epoch */
+
+static uint64_t make_stream(uint64_t epoch, uint64_t purpose, uint64_t number)
+{
+    return (epoch * STREAMS + purpose) << 16 | number;
+}
+
+static void add_batch(td_sampler *s, size_t *used, const uint32_t *rows, uint32_t count, uint32_t number)
+{
+    memcpy(s->order + *used, rows, count * sizeof *rows);
+    s->batches[s->n_batches++] = (batch){.first = *used, .count = count, .n_fresh = count, .bucket = number};
+    *used += count;
+}
+
+/* The rest of the longest bucket. Rows to fill it up with are drawn from all that fit its shape. */
+static void add_last(td_sampler *s, size_t *used, uint32_t count, uint32_t number)
+{
+    const td_sampler_settings *set = &s->settings;
+    const bucket *b = &s->buckets[number];
+    if (count == 0 || set->last == TD_LAST_DROP) return;
+    add_batch(s, used, s->pool, count, number);
+    if (set->last == TD_LAST_KEEP) return;
+    batch *last = &s->batches[s->n_batches - 1];
+    for (uint64_t i = 0; last->count < set->batch_size; ++i) {
+        const uint64_t stream = make_stream(set->in_order ? 0 : s->state.epoch, FILL_STREAM, number);
+        const size_t drawn = b->first + (size_t)td_rng_below(set->seed, stream, i, b->count);
+        s->order[(*used)++] = s->rows[drawn].row;
+        ++last->count;
+    }
+}
+
+static void plan_epoch(td_sampler *s)
+{
+    const td_sampler_settings *set = &s->settings;
+    const uint64_t epoch = s->state.epoch;
+    size_t used = 0, n_pool = 0;
+    s->n_batches = 0;
+    for (uint32_t number = 0; number < s->n_buckets; ++number) {
+        const bucket *b = &s->buckets[number];
+        for (size_t i = 0; i < b->count; ++i)
+            s->pool[n_pool++] = s->rows[b->first + i].row;
+        if (!set->in_order)
+            td_rng_shuffle(set->seed, make_stream(epoch, ROW_STREAM, number), s->pool, n_pool,
+                           sizeof *s->pool);
+        size_t taken = 0;
+        for (; n_pool - taken >= set->batch_size; taken += set->batch_size)
+            add_batch(s, &used, s->pool + taken, set->batch_size, number);
+        memmove(s->pool, s->pool + taken, (n_pool - taken) * sizeof *s->pool);
+        n_pool -= taken;
+    }
+    add_last(s, &used, (uint32_t)n_pool, (uint32_t)s->n_buckets - 1);
+    if (!set->in_order)
+        td_rng_shuffle(set->seed, make_stream(epoch, BATCH_STREAM, 0), s->batches, s->n_batches,
+                       sizeof *s->batches);
+}
+
+/* ---------------------------------------------------------------- the interface */
+
+static td_status check_settings(const td_sampler_settings *set)
+{
+    if (set->batch_size == 0 || set->n_buckets == 0 || set->n_buckets > 1 << 15)
+        return TD_FAIL(TD_ERR_ARGUMENT, "a sampler needs a batch size and 1 to 32768 buckets, not %u and %u",
+                       set->batch_size, set->n_buckets);
+    return TD_OK;
+}
+
+td_status td_sampler_create(const td_sampler_settings *settings, const td_sampler_row *rows, size_t n_rows,
+                            td_sampler **out)
+{
+    td_status status = TD_OK;
+    td_sampler *s = NULL;
+    *out = NULL;
+    TD_TRY(check_settings(settings));
+    TD_TRY(TD_NEW(&s));
+    s->settings = *settings;
+    TD_TRY(TD_NEW_ARRAY(&s->rows, n_rows + 1));
+    TD_TRY(TD_NEW_ARRAY(&s->pool, n_rows + 1));
+    TD_TRY(TD_NEW_ARRAY(&s->order, n_rows + settings->batch_size));
+    TD_TRY(TD_NEW_ARRAY(&s->batches, n_rows + 1));
+    TD_TRY(TD_NEW_ARRAY(&s->buckets, settings->n_buckets + 1));
+    for (size_t i = 0; i < n_rows; ++i) {
+        const bool fits = (settings->max_frames == 0 || rows[i].frames <= settings->max_frames) &&
+                          (settings->max_tokens == 0 || rows[i].tokens <= settings->max_tokens);
+        if (fits) {
+            s->rows[s->n_rows++] = rows[i];
+        } else {
+            ++s->n_left_out;
+        }
+    }
+    TD_FAIL_IF(s->n_rows == 0, TD_ERR_FORMAT,
+               "none of %zu rows can be used: all are longer than %u frames or %u tokens; raise "
+               "data.max_mel_frames or data.max_text_length",
+               n_rows, settings->max_frames, settings->max_tokens);
+    TD_FAIL_IF(settings->last == TD_LAST_DROP && s->n_rows < settings->batch_size, TD_ERR_FORMAT,
+               "%zu rows are less than one batch of %u; make the batch smaller", s->n_rows,
+               settings->batch_size);
+    qsort(s->rows, s->n_rows, sizeof *s->rows, compare_rows);
+    make_buckets(s);
+    plan_epoch(s);
+    *out = s;
+    return TD_OK;
+fail:
+    td_sampler_destroy(s);
+    return status;
+}
+
+void td_sampler_destroy(td_sampler *sampler)
+{
+    if (sampler == NULL) return;
+    free(sampler->rows);
+    free(sampler->pool);
+    free(sampler->order);
+    free(sampler->batches);
+    free(sampler->buckets);
+    free(sampler);
+}
+
+void td_sampler_next(td_sampler *sampler, td_batch_plan *out)
+{
+    td_sampler *s = sampler;
+    if (s->state.position == s->n_batches) {
+        s->state = (td_sampler_state){.epoch = s->state.epoch + 1};
+        plan_epoch(s);
+    }
+    const batch *b = &s->batches[s->state.position];
+    *out = (td_batch_plan){
+        .rows = s->order + b->first,
+        .count = b->count,
+        .n_fresh = b->n_fresh,
+        .frames = s->buckets[b->bucket].frames,
+        .tokens = s->buckets[b->bucket].tokens,
+        .bucket = b->bucket,
+        .epoch = s->state.epoch,
+        .position = s->state.position++,
+    };
+}
+
+td_sampler_state td_sampler_get_state(const td_sampler *sampler)
+{
+    return sampler->state;
+}
+
+td_status td_sampler_set_state(td_sampler *sampler, td_sampler_state state)
+{
+    if (state.position > sampler->n_batches) {
+        return TD_FAIL(TD_ERR_FORMAT,
+                       "batch %llu of an epoch of %zu: the state belongs to other data or another batch size",
+                       (unsigned long long)state.position, sampler->n_batches);
+    }
+    sampler->state = state;
+    plan_epoch(sampler);
+    return TD_OK;
+}
+
+size_t td_sampler_batches_per_epoch(const td_sampler *sampler)
+{
+    return sampler->n_batches;
+}
+
+size_t td_sampler_left_out(const td_sampler *sampler)
+{
+    return sampler->n_left_out;
+}
+
+size_t td_sampler_shape_count(const td_sampler *sampler)
+{
+    return sampler->n_buckets;
+}
+
+void td_sampler_shape(const td_sampler *sampler, size_t index, uint32_t *frames, uint32_t *tokens)
+{
+    *frames = sampler->buckets[index].frames;
+    *tokens = sampler->buckets[index].tokens;
+}
