@@ -57,10 +57,9 @@ static td_status open_file(decoder *d)
     int descriptor = -1;
     td_status status = TD_OK;
     TD_TRY(open_descriptor(d->path, &descriptor));
-    d->file = sf_open_fd(descriptor, SFM_READ, &d->info, SF_TRUE);
+    d->file = sf_open_fd(descriptor, SFM_READ, &d->info, SF_TRUE); /* closes it even where it fails */
     if (!d->file) {
         const char *reason = sf_strerror(NULL);
-        close(descriptor);
         return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s", d->path,
                        (int)strcspn(reason, "\n"), reason);
     }
