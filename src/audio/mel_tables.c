@@ -95,29 +95,29 @@ static void fill_bands(const td_mel_config *c, td_mel_tables *t, uint32_t weight
 {
     const uint32_t bins = c->n_fft / 2 + 1;
     uint32_t *bands = t->words + c->n_fft / 2;
-    uint32_t *first_band = bands + 3 * c->n_mels;
+    uint32_t *first_band = bands + (size_t)3 * c->n_mels;
     float *shares = t->floats + t->shares;
     uint32_t at = weights_at;
     for (uint32_t m = 0; m < c->n_mels; m++) {
-        uint32_t *row = bands + 3 * m;
+        uint32_t *row = bands + (size_t)3 * m;
         row[2] = at;
         for (uint32_t k = 0; k < bins; k++) {
             const double weight = weight_of(c, m, k);
             if (weight == 0) continue;
             if (row[1]++ == 0) row[0] = k;
             t->floats[at++] = (float)weight;
-            if (shares[2 * k] == 0) {
+            if (shares[(size_t)2 * k] == 0) {
                 first_band[k] = m;
-                shares[2 * k] = (float)weight;
+                shares[(size_t)2 * k] = (float)weight;
             } else {
                 shares[2 * k + 1] = (float)weight;
             }
         }
     }
     for (uint32_t k = 0; k < bins; k++) {
-        const float sum = shares[2 * k] + shares[2 * k + 1];
+        const float sum = shares[(size_t)2 * k] + shares[(size_t)2 * k + 1];
         if (sum == 0) continue;
-        shares[2 * k] /= sum;
+        shares[(size_t)2 * k] /= sum;
         shares[2 * k + 1] /= sum;
     }
 }
@@ -132,7 +132,7 @@ td_status td_mel_tables_make(const td_mel_config *c, td_mel_tables *out)
                            .n_words = c->n_fft / 2 + 3 * c->n_mels + bins};
     TD_TRY(TD_NEW_ARRAY(&out->floats, out->n_floats));
     TD_TRY(TD_NEW_ARRAY(&out->words, out->n_words));
-    float *lows = out->floats + 3 * c->n_fft;
+    float *lows = out->floats + (size_t)3 * c->n_fft;
     out->window_power = fill_window(out->floats, lows, c->n_fft, c->win_samples);
     fill_roots(out->floats + c->n_fft, lows + c->n_fft, c->n_fft);
     fill_order(out->words, c->n_fft / 2);
@@ -161,7 +161,7 @@ td_status td_pitch_tables_make(const td_mel_config *c, td_mel_tables *out)
     *out = (td_mel_tables){.n_floats = TD_PITCH_WINDOW + 2 * size + 2 * lags, .n_words = size / 2};
     TD_TRY(TD_NEW_ARRAY(&out->floats, out->n_floats));
     TD_TRY(TD_NEW_ARRAY(&out->words, out->n_words));
-    float *gain = out->floats + TD_PITCH_WINDOW + 2 * size;
+    float *gain = out->floats + TD_PITCH_WINDOW + (size_t)2 * size;
     float *cost = gain + lags;
     out->window_power = fill_window(out->floats, NULL, TD_PITCH_WINDOW, TD_PITCH_WINDOW);
     fill_roots(out->floats + TD_PITCH_WINDOW, NULL, size);

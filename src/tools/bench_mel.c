@@ -69,17 +69,17 @@ static td_status make_buffers(mel_bench *b)
     TD_TRY(take(b, TD_MEMORY_HOST, total, &b->host_pcm));
     TD_TRY(take(b, TD_MEMORY_HOST, (uint64_t)clips * b->frames * bands, &b->host_mel));
     TD_TRY(take(b, TD_MEMORY_HOST, 2 * (uint64_t)clips, &b->places));
-    TD_TRY(take(b, TD_MEMORY_HOST, 2 * GRIFFIN_CLIPS, &b->gl_places));
+    TD_TRY(take(b, TD_MEMORY_HOST, UINT64_C(2) * GRIFFIN_CLIPS, &b->gl_places));
     TD_TRY(take(b, TD_MEMORY_DEVICE, total, &b->args.pcm));
     TD_TRY(take(b, TD_MEMORY_DEVICE, 2 * (uint64_t)clips, &b->args.places));
     TD_TRY(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->frames * bands, &b->args.mel));
     uint32_t *places = td_span_host(b->places), *gl_places = td_span_host(b->gl_places);
     for (uint32_t i = 0; i < clips; i++) {
-        places[2 * i] = i * b->samples;
+        places[(size_t)2 * i] = i * b->samples;
         places[2 * i + 1] = b->samples;
     }
     for (uint32_t i = 0; i < GRIFFIN_CLIPS; i++) {
-        gl_places[2 * i] = i * b->samples;
+        gl_places[(size_t)2 * i] = i * b->samples;
         gl_places[2 * i + 1] = b->frames;
     }
     fill_clips(b);
@@ -114,7 +114,7 @@ static double check_frame(const mel_bench *b, const td_mel_tables *t, uint32_t c
     for (uint32_t m = 0; m < c->n_mels; m++) {
         double sum = 0;
         for (uint32_t i = 0; i < bands[3 * m + 1]; i++) {
-            const double turn = 2 * PI * (bands[3 * m] + i) / c->n_fft;
+            const double turn = 2 * PI * (bands[(size_t)3 * m] + i) / c->n_fft;
             double re = 0, im = 0;
             for (uint32_t n = 0; n < c->n_fft; n++) {
                 const double x = (double)pcm[n] * (double)t->floats[n];
