@@ -121,10 +121,10 @@ wrapper=()
 
 stage "format" format_check || true
 if stage "release build" build release; then
-    caches release
     if $quick; then
-        tests "quick tests" release -LE 'ops|faults' -E two_pocl
+        tests "quick tests" release -LE 'ops|faults' -E two_pocl # with the caches of the last run
     else
+        caches release
         tests "release tests" release
         TANDEM_VALIDATION=1 tests "validation tests" release -L 'device|example|ops' -E 'two_pocl|ops_cl'
         stage "install" install_check || true
