@@ -11,11 +11,6 @@ static const struct {
     [TD_CLASS_GPU] = {TD_BLOCK_GPU, TD_MATMUL_ROWS_GPU, TD_MATMUL_COLUMNS_GPU},
 };
 
-static uint32_t divide_up(uint32_t n, uint32_t by)
-{
-    return n / by + (n % by != 0);
-}
-
 td_grid td_grid_groups(uint64_t groups)
 {
     const uint64_t at_least_one = groups > 0 ? groups : 1;
@@ -25,21 +20,21 @@ td_grid td_grid_groups(uint64_t groups)
 
 td_grid td_grid_elements(td_kernel_class kernel_class, uint32_t n)
 {
-    return td_grid_groups(divide_up(n, geometry[kernel_class].block));
+    return td_grid_groups(td_divide_up(n, geometry[kernel_class].block));
 }
 
 td_grid td_grid_matmul(td_kernel_class kernel_class, uint32_t m, uint32_t n)
 {
-    return td_grid_groups((uint64_t)divide_up(m, geometry[kernel_class].matmul_rows) *
-                          divide_up(n, geometry[kernel_class].matmul_columns));
+    return td_grid_groups((uint64_t)td_divide_up(m, geometry[kernel_class].matmul_rows) *
+                          td_divide_up(n, geometry[kernel_class].matmul_columns));
 }
 
 td_reduce_sum_params td_reduce_sum_first(td_kernel_class kernel_class, uint32_t n)
 {
     const uint32_t least = geometry[kernel_class].block;
-    const uint32_t block = divide_up(divide_up(n, TD_REDUCE_MAX_BLOCKS), least) * least;
+    const uint32_t block = td_divide_up(td_divide_up(n, TD_REDUCE_MAX_BLOCKS), least) * least;
     if (n == 0) return (td_reduce_sum_params){.n = 0, .block = least, .blocks = 1};
-    return (td_reduce_sum_params){.n = n, .block = block, .blocks = divide_up(n, block)};
+    return (td_reduce_sum_params){.n = n, .block = block, .blocks = td_divide_up(n, block)};
 }
 
 td_reduce_sum_params td_reduce_sum_last(const td_reduce_sum_params *first)

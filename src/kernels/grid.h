@@ -17,6 +17,12 @@ typedef struct td_grid {
     uint32_t x, y, z; /* work-groups, not work-items */
 } td_grid;
 
+/* n / by, rounded up. */
+static inline uint32_t td_divide_up(uint32_t n, uint32_t by)
+{
+    return n / by + (n % by != 0);
+}
+
 /* That many groups, or as few more as a rectangle allows: for kernels whose cut depends on their parameters.
  */
 td_grid td_grid_groups(uint64_t groups);

@@ -262,7 +262,7 @@ static void split(td_gemm_problem *problem, uint32_t splits)
     td_gemm_desc *d = &problem->desc;
     const uint64_t bytes = parts_bytes(problem, splits);
     problem->splits = splits;
-    problem->k_part = (td_gemm_divide_up(d->k, splits) + 15) / 16 * 16;
+    problem->k_part = (td_divide_up(d->k, splits) + 15) / 16 * 16;
     problem->stride_split = d->batch * d->m * d->n;
     d->c = td_span_part(d->workspace, 0, bytes);
     d->workspace = td_span_part(d->workspace, bytes, d->workspace.bytes - bytes);

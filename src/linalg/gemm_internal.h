@@ -94,11 +94,6 @@ td_status td_gemm_record_clblast(td_list *list, const td_gemm_problem *problem, 
 
 /* ---------------------------------------------------------------- small helps */
 
-static inline uint32_t td_gemm_divide_up(uint32_t n, uint32_t by)
-{
-    return n / by + (n % by != 0);
-}
-
 /* Work-items in a group of this kernel on the problem's device, and a grid of at least `items` work-items. */
 uint32_t td_gemm_items_per_group(const td_gemm_problem *problem, td_kernel_id kernel);
 td_grid td_gemm_grid(const td_gemm_problem *problem, td_kernel_id kernel, uint64_t items);

@@ -26,7 +26,7 @@ static uint32_t tile_columns(const td_gemm_problem *problem)
 static uint64_t panel_elements(const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
-    return (uint64_t)td_gemm_divide_up(d->n, tile_columns(problem)) * d->k * tile_columns(problem);
+    return (uint64_t)td_divide_up(d->n, tile_columns(problem)) * d->k * tile_columns(problem);
 }
 
 static uint64_t panel_bytes(const td_gemm_problem *problem)
@@ -74,9 +74,9 @@ static td_status record_pack(td_list *list, const td_gemm_problem *problem, td_s
         .stride_y = (uint32_t)(panel_elements(problem) / problem->vector),
         .batch = d->stride_b ? d->batch : 1,
     };
-    const uint32_t n_panels = td_gemm_divide_up(d->n, tile_columns(problem));
-    const uint64_t items = (uint64_t)params.batch * td_gemm_divide_up(d->k, TD_GEMM_PACK_DEPTH) *
-                           td_gemm_divide_up(n_panels, TD_GEMM_PACK_PANELS);
+    const uint32_t n_panels = td_divide_up(d->n, tile_columns(problem));
+    const uint64_t items = (uint64_t)params.batch * td_divide_up(d->k, TD_GEMM_PACK_DEPTH) *
+                           td_divide_up(n_panels, TD_GEMM_PACK_PANELS);
     const td_span spans[] = {d->b, panels};
     return td_list_dispatch(list, kernel, spans, &params, td_gemm_grid(problem, kernel, items),
                             (td_cost){.bytes = 2.0 * (double)panel_bytes(problem)});
@@ -89,8 +89,8 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
 {
     const td_gemm_desc *d = &problem->desc;
     const uint32_t cores = problem->info->caps.compute_units ? problem->info->caps.compute_units : 1;
-    const uint32_t rows = td_gemm_divide_up(d->m, tile_rows(problem));
-    const uint32_t columns = td_gemm_divide_up(d->n, tile_columns(problem));
+    const uint32_t rows = td_divide_up(d->m, tile_rows(problem));
+    const uint32_t columns = td_divide_up(d->n, tile_columns(problem));
     /* Without vectors items are many and slow, and lavapipe ends their loops after 65,535 turns together. */
     const bool is_wide = problem->vector > 1;
     const uint32_t most_across = !is_wide ? 1 : packs_a ? TD_GEMM_OWN_COLUMN_TILES : COLUMN_TILES;
@@ -98,8 +98,8 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
     uint32_t down = most_down < rows ? most_down : rows;
     uint32_t across = most_across < columns ? most_across : columns;
     for (;;) {
-        const double items = (double)problem->splits * d->batch * td_gemm_divide_up(rows, down) *
-                             td_gemm_divide_up(columns, across);
+        const double items =
+            (double)problem->splits * d->batch * td_divide_up(rows, down) * td_divide_up(columns, across);
         const double item_flops =
             2.0 * down * tile_rows(problem) * across * tile_columns(problem) * (double)problem->k_part;
         if (items >= ITEMS_PER_CORE * cores || item_flops < 2 * ITEM_FLOPS_LEAST ||
@@ -112,8 +112,8 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
         }
     }
     /* Even shares rather than a small rest. */
-    down = td_gemm_divide_up(rows, td_gemm_divide_up(rows, down));
-    across = td_gemm_divide_up(columns, td_gemm_divide_up(columns, across));
+    down = td_divide_up(rows, td_divide_up(rows, down));
+    across = td_divide_up(columns, td_divide_up(columns, across));
     *row_block = down * tile_rows(problem);
     *column_block = across * tile_columns(problem);
 }
@@ -166,8 +166,8 @@ td_status td_gemm_record_register(td_list *list, const td_gemm_problem *problem,
     }
     const td_span spans[] = {
         d->a, b, d->c, td_gemm_or(d->bias, d->a), td_gemm_or(d->residual, d->a), td_gemm_or(d->pre, d->c)};
-    const uint64_t items = (uint64_t)d->batch * problem->splits * td_gemm_divide_up(d->m, params.row_block) *
-                           td_gemm_divide_up(d->n, params.column_block);
+    const uint64_t items = (uint64_t)d->batch * problem->splits * td_divide_up(d->m, params.row_block) *
+                           td_divide_up(d->n, params.column_block);
     TD_TRY(td_list_dispatch(list, KERNELS[variant], spans, &params,
                             td_gemm_grid(problem, KERNELS[variant], items), td_gemm_cost(problem)));
 fail:

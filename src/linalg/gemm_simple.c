@@ -66,7 +66,7 @@ static td_status record_columns(td_list *list, const td_gemm_problem *problem)
     const td_span spans[] = {d->a, d->b, d->c};
     const uint32_t block = problem->kernel_class == TD_CLASS_CPU ? TD_GEMV_VECTORS * problem->vector
                                                                  : td_gemm_items_per_group(problem, kernel);
-    const uint64_t blocks = (uint64_t)d->batch * problem->splits * td_gemm_divide_up(d->n, block);
+    const uint64_t blocks = (uint64_t)d->batch * problem->splits * td_divide_up(d->n, block);
     const td_grid grid = problem->kernel_class == TD_CLASS_CPU ? td_gemm_grid(problem, kernel, blocks)
                                                                : td_grid_groups(blocks);
     return td_list_dispatch(list, kernel, spans, &params, grid, td_gemm_cost(problem));
@@ -92,7 +92,7 @@ static td_status record_rows(td_list *list, const td_gemm_problem *problem)
     const td_span spans[] = {d->a, d->b, d->c};
     const td_grid grid =
         problem->kernel_class == TD_CLASS_CPU
-            ? td_gemm_grid(problem, kernel, (uint64_t)d->batch * td_gemm_divide_up(d->n, TD_GEMV_ROWS))
+            ? td_gemm_grid(problem, kernel, (uint64_t)d->batch * td_divide_up(d->n, TD_GEMV_ROWS))
             : td_grid_groups((uint64_t)d->batch * d->n);
     return td_list_dispatch(list, kernel, spans, &params, grid, td_gemm_cost(problem));
 }
@@ -126,7 +126,7 @@ td_status td_gemm_record_finish(td_list *list, const td_gemm_problem *whole, con
     };
     const td_span spans[] = {parts->desc.c, d->c, td_gemm_or(d->bias, parts->desc.c),
                              td_gemm_or(d->residual, parts->desc.c), td_gemm_or(d->pre, d->c)};
-    const uint32_t vectors = td_gemm_divide_up(d->n, whole->vector);
+    const uint32_t vectors = td_divide_up(d->n, whole->vector);
     const double elements = (double)d->batch * d->m * d->n;
     return td_list_dispatch(list, TD_K_gemm_finish, spans, &params,
                             td_grid_elements(whole->kernel_class, d->batch * d->m * vectors),

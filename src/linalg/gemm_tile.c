@@ -65,8 +65,8 @@ td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_
     const td_span spans[] = {
         d->a, d->b, d->c, td_gemm_or(d->bias, d->a), td_gemm_or(d->residual, d->a), td_gemm_or(d->pre, d->c)};
     const td_kernel_id kernel = shape->kernels[d->layout];
-    const uint64_t tiles = (uint64_t)d->batch * problem->splits * td_gemm_divide_up(d->m, shape->rows) *
-                           td_gemm_divide_up(d->n, shape->columns);
+    const uint64_t tiles = (uint64_t)d->batch * problem->splits * td_divide_up(d->m, shape->rows) *
+                           td_divide_up(d->n, shape->columns);
     const uint64_t elements = (uint64_t)d->batch * problem->splits * d->m * d->n;
     const td_grid grid = problem->kernel_class == TD_CLASS_CPU ? td_gemm_grid(problem, kernel, elements)
                                                                : td_grid_groups(tiles);

@@ -147,7 +147,7 @@ static void add_candidate(tuner *t, td_gemm_variant variant, uint32_t splits)
 static bool is_narrow(const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
-    const uint64_t tiles = (uint64_t)d->batch * td_gemm_divide_up(d->m, 64) * td_gemm_divide_up(d->n, 64);
+    const uint64_t tiles = (uint64_t)d->batch * td_divide_up(d->m, 64) * td_divide_up(d->n, 64);
     return tiles < (uint64_t)GROUPS_FEW_PER_CORE * (problem->info->caps.compute_units + 1);
 }
 

@@ -200,7 +200,7 @@ static uint64_t groups_of(const td_gemm_problem *problem, td_gemm_variant varian
         rows = 128;
         columns = variant == TD_GEMM_V_TILE_128X64 ? 64 : 128;
     }
-    return (uint64_t)d->batch * td_gemm_divide_up(d->m, rows) * td_gemm_divide_up(d->n, columns);
+    return (uint64_t)d->batch * td_divide_up(d->m, rows) * td_divide_up(d->n, columns);
 }
 
 /* In order of preference, best first; the last one always suits. */

@@ -263,7 +263,7 @@ static td_chain_params make_params(const td_chain *chain, const folded *f, uint3
 }
 
 /* The sum of two dense inputs, which residuals and gradients ask for all the time: `add` has no instructions
- * to choose, and on PoCL takes half the time of a chain. */
+ * to choose: on PoCL it reached 1.04 of a copy (median of three runs) where a chain reached 0.66. */
 static bool is_plain_sum(const td_chain *chain, const folded *f)
 {
     static const uint16_t SUM[] = {TD_CHAIN_LOAD, TD_CHAIN_ADD | 1u << TD_CHAIN_OPERAND_SHIFT,

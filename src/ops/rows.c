@@ -10,11 +10,6 @@
 #define MOST_BLOCKS_GPU 512u
 #define COLUMNS_PER_LANE_GPU 4u
 
-uint32_t td_divide_up(uint32_t n, uint32_t by)
-{
-    return n / by + (n % by != 0);
-}
-
 static uint32_t choose_lanes(uint32_t columns)
 {
     uint32_t lanes = 1;

@@ -24,8 +24,6 @@ td_rows td_rows_make_blocks(td_kernel_class kernel_class, uint32_t rows, uint32_
 /* For kernels of kernels/columns.kh: `blocks` blocks of rows, each with all columns. */
 td_grid td_grid_columns(td_kernel_class kernel_class, uint32_t blocks, uint32_t columns);
 
-uint32_t td_divide_up(uint32_t n, uint32_t by);
-
 /* Fails unless the span holds `words` 4-byte words; op and name are for the message. */
 td_status td_op_check_span(td_span span, uint64_t words, const char *op, const char *name);
 
