@@ -1,0 +1,23 @@
+/* The table of operations: one row per kind, made where the kind is (op_*.c). Covered by tests/graph. */
+#include "graph/internal.h"
+
+const td_op_row *const td_op_table[TD_OP_KINDS] = {
+#define TD_OP_ROW(name) [TD_OP_##name] = &td_op_row_##name,
+    TD_GRAPH_OPS(TD_OP_ROW)
+#undef TD_OP_ROW
+};
+
+td_shape td_recorder_shape(const td_recorder *r, uint32_t id)
+{
+    return r->tensors[id].shape;
+}
+
+td_span td_recorder_span(const td_recorder *r, uint32_t id)
+{
+    return id && r->spans ? r->spans[id] : (td_span){0};
+}
+
+bool td_recorder_adds(const td_recorder *r, const td_node *node, size_t o)
+{
+    return node->add[o] == TD_ADD_ALWAYS || (node->add[o] == TD_ADD_LATER && r->adds);
+}

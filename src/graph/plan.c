@@ -1,0 +1,344 @@
+/* Makes plans: the passes in their order, the check that it all fits, the arena, the recording. See plan.h.
+ * Covered by tests/graph/test_plan.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "graph/plan_internal.h"
+
+/* ---------------------------------------------------------------- does it fit */
+
+static int by_bytes(const void *pa, const void *pb)
+{
+    const td_place *a = *(const td_place *const *)pa;
+    const td_place *b = *(const td_place *const *)pb;
+    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+    return a < b ? -1 : 1;
+}
+
+/* "chain.12 [8, 100, 64] 200 KiB, ..." of the three largest. */
+static void name_largest(const td_plan *plan, char *text, size_t capacity)
+{
+    const td_place *largest[4] = {0};
+    size_t used = 0;
+    for (size_t p = 0; p < plan->layout.n_places; p++) {
+        const td_place *place = &plan->layout.places[p];
+        if (!place->tensor || place->joined) continue;
+        largest[3] = place;
+        size_t n = 3;
+        while (n > 0 && !largest[n - 1])
+            n--;
+        largest[n] = place;
+        qsort(largest, n + 1, sizeof *largest, by_bytes);
+        largest[3] = NULL;
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < 3 && largest[i] && used < capacity; i++) {
+        char bytes[TD_TEXT_FORMAT_BYTES];
+        td_text_format_bytes(largest[i]->bytes, bytes);
+        used += (size_t)snprintf(text + used, capacity - used, "%s%.48s %s", i ? ", " : "",
+                                 plan->draft.tensors[largest[i]->tensor].name, bytes);
+    }
+}
+
+static uint64_t needed_bytes(const td_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (size_t c = plan->store->n_arena; c < plan->layout.n_chunks; c++)
+        bytes += plan->layout.chunk_bytes[c];
+    return bytes;
+}
+
+/* Kernels are given whole tensors. */
+static td_status check_bindings(const td_plan *plan)
+{
+    const td_device_info *info = td_device_get_info(plan->store->device);
+    for (size_t p = 0; p < plan->layout.n_places; p++) {
+        const td_place *place = &plan->layout.places[p];
+        const uint32_t maker = plan->draft.nodes[place->first].out[0];
+        char need[TD_TEXT_FORMAT_BYTES], most[TD_TEXT_FORMAT_BYTES];
+        if (place->bytes <= info->caps.max_binding_bytes) continue;
+        td_text_format_bytes(place->bytes, need);
+        td_text_format_bytes(info->caps.max_binding_bytes, most);
+        return TD_FAIL(
+            TD_ERR_LIMIT,
+            "%s%s needs %s in one piece, but %s gives a kernel at most %s at a time; make the batch "
+            "smaller",
+            place->tensor ? "" : "scratch for ",
+            plan->draft.tensors[place->tensor ? place->tensor : maker].name, need, info->name, most);
+    }
+    return TD_OK;
+}
+
+static td_status check_fit(const td_plan *plan)
+{
+    const td_device_info *info = td_device_get_info(plan->store->device);
+    const uint64_t need = needed_bytes(plan);
+    char need_text[TD_TEXT_FORMAT_BYTES], room_text[TD_TEXT_FORMAT_BYTES], largest[200];
+    td_memory_stats stats;
+    td_memory_get_stats(plan->store->memory, &stats);
+    const uint64_t limit = stats.limit_bytes ? stats.limit_bytes : info->caps.memory_bytes;
+    const uint64_t room = limit > stats.used_bytes ? limit - stats.used_bytes : 0;
+    if (need <= room || !limit) return TD_OK;
+    td_text_format_bytes(need, need_text);
+    td_text_format_bytes(room, room_text);
+    name_largest(plan, largest, sizeof largest);
+    return TD_FAIL(
+        TD_ERR_LIMIT,
+        "the step needs %s for activations, but %s are left of the %s of %s; the largest are %s; make the "
+        "batch smaller%s%s",
+        need_text, room_text, stats.limit_bytes ? "limit" : "memory", info->name, largest,
+        plan->options.checkpoint || plan->options.forward_only ? "" : ", or turn on checkpointing",
+        plan->options.bf16 || plan->options.forward_only ? "" : ", or bf16");
+}
+
+/* ---------------------------------------------------------------- places */
+
+static td_status make_layout(td_plan *plan)
+{
+    const td_recorder r = td_plan_recorder(plan);
+    td_layout_limits limits = {.n_existing = plan->store->n_arena,
+                               .chunk_bytes = td_device_get_info(plan->store->device)->caps.max_alloc_bytes,
+                               .no_reuse = plan->options.no_reuse};
+    for (size_t c = 0; c < limits.n_existing; c++)
+        limits.existing[c] = plan->store->arena[c].bytes;
+    return td_layout_make(&plan->draft, &r, &limits, &plan->layout);
+}
+
+static td_status grow_arena(td_plan *plan)
+{
+    td_store *store = plan->store;
+    td_status status = TD_OK;
+    while (store->n_arena < plan->layout.n_chunks) {
+        const uint64_t bytes = plan->layout.chunk_bytes[store->n_arena];
+        TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, bytes, &store->arena[store->n_arena]));
+        store->arena[store->n_arena++].bytes = bytes;
+    }
+fail:
+    return status;
+}
+
+static td_span place_span(const td_plan *plan, uint32_t place)
+{
+    const td_place *p = &plan->layout.places[place];
+    return td_span_part(plan->store->arena[p->chunk], p->offset, p->bytes);
+}
+
+static td_status find_span(td_plan *plan, uint32_t id)
+{
+    const td_tensor_info *t = &plan->draft.tensors[id];
+    const td_tensor_info *root = &plan->draft.tensors[t->root];
+    td_span whole = {0};
+    td_status status = TD_OK;
+    if (root->role == TD_TENSOR_ACTIVATION || root->role == TD_TENSOR_INPUT) {
+        if (!plan->layout.of_tensor[t->root]) return TD_OK; /* of a node that was dropped */
+        whole = place_span(plan, plan->layout.of_tensor[t->root] - 1);
+    } else {
+        const bool is_gradient = root->role == TD_TENSOR_GRADIENT;
+        TD_TRY(td_store_find(plan->store, plan->draft.graph, is_gradient ? root->twin : t->root,
+                             is_gradient ? TD_BLOCK_GRADIENT : TD_BLOCK_WEIGHT, &whole));
+    }
+    plan->spans[id] = td_span_part(whole, 4 * t->root_offset, td_tensor_bytes(t));
+fail:
+    return status;
+}
+
+static bool is_used(const td_plan *plan, uint32_t id)
+{
+    const uint32_t root = plan->draft.tensors[id].root;
+    const td_tensor_role role = plan->draft.tensors[root].role;
+    if (role == TD_TENSOR_ACTIVATION || role == TD_TENSOR_INPUT) return plan->layout.of_tensor[root] != 0;
+    return role != TD_TENSOR_GRADIENT || !plan->options.forward_only;
+}
+
+static td_status find_spans(td_plan *plan)
+{
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&plan->spans, plan->draft.n_tensors));
+    for (uint32_t id = 1; id < plan->draft.n_tensors; id++) {
+        if (is_used(plan, id)) TD_TRY(find_span(plan, id));
+    }
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- recording */
+
+td_recorder td_plan_recorder(const td_plan *plan)
+{
+    return (td_recorder){.device = plan->store->device,
+                         .kernel_class = td_device_class(plan->store->device),
+                         .tensors = plan->draft.tensors,
+                         .spans = plan->spans,
+                         .step = plan->store->step,
+                         .seed = plan->draft.graph->seed};
+}
+
+static const char *name_of(const td_plan *plan, const td_node *node)
+{
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+        if (node->out[o]) return plan->draft.tensors[node->out[o]].name;
+    }
+    return "nothing";
+}
+
+/* Parameters that the loss does not depend on have no gradient node: their gradient is zero, whatever another
+ * plan left there. */
+static td_status clear_gradients(const td_plan *plan, td_list *list)
+{
+    const td_graph *graph = plan->draft.graph;
+    td_span span = {0};
+    td_status status = TD_OK;
+    for (uint32_t id = 1; id < graph->n_tensors; id++) {
+        const td_tensor_info *t = &graph->tensors[id];
+        if (t->role != TD_TENSOR_PARAMETER || t->group == TD_PARAM_FROZEN || t->twin) continue;
+        TD_TRY(td_store_find(plan->store, graph, id, TD_BLOCK_GRADIENT, &span));
+        TD_TRY(td_list_fill(list, span, 0));
+    }
+fail:
+    return status;
+}
+
+td_status td_plan_record(td_plan *plan, bool adds, td_list **out)
+{
+    td_recorder r = td_plan_recorder(plan);
+    td_status status = TD_OK;
+    *out = NULL;
+    r.adds = adds;
+    TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &r.list));
+    for (size_t n = 0; n < plan->draft.n_nodes; n++) {
+        const td_node *node = &plan->draft.nodes[n];
+        r.workspace = plan->layout.of_node[n] ? place_span(plan, plan->layout.of_node[n] - 1) : (td_span){0};
+        status = td_op_table[node->kind]->record(&r, node);
+        if (status != TD_OK) {
+            td_error_context("%s, which makes %s", td_op_table[node->kind]->name, name_of(plan, node));
+            goto fail;
+        }
+    }
+    if (!adds && !plan->options.forward_only) TD_TRY(clear_gradients(plan, r.list));
+    TD_TRY(td_list_finish(r.list));
+    *out = r.list;
+    return TD_OK;
+fail:
+    td_list_destroy(r.list);
+    return status;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static td_status run_passes(td_plan *plan, const td_graph *graph)
+{
+    const td_plan_options *o = &plan->options;
+    td_status status = TD_OK;
+    TD_TRY(td_draft_begin(graph, o->forward_only, &plan->draft));
+    if (o->checkpoint && !o->forward_only) TD_TRY(td_draft_checkpoint(&plan->draft));
+    if (!o->keep_cheap && !o->forward_only) TD_TRY(td_draft_remake_cheap(&plan->draft));
+    if (!o->no_fusion) TD_TRY(td_draft_fuse(&plan->draft));
+    if (o->bf16 && !o->forward_only) TD_TRY(td_draft_keep_bf16(&plan->draft));
+fail:
+    return status;
+}
+
+td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_options *options,
+                         td_plan **out)
+{
+    td_plan *plan = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(td_graph_status(graph));
+    TD_TRY(TD_NEW(&plan));
+    plan->store = store;
+    plan->options = *options;
+    if (!plan->options.slots) plan->options.slots = 2;
+    if (!graph->has_backward) plan->options.forward_only = true;
+    TD_TRY(run_passes(plan, graph));
+    TD_FAIL_IF(plan->draft.n_nodes == 0, TD_ERR_ARGUMENT,
+               "nothing is left to do: mark what is wanted with td_graph_output");
+    TD_TRY(make_layout(plan));
+    TD_TRY(check_bindings(plan));
+    TD_TRY(check_fit(plan));
+    TD_TRY(grow_arena(plan));
+    TD_TRY(find_spans(plan));
+    TD_TRY(td_plan_record(plan, false, &plan->run[0]));
+    TD_TRY(td_plan_open_slots(plan));
+    *out = plan;
+    return TD_OK;
+fail:
+    td_plan_destroy(plan);
+    return status;
+}
+
+void td_plan_destroy(td_plan *plan)
+{
+    if (!plan) return;
+    td_plan_close_slots(plan);
+    td_list_destroy(plan->run[0]);
+    td_list_destroy(plan->run[1]);
+    td_layout_clear(&plan->layout);
+    td_draft_clear(&plan->draft);
+    free(plan->spans);
+    free(plan);
+}
+
+/* ---------------------------------------------------------------- figures */
+
+double td_plan_node_flops(const td_plan *plan, const td_node *node)
+{
+    const td_recorder r = td_plan_recorder(plan);
+    const td_op_row *row = td_op_table[node->kind];
+    if (row->flops) return row->flops(&r, node);
+    return node->kind == TD_OP_view ? 0 : 8.0 * (double)td_shape_size(r.tensors[node->out[0]].shape);
+}
+
+double td_plan_node_bytes(const td_plan *plan, const td_node *node)
+{
+    double bytes = 0;
+    if (node->kind == TD_OP_view) return 0;
+    for (size_t i = 0; i < TD_NODE_INPUTS; i++)
+        bytes += node->in[i] ? (double)td_tensor_bytes(&plan->draft.tensors[node->in[i]]) : 0;
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
+        bytes += node->out[o] ? (double)td_tensor_bytes(&plan->draft.tensors[node->out[o]]) : 0;
+    return bytes;
+}
+
+double td_plan_node_ms(const td_plan *plan, const td_node *node)
+{
+    const td_device_caps *caps = &td_device_get_info(plan->store->device)->caps;
+    const double compute =
+        caps->estimated_gflops > 0 ? td_plan_node_flops(plan, node) / caps->estimated_gflops : 0;
+    const double memory =
+        caps->estimated_gbps > 0 ? td_plan_node_bytes(plan, node) / caps->estimated_gbps : 0;
+    return (compute > memory ? compute : memory) * 1e-6;
+}
+
+/* Storages that a forward node makes and a backward node still uses. */
+static uint64_t kept_bytes(const td_plan *plan)
+{
+    const td_draft *draft = &plan->draft;
+    uint64_t bytes = 0;
+    for (size_t p = 0; p < plan->layout.n_places; p++) {
+        const td_place *place = &plan->layout.places[p];
+        if (place->joined || !place->tensor || place->last >= draft->n_nodes) continue;
+        if (draft->tensors[place->tensor].role == TD_TENSOR_ACTIVATION &&
+            !draft->nodes[place->first].backward && draft->nodes[place->last].backward)
+            bytes += place->bytes;
+    }
+    return bytes;
+}
+
+void td_plan_get_stats(const td_plan *plan, td_plan_stats *out)
+{
+    *out = (td_plan_stats){.nodes = plan->draft.n_nodes,
+                           .kept_bytes = kept_bytes(plan),
+                           .sum_bytes = plan->layout.sum_bytes,
+                           .store_bytes = plan->store->bytes,
+                           .fused = plan->draft.fused};
+    for (size_t c = 0; c < plan->layout.n_chunks; c++)
+        out->arena_bytes += plan->layout.chunk_bytes[c];
+    for (size_t n = 0; n < plan->draft.n_nodes; n++) {
+        out->launches += plan->draft.nodes[n].kind != TD_OP_view;
+        out->flops += td_plan_node_flops(plan, &plan->draft.nodes[n]);
+        out->estimated_ms += td_plan_node_ms(plan, &plan->draft.nodes[n]);
+    }
+}

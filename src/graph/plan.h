@@ -1,0 +1,174 @@
+/* From a graph to steps on a device.
+ *
+ *   store     what outlives a step: parameters, gradients, moments, states, in flat blocks; and the arena
+ * that plans share plan      one graph made ready for one device: what nobody reads dropped, nodes fused,
+ * every tensor given its place, commands recorded. Replayed each step without host work in between optimizer
+ * clip, AdamW and average over the blocks of a store
+ *
+ * Plans of one store run one at a time, in the order of their submission. Covered by tests/graph.
+ */
+#ifndef TD_GRAPH_PLAN_H
+#define TD_GRAPH_PLAN_H
+
+#include <stdio.h>
+
+#include "graph/graph.h"
+#include "kernels/optim_geometry.h"
+
+/* ---------------------------------------------------------------- store */
+
+typedef struct td_store td_store;
+
+/* The flat blocks: the same order and offsets in each. */
+typedef enum td_block {
+    TD_BLOCK_WEIGHT,
+    TD_BLOCK_GRADIENT,
+    TD_BLOCK_MOMENT1,
+    TD_BLOCK_MOMENT2,
+    TD_BLOCK_AVERAGE,
+    TD_BLOCK_COUNT
+} td_block;
+
+typedef struct td_store_options {
+    bool training; /* gradients and moments */
+    bool average;  /* running average of the parameters */
+} td_store_options;
+
+/* Room, filled with zeros, for the parameters and states of `graph`; other graphs with the same ones can be
+ * planned on it. `memory` is borrowed until the store is destroyed; the graph only during the call. *out is
+ * owned; destroy it after its plans. */
+td_status td_store_create(td_memory *memory, const td_graph *graph, const td_store_options *options,
+                          td_store **out);
+void td_store_destroy(td_store *store);
+
+/* Parameters and states in the order of the graph. */
+typedef struct td_store_entry {
+    const char *name; /* borrowed until the store is destroyed */
+    td_shape shape;
+    td_tensor_role role;
+    td_param_group group;
+} td_store_entry;
+size_t td_store_count(const td_store *store);
+td_store_entry td_store_get(const td_store *store, size_t i);
+
+/* Where entry i lies in a block; a zero span where it has no place (states have weights alone). */
+td_span td_store_span(const td_store *store, size_t i, td_block block);
+
+/* Copies an entry between the host and the device, and waits; for loading, saving and looking. `values` has
+ * as many floats as the entry. */
+td_status td_store_write(td_store *store, size_t i, td_block block, const float *values);
+td_status td_store_read(td_store *store, size_t i, td_block block, float *values);
+
+/* TD_CONTROL_WORDS words of the optimizer, for checkpoints. */
+td_status td_store_write_control(td_store *store, const uint32_t *words);
+td_status td_store_read_control(td_store *store, uint32_t *words);
+
+/* The first entry, in order, whose values in a block are not all finite; the count of entries if there is
+ * none. Reads everything back: for finding out what went wrong, not for each step. */
+td_status td_store_find_broken(td_store *store, td_block block, size_t *out);
+
+/* ---------------------------------------------------------------- plan */
+
+typedef struct td_plan td_plan;
+
+typedef struct td_plan_options {
+    bool forward_only; /* without the gradients that the graph may have */
+    bool no_fusion;    /* every node a launch of its own */
+    bool no_reuse;     /* every tensor a place of its own */
+    bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
+    bool keep_cheap;   /* also what one pass over memory would make again is kept: faster, by very little */
+    bool bf16;         /* what the backward pass needs of activations is kept as bf16 */
+    uint32_t slots;    /* 0: 2 */
+} td_plan_options;
+
+typedef struct td_plan_stats {
+    size_t nodes, launches; /* commands of a step */
+    uint64_t arena_bytes;   /* peak of activations, inputs and scratch */
+    uint64_t kept_bytes;    /* of that, what the forward pass leaves to the backward pass */
+    uint64_t sum_bytes;     /* the same if nothing shared its place */
+    uint64_t store_bytes;   /* parameters, gradients, moments ... */
+    double flops;
+    double estimated_ms;
+    size_t fused; /* nodes that went into others */
+} td_plan_stats;
+
+/* Plans and records. The graph and the store are borrowed until the plan is destroyed. A plan that does not
+ * fit fails with TD_ERR_LIMIT before anything is allocated, and says what is needed, what is there, the
+ * largest tensors and what would help. *out is owned. */
+td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_options *options,
+                         td_plan **out);
+void td_plan_destroy(td_plan *plan);
+void td_plan_get_stats(const td_plan *plan, td_plan_stats *out);
+
+/* The plan for people: a table, or a picture for Graphviz. */
+td_status td_plan_explain(const td_plan *plan, FILE *file);
+td_status td_plan_explain_dot(const td_plan *plan, FILE *file);
+
+/* ---------------------------------------------------------------- steps */
+
+typedef struct td_optimizer td_optimizer;
+
+typedef struct td_optimizer_options {
+    float beta1, beta2, eps;
+    float decay;         /* of the group TD_PARAM_DECAY */
+    float max_norm;      /* 0: no clipping */
+    float average_decay; /* used if the store has averages */
+} td_optimizer_options;
+
+/* Records the update of a store. *out is owned; the store is borrowed until it is destroyed. */
+td_status td_optimizer_create(td_store *store, const td_optimizer_options *options, td_optimizer **out);
+void td_optimizer_destroy(td_optimizer *optimizer);
+
+/* Puts an input's values into a slot, waiting if the slot's last run has not taken them yet. Whole tensors.
+ */
+td_status td_plan_fill(td_plan *plan, uint32_t slot, td_tensor input, const void *values);
+
+/* From now on an input of a slot comes from this range (where a channel delivers, say) instead of
+ * td_plan_fill. The range is borrowed until the plan is destroyed or another is bound; runs wait for its
+ * writer by td_run.waits, the writer for the run by td_plan_taken. */
+td_status td_plan_bind(td_plan *plan, uint32_t slot, td_tensor input, td_span source);
+
+/* The point from which what a slot's last run took in may be written again. */
+td_point td_plan_taken(const td_plan *plan, uint32_t slot);
+
+/* One run: the inputs of a slot go in, the plan runs, then the update if there is an optimizer, then scalars
+ * come out. Submits and does not wait. */
+typedef struct td_run {
+    uint32_t slot;
+    uint32_t step;           /* changes dropout masks */
+    bool adds;               /* a micro-batch after the first: gradients are added to */
+    td_optimizer *optimizer; /* NULL: no update */
+    float learning_rate;
+    const td_point *waits;
+    size_t n_waits;
+} td_run;
+td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached);
+
+/* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making,
+ * and the control block. Kept for the last TD_SCALAR_RING runs; waits for that run. */
+#define TD_SCALAR_RING 4
+#define TD_PLAN_SCALARS 16
+typedef struct td_scalars {
+    size_t count;
+    const char *names[TD_PLAN_SCALARS]; /* borrowed from the graph */
+    float values[TD_PLAN_SCALARS];
+    float norm;
+    uint32_t steps, skipped;
+} td_scalars;
+uint64_t td_plan_runs(const td_plan *plan); /* submitted so far; the last is td_plan_runs() - 1 */
+td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out);
+
+/* Reads a tensor marked with td_graph_output after the last run, and waits. */
+td_status td_plan_read(td_plan *plan, td_tensor output, void *values);
+
+/* ---------------------------------------------------------------- cache */
+
+typedef struct td_plan_cache td_plan_cache;
+
+/* Keeps up to `capacity` plans by the caller's key (a shape bucket), and drops the one used longest ago. */
+td_status td_plan_cache_create(size_t capacity, td_plan_cache **out);
+void td_plan_cache_destroy(td_plan_cache *cache);
+td_plan *td_plan_cache_find(td_plan_cache *cache, uint64_t key); /* NULL: not there. Borrowed. */
+td_status td_plan_cache_put(td_plan_cache *cache, uint64_t key, td_plan *plan); /* takes over the plan */
+
+#endif

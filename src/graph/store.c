@@ -1,0 +1,292 @@
+/* What outlives a step: parameters, gradients, moments, averages and states in flat blocks of one order.
+ * Groups lie together, so that an update is one launch per group and piece; every entry starts where any
+ * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
+#include "graph/store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN_ELEMENTS (TD_STORAGE_ALIGN / 4)
+
+/* ---------------------------------------------------------------- layout */
+
+static bool is_kept(const td_tensor_info *t)
+{
+    return t->role == TD_TENSOR_PARAMETER || t->role == TD_TENSOR_STATE;
+}
+
+static uint64_t padded(td_shape shape)
+{
+    return (td_shape_size(shape) + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+}
+
+/* The segment that the next entry of a group goes to: the last one, unless it is another group's or full. */
+static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t most, uint32_t *out)
+{
+    const bool is_state = e->role == TD_TENSOR_STATE;
+    td_status status = TD_OK;
+    if (store->n_segments > 0) {
+        const td_segment *last = &store->segments[store->n_segments - 1];
+        if (last->group == e->group && last->is_state == is_state &&
+            last->elements + padded(e->shape) <= most) {
+            *out = (uint32_t)store->n_segments - 1;
+            return TD_OK;
+        }
+    }
+    TD_FAIL_IF(padded(e->shape) > most, TD_ERR_LIMIT,
+               "%s has %llu elements, but %s can work on %llu at a time; split it", e->name,
+               (unsigned long long)td_shape_size(e->shape), td_device_get_info(store->device)->name,
+               (unsigned long long)most);
+    TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
+                         sizeof *store->segments));
+    store->segments[store->n_segments] = (td_segment){.group = e->group, .is_state = is_state};
+    *out = (uint32_t)store->n_segments++;
+fail:
+    return status;
+}
+
+static td_status list_entries(td_store *store, const td_graph *graph)
+{
+    td_status status = TD_OK;
+    for (size_t t = 1; t < graph->n_tensors; t++)
+        store->n_entries += is_kept(&graph->tensors[t]);
+    TD_TRY(TD_NEW_ARRAY(&store->entries, store->n_entries + 1));
+    size_t n = 0;
+    for (size_t t = 1; t < graph->n_tensors; t++) {
+        const td_tensor_info *info = &graph->tensors[t];
+        char *name = NULL;
+        if (!is_kept(info)) continue;
+        TD_TRY(td_arena_strdup(store->names, info->name, &name));
+        store->entries[n++].entry =
+            (td_store_entry){.name = name, .shape = info->shape, .role = info->role, .group = info->group};
+    }
+fail:
+    return status;
+}
+
+/* Group after group, states last; within a group in the order of the graph. */
+static td_status lay_out(td_store *store)
+{
+    const td_device_caps *caps = &td_device_get_info(store->device)->caps;
+    const uint64_t bytes =
+        caps->max_binding_bytes < caps->max_alloc_bytes ? caps->max_binding_bytes : caps->max_alloc_bytes;
+    const uint64_t most =
+        (bytes / 4 < UINT32_C(1) << 30 ? bytes / 4 : UINT32_C(1) << 30) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    td_status status = TD_OK;
+    for (int pass = 0; pass <= TD_PARAM_GROUPS; pass++) {
+        for (size_t i = 0; i < store->n_entries; i++) {
+            td_placed_entry *e = &store->entries[i];
+            const bool is_state = e->entry.role == TD_TENSOR_STATE;
+            if (is_state ? pass != TD_PARAM_GROUPS : (int)e->entry.group != pass) continue;
+            TD_TRY(find_segment(store, &e->entry, most, &e->segment));
+            td_segment *segment = &store->segments[e->segment];
+            e->offset = segment->elements;
+            segment->elements += padded(e->entry.shape);
+        }
+    }
+fail:
+    return status;
+}
+
+static bool has_block(const td_store *store, const td_segment *segment, td_block block)
+{
+    if (block == TD_BLOCK_WEIGHT) return true;
+    if (segment->is_state || segment->group == TD_PARAM_FROZEN) return false;
+    return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
+}
+
+static td_status take(td_store *store, td_list *list, uint64_t bytes, td_span *out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, bytes, out));
+    out->bytes = bytes;
+    store->bytes += bytes;
+    TD_TRY(td_list_fill(list, *out, 0));
+fail:
+    return status;
+}
+
+static td_status allocate(td_store *store)
+{
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
+    TD_TRY(take(store, list, TD_CONTROL_BYTES, &store->control));
+    TD_TRY(take(store, list, 4, &store->step));
+    for (size_t s = 0; s < store->n_segments; s++) {
+        td_segment *segment = &store->segments[s];
+        for (int block = 0; block < TD_BLOCK_COUNT; block++) {
+            if (has_block(store, segment, (td_block)block))
+                TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[block]));
+        }
+    }
+    TD_TRY(td_store_run_once(store, list));
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
+td_status td_store_create(td_memory *memory, const td_graph *graph, const td_store_options *options,
+                          td_store **out)
+{
+    td_store *store = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(td_graph_status(graph));
+    TD_TRY(TD_NEW(&store));
+    store->memory = memory;
+    store->device = td_memory_device(memory);
+    store->options = *options;
+    TD_TRY(td_arena_create(0, &store->names));
+    TD_TRY(list_entries(store, graph));
+    TD_TRY(lay_out(store));
+    TD_TRY(allocate(store));
+    *out = store;
+    return TD_OK;
+fail:
+    td_store_destroy(store);
+    return status;
+}
+
+void td_store_destroy(td_store *store)
+{
+    if (!store) return;
+    for (size_t s = 0; s < store->n_segments; s++) {
+        for (int block = 0; block < TD_BLOCK_COUNT; block++)
+            td_memory_free(store->memory, store->segments[s].blocks[block]);
+    }
+    for (size_t c = 0; c < store->n_arena; c++)
+        td_memory_free(store->memory, store->arena[c]);
+    td_memory_free(store->memory, store->control);
+    td_memory_free(store->memory, store->step);
+    td_arena_destroy(store->names);
+    free(store->segments);
+    free(store->entries);
+    free(store);
+}
+
+/* ---------------------------------------------------------------- looking up */
+
+size_t td_store_count(const td_store *store)
+{
+    return store->n_entries;
+}
+
+td_store_entry td_store_get(const td_store *store, size_t i)
+{
+    return store->entries[i].entry;
+}
+
+td_span td_store_span(const td_store *store, size_t i, td_block block)
+{
+    const td_placed_entry *e = &store->entries[i];
+    const td_span whole = store->segments[e->segment].blocks[block];
+    if (!whole.buffer) return (td_span){0};
+    return td_span_part(whole, 4 * e->offset, 4 * td_shape_size(e->entry.shape));
+}
+
+td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
+                        td_span *out)
+{
+    const td_tensor_info *t = &graph->tensors[tensor];
+    td_status status = TD_OK;
+    size_t i = 0;
+    while (i < store->n_entries && strcmp(store->entries[i].entry.name, t->name) != 0)
+        i++;
+    TD_FAIL_IF(
+        i == store->n_entries || !td_shape_equal(store->entries[i].entry.shape, t->shape) ||
+            store->entries[i].entry.role != t->role || store->entries[i].entry.group != t->group,
+        TD_ERR_ARGUMENT,
+        "the store has no %s of this shape and group; graphs of one store must have the same parameters",
+        t->name);
+    *out = td_store_span(store, i, block);
+    TD_FAIL_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients; create it for training");
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- moving values */
+
+td_status td_store_run_once(td_store *store, td_list *list)
+{
+    const td_submission submission = {.list = list};
+    td_point reached = {0};
+    td_status status = TD_OK;
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_queue_submit(td_device_queue(store->device, TD_QUEUE_COMPUTE), &submission, &reached));
+    TD_TRY(td_point_wait(reached, TD_WAIT_FOREVER));
+fail:
+    return status;
+}
+
+/* Between a span of the device and host words, through pinned memory. */
+static td_status move(td_store *store, td_span span, void *to, const void *from)
+{
+    td_span host = {0};
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    TD_FAIL_IF(!span.buffer, TD_ERR_ARGUMENT, "the store does not keep this block for this entry");
+    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_HOST, span.bytes, &host));
+    host.bytes = span.bytes;
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
+    if (from) memcpy(td_span_host(host), from, span.bytes);
+    TD_TRY(from ? td_list_copy(list, span, host) : td_list_copy(list, host, span));
+    TD_TRY(td_store_run_once(store, list));
+    if (to) memcpy(to, td_span_host(host), span.bytes);
+fail:
+    td_list_destroy(list);
+    td_memory_free(store->memory, host);
+    return status;
+}
+
+td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
+{
+    return move(store, td_store_span(store, i, block), NULL, values);
+}
+
+td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
+{
+    return move(store, td_store_span(store, i, block), values, NULL);
+}
+
+td_status td_store_write_control(td_store *store, const uint32_t *words)
+{
+    return move(store, store->control, NULL, words);
+}
+
+td_status td_store_read_control(td_store *store, uint32_t *words)
+{
+    return move(store, store->control, words, NULL);
+}
+
+static bool are_finite(const float *values, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (!isfinite(values[i])) return false;
+    }
+    return true;
+}
+
+td_status td_store_find_broken(td_store *store, td_block block, size_t *out)
+{
+    float *values = NULL;
+    uint64_t most = 1;
+    td_status status = TD_OK;
+    *out = store->n_entries;
+    for (size_t i = 0; i < store->n_entries; i++) {
+        const uint64_t size = td_shape_size(store->entries[i].entry.shape);
+        if (size > most) most = size;
+    }
+    TD_TRY(TD_NEW_ARRAY(&values, most));
+    for (size_t i = 0; i < store->n_entries; i++) {
+        if (!td_store_span(store, i, block).buffer) continue;
+        TD_TRY(td_store_read(store, i, block, values));
+        if (are_finite(values, td_shape_size(store->entries[i].entry.shape))) continue;
+        *out = i;
+        break;
+    }
+fail:
+    free(values);
+    return status;
+}

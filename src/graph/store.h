@@ -1,0 +1,46 @@
+/* The inside of a store, for plans and the optimizer. See plan.h. */
+#ifndef TD_GRAPH_STORE_H
+#define TD_GRAPH_STORE_H
+
+#include "graph/internal.h"
+#include "graph/plan.h"
+
+#define TD_CONTROL_BYTES (UINT64_C(4) * TD_CONTROL_WORDS)
+
+/* Entries of one group that lie in one piece, short enough for one binding. */
+typedef struct td_segment {
+    td_param_group group;
+    bool is_state;
+    uint64_t elements;
+    td_span blocks[TD_BLOCK_COUNT];
+} td_segment;
+
+typedef struct td_placed_entry {
+    td_store_entry entry;
+    uint32_t segment;
+    uint64_t offset; /* elements */
+} td_placed_entry;
+
+struct td_store {
+    td_memory *memory;
+    td_device *device;
+    td_arena *names;
+    td_store_options options;
+    td_placed_entry *entries;
+    size_t n_entries;
+    td_segment *segments;
+    size_t n_segments, segment_capacity;
+    td_span control, step; /* TD_CONTROL_WORDS words; one word */
+    td_span arena[16];     /* chunks that plans share */
+    size_t n_arena;
+    uint64_t bytes; /* without the arena */
+};
+
+/* Where a parameter, gradient or state of a graph lies in a block; fails if the store does not have it so. */
+td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
+                        td_span *out);
+
+/* A copy, or any one list, run and waited for. */
+td_status td_store_run_once(td_store *store, td_list *list);
+
+#endif

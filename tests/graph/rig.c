@@ -1,0 +1,197 @@
+/* See rig.h. */
+#include "rig.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+void check_at(td_status status, const char *call, const char *file, int line)
+{
+    if (status == TD_OK) return;
+    print_error("%s\n    gave %s: %s\n", call, td_status_name(status), td_error_last()->message);
+    _fail(file, line);
+}
+
+void refuse_at(td_status expected, const char *word, td_status status, const char *call, const char *file,
+               int line)
+{
+    if (status == expected && strstr(td_error_last()->message, word)) return;
+    print_error("%s\n    gave %s: %s\n    instead of %s with \"%s\"\n", call, td_status_name(status),
+                status == TD_OK ? "" : td_error_last()->message, td_status_name(expected), word);
+    _fail(file, line);
+}
+
+/* ---------------------------------------------------------------- devices */
+
+bool rig_open(rig *out, rig_kind kind, uint64_t limit_bytes)
+{
+    static const char *const selectors[RIG_KINDS] = {
+        [RIG_CL_CPU] = "cl:portable-computing-language.0",
+        [RIG_CL_GPU] = "cl:portable-computing-language.0",
+        [RIG_VK] = "vk:llvmpipe.0",
+    };
+    const char *allow = getenv("TANDEM_TEST_ALLOW_MISSING");
+    const td_device_info *info = NULL;
+    td_registry_options options;
+    *out = (rig){0};
+    td_registry_options_from_env(&options);
+    options.gpu_kernels = kind == RIG_CL_GPU;
+    check(td_registry_open(&options, &out->registry));
+    if (td_registry_select(out->registry, selectors[kind], &info) != TD_OK && allow &&
+        strcmp(allow, "1") == 0) {
+        print_message("    %s is not there\n", selectors[kind]);
+        td_registry_close(out->registry);
+        return false;
+    }
+    check(td_registry_select(out->registry, selectors[kind], &info));
+    check(td_device_open(out->registry, info, &out->device));
+    check(td_memory_create(out->device, "model", limit_bytes, &out->memory));
+    return true;
+}
+
+void rig_close(rig *r)
+{
+    td_memory_destroy(r->memory);
+    td_device_close(r->device);
+    assert_int_equal(td_registry_validation_messages(r->registry), 0);
+    td_registry_close(r->registry);
+    *r = (rig){0};
+}
+
+/* ---------------------------------------------------------------- models */
+
+/* Which words an uint input gets is kept in its name: "index<bound>" or "lengths<bound>". */
+td_tensor model_index(td_graph *graph, td_shape shape, uint32_t bound)
+{
+    char name[32];
+    snprintf(name, sizeof name, "index%u", bound);
+    return td_graph_input(graph, name, shape, TD_U32);
+}
+
+td_tensor model_lengths(td_graph *graph, uint32_t items, uint32_t bound)
+{
+    char name[32];
+    snprintf(name, sizeof name, "lengths%u", bound);
+    return td_graph_input(graph, name, td_dims(items), TD_U32);
+}
+
+static double draw(const model *m, const td_tensor_info *t, uint32_t id, size_t i)
+{
+    unsigned bound = 0;
+    if (sscanf(t->name, "index%u", &bound) == 1) return (double)td_rng_below(m->seed, id, i, bound);
+    if (sscanf(t->name, "lengths%u", &bound) == 1) return 1.0 + (double)td_rng_below(m->seed, id, i, bound);
+    if (strstr(t->name, "gamma")) return (double)(0.5f + td_rng_float(m->seed, id, i));
+    if (strstr(t->name, "running_var")) return 1.0;
+    return (double)(2 * td_rng_float(m->seed, id, i) - 1);
+}
+
+void model_fill(model *m)
+{
+    check(td_graph_status(m->graph));
+    interpreter_open(&m->truth, m->graph);
+    m->truth.step = 7;
+    for (uint32_t id = 1; id < m->graph->n_tensors; id++) {
+        const td_tensor_info *t = &m->graph->tensors[id];
+        if (t->role == TD_TENSOR_ACTIVATION || t->role == TD_TENSOR_GRADIENT) continue;
+        for (size_t i = 0; i < td_shape_size(t->shape); i++)
+            m->truth.values[id][i] = draw(m, t, id, i);
+    }
+}
+
+void model_close(model *m)
+{
+    if (m->truth.values) interpreter_close(&m->truth);
+    td_graph_destroy(m->graph);
+    *m = (model){0};
+}
+
+/* ---------------------------------------------------------------- benches */
+
+static uint32_t *to_words(const td_tensor_info *t, const double *values)
+{
+    const size_t n = (size_t)td_shape_size(t->shape);
+    uint32_t *words = malloc(n * sizeof *words);
+    for (size_t i = 0; i < n; i++) {
+        const float x = (float)values[i];
+        if (t->dtype == TD_U32)
+            words[i] = (uint32_t)values[i];
+        else
+            memcpy(&words[i], &x, sizeof x);
+    }
+    return words;
+}
+
+static void fill_store(const bench *b, const model *m)
+{
+    for (uint32_t id = 1, entry = 0; id < m->graph->n_tensors; id++) {
+        const td_tensor_info *t = &m->graph->tensors[id];
+        if (t->role != TD_TENSOR_PARAMETER && t->role != TD_TENSOR_STATE) continue;
+        uint32_t *words = to_words(t, m->truth.values[id]);
+        check(td_store_write(b->store, entry++, TD_BLOCK_WEIGHT, (float *)words));
+        free(words);
+    }
+}
+
+static void fill_inputs(const bench *b, const model *m, uint32_t slot)
+{
+    for (uint32_t id = 1; id < m->graph->n_tensors; id++) {
+        const td_tensor_info *t = &m->graph->tensors[id];
+        if (t->role != TD_TENSOR_INPUT) continue;
+        uint32_t *words = to_words(t, m->truth.values[id]);
+        check(td_plan_fill(b->plan, slot, (td_tensor){id}, words));
+        free(words);
+    }
+}
+
+void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options)
+{
+    *out = (bench){0};
+    check(td_store_create(r->memory, m->graph, &(td_store_options){.training = true}, &out->store));
+    check(td_plan_create(out->store, m->graph, options, &out->plan));
+    fill_store(out, m);
+    for (uint32_t slot = 0; slot < 2; slot++)
+        fill_inputs(out, m, slot);
+}
+
+void bench_close(bench *b)
+{
+    td_plan_destroy(b->plan);
+    td_store_destroy(b->store);
+    *b = (bench){0};
+}
+
+void bench_run(bench *b, uint32_t micro)
+{
+    td_point reached = {0};
+    for (uint32_t i = 0; i < micro; i++)
+        check(td_plan_run(b->plan, &(td_run){.slot = i % 2, .step = 7, .adds = i > 0}, &reached));
+    check(td_point_wait(reached, TD_WAIT_FOREVER));
+}
+
+float *bench_gradients(const bench *b, size_t *n)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < td_store_count(b->store); i++)
+        total += (size_t)td_shape_size(td_store_get(b->store, i).shape);
+    float *all = calloc(total + 1, sizeof *all);
+    *n = 0;
+    for (size_t i = 0; i < td_store_count(b->store); i++) {
+        if (!td_store_span(b->store, i, TD_BLOCK_GRADIENT).buffer) continue;
+        check(td_store_read(b->store, i, TD_BLOCK_GRADIENT, all + *n));
+        *n += (size_t)td_shape_size(td_store_get(b->store, i).shape);
+    }
+    return all;
+}
+
+double relative_error(const float *a, const float *b, size_t n)
+{
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(difference) / (sqrt(size) + 1e-12);
+}

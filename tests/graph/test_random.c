@@ -1,0 +1,229 @@
+/* Graphs composed at random: loss and gradients against central differences of the interpreter in double, and
+ * the same graphs planned in every way against each other. TANDEM_TEST_GRAPHS sets how many. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "generate.h"
+
+#define STEPS 6
+#define STEPS_TO_TAKE                                                                                        \
+    ((const double[]){1e-6, 1e-8}) /* the second where a kink lies within reach of the first */
+#define DIRECTIONS 2
+#define BF16 0.1
+#define ROUNDING 1e-4 /* sharp softmaxes magnify it; most graphs stay below 3e-6 */
+
+static uint32_t count_graphs(uint32_t standard)
+{
+    const char *given = getenv("TANDEM_TEST_GRAPHS");
+    return given ? (uint32_t)atoi(given) : standard;
+}
+
+static uint32_t first_seed(void)
+{
+    const char *given = getenv("TANDEM_TEST_SEED");
+    return given ? (uint32_t)atoi(given) : 1;
+}
+
+static double loss_of(model *m)
+{
+    interpreter_run(&m->truth);
+    return m->truth.values[m->loss.id][0];
+}
+
+/* The slope of the loss along a direction of signs in one parameter, or along one element. */
+static double slope(model *m, uint32_t id, const double *direction, size_t n, double step)
+{
+    double *w = m->truth.values[id];
+    double *start = malloc(n * sizeof *start);
+    double sides[2];
+    memcpy(start, w, n * sizeof *start);
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < n; i++)
+            w[i] = start[i] + (side ? -step : step) * direction[i];
+        sides[side] = loss_of(m);
+    }
+    memcpy(w, start, n * sizeof *start);
+    free(start);
+    return (sides[0] - sides[1]) / (2 * step);
+}
+
+static void compare_slope(model *m, uint32_t id, const float *gradient, size_t n, uint64_t number)
+{
+    const char *name = m->graph->tensors[id].name;
+    double *direction = calloc(n, sizeof *direction);
+    double got = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool chosen = number < DIRECTIONS || i == td_rng_below(m->seed, 77, number, n);
+        direction[i] = !chosen ? 0 : td_rng_u32(m->seed, 78 + number, i) & 1 ? 1 : -1;
+        got += direction[i] * (double)gradient[i];
+        norm += (double)gradient[i] * (double)gradient[i];
+    }
+    const double tolerance = 3e-4 * sqrt(norm) + 2e-5;
+    double expected = slope(m, id, direction, n, STEPS_TO_TAKE[0]);
+    if (!(fabs(got - expected) <= tolerance)) expected = slope(m, id, direction, n, STEPS_TO_TAKE[1]);
+    free(direction);
+    if (fabs(got - expected) <= tolerance) return;
+    print_error("graph %llu, d %s: %g instead of %g, more than %g off\n", (unsigned long long)m->seed, name,
+                got, expected, tolerance);
+    fail();
+}
+
+static void compare_gradients(model *m, const bench *b)
+{
+    for (uint32_t id = 1, entry = 0; id < m->graph->n_tensors; id++) {
+        const td_tensor_info *t = &m->graph->tensors[id];
+        if (t->role != TD_TENSOR_PARAMETER && t->role != TD_TENSOR_STATE) continue;
+        const uint32_t i = entry++;
+        if (t->role == TD_TENSOR_STATE) continue;
+        const size_t n = (size_t)td_shape_size(t->shape);
+        float *gradient = malloc(n * sizeof *gradient);
+        check(td_store_read(b->store, i, TD_BLOCK_GRADIENT, gradient));
+        for (uint64_t number = 0; number < DIRECTIONS + 2; number++)
+            compare_slope(m, id, gradient, n, number);
+        free(gradient);
+    }
+}
+
+static void compare_loss(model *m, const bench *b)
+{
+    td_scalars scalars;
+    check(td_plan_scalars(b->plan, td_plan_runs(b->plan) - 1, &scalars));
+    const double expected = loss_of(m);
+    assert_int_equal(scalars.count, 1);
+    if (fabs((double)scalars.values[0] - expected) <= 2e-5 * fmax(1, fabs(expected))) return;
+    print_error("graph %llu: loss %g instead of %g\n", (unsigned long long)m->seed, (double)scalars.values[0],
+                expected);
+    fail();
+}
+
+/* One graph against differences. */
+static void judge(const rig *r, uint64_t seed, const td_plan_options *options)
+{
+    model m;
+    bench b;
+    generate(&m, seed, STEPS, 1);
+    bench_open(&b, r, &m, options);
+    bench_run(&b, 1);
+    compare_loss(&m, &b);
+    compare_gradients(&m, &b);
+    bench_close(&b);
+    bench_open(&b, r, &m, &(td_plan_options){.forward_only = true});
+    bench_run(&b, 1);
+    compare_loss(&m, &b);
+    bench_close(&b);
+    model_close(&m);
+}
+
+static float *gradients_of(const rig *r, uint64_t seed, const td_plan_options *options, uint32_t micro,
+                           size_t *n)
+{
+    model m;
+    bench b;
+    generate(&m, seed, STEPS, micro);
+    bench_open(&b, r, &m, options);
+    bench_run(&b, micro);
+    float *once = bench_gradients(&b, n);
+    bench_run(&b, micro);
+    float *twice = bench_gradients(&b, n);
+    if (memcmp(once, twice, *n * sizeof *once) != 0) {
+        print_error("graph %llu: another run gives other bits\n", (unsigned long long)seed);
+        fail();
+    }
+    free(twice);
+    bench_close(&b);
+    model_close(&m);
+    return once;
+}
+
+static const struct {
+    const char *name;
+    td_plan_options options;
+    uint32_t micro;
+    double most; /* relative L2 */
+} ways[] = {
+    {"reuse", {.no_fusion = true, .keep_cheap = true}, 1, 0},
+    {"cheap made again", {.no_fusion = true}, 1, 0},
+    {"fusion", {.no_reuse = true}, 1, ROUNDING},
+    {"fusion and reuse", {0}, 1, ROUNDING},
+    {"checkpoints", {.checkpoint = true}, 1, ROUNDING},
+    {"checkpoints, plain", {.checkpoint = true, .no_fusion = true}, 1, 0},
+    {"bf16", {.bf16 = true}, 1, BF16},
+    {"bf16 and checkpoints", {.bf16 = true, .checkpoint = true}, 1, BF16},
+    {"3 micro-batches", {0}, 3, ROUNDING},
+    {"3 micro-batches, plain", {.no_fusion = true, .no_reuse = true, .keep_cheap = true}, 3, ROUNDING},
+};
+#define WAYS (sizeof ways / sizeof *ways)
+
+/* For finding out, with TANDEM_TEST_VERBOSE. */
+static void print_way(const char *name)
+{
+    if (getenv("TANDEM_TEST_VERBOSE")) print_message("    %s\n", name);
+}
+
+static void judge_ways(const rig *r, uint64_t seed, size_t first, size_t step)
+{
+    const td_plan_options plain = {.no_fusion = true, .no_reuse = true, .keep_cheap = true};
+    size_t n = 0, n_other = 0;
+    float *truth = gradients_of(r, seed, &plain, 1, &n);
+    for (size_t w = first; w < WAYS; w += step) {
+        print_way(ways[w].name);
+        float *got = gradients_of(r, seed, &ways[w].options, ways[w].micro, &n_other);
+        assert_int_equal(n, n_other);
+        const double error = relative_error(got, truth, n);
+        if (!(error <= ways[w].most)) {
+            print_error("graph %llu, %s: gradients differ by %g, more than %g\n", (unsigned long long)seed,
+                        ways[w].name, error, ways[w].most);
+            fail();
+        }
+        free(got);
+    }
+    free(truth);
+}
+
+static void judge_device(rig_kind kind, uint32_t graphs, uint32_t ways_every)
+{
+    rig r;
+    if (!rig_open(&r, kind, 0)) return;
+    for (uint32_t i = 0; i < graphs; i++) {
+        judge(&r, first_seed() + i, &(td_plan_options){0});
+        judge(&r, first_seed() + i,
+              &(td_plan_options){.no_fusion = true, .no_reuse = true, .keep_cheap = true});
+        if (i % ways_every == 0) judge_ways(&r, first_seed() + i, 0, 1);
+    }
+    rig_close(&r);
+}
+
+static void test_pocl(void **state)
+{
+    (void)state;
+    judge_device(RIG_CL_CPU, count_graphs(500), 2);
+    for (size_t kind = 0; generate_name(kind); kind++)
+        if (count_graphs(500) >= 60 && generate_counts[kind] == 0)
+            fail_msg("%s never came up", generate_name(kind));
+}
+
+static void test_pocl_as_gpu(void **state)
+{
+    (void)state;
+    judge_device(RIG_CL_GPU, count_graphs(100), 3);
+}
+
+static void test_lavapipe(void **state)
+{
+    (void)state;
+    judge_device(RIG_VK, count_graphs(60), 4);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pocl),
+        cmocka_unit_test(test_pocl_as_gpu),
+        cmocka_unit_test(test_lavapipe),
+    };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
