@@ -30,12 +30,14 @@ enum {
     TD_COMMAND_VALIDATE,
     TD_COMMAND_PREPARE,
     TD_COMMAND_INSPECT,
+    TD_COMMAND_ANALYZE,
     TD_COMMAND_TUNE,
     TD_COMMAND_BENCH_GEMM,
     TD_COMMAND_BENCH_MEL,
     TD_COMMAND_BENCH_KERNELS,
     TD_COMMAND_BENCH_SUBMIT,
     TD_COMMAND_BENCH_TEXT,
+    TD_COMMAND_BENCH_LOAD,
     TD_COMMAND_HELP,
     TD_COMMAND_COUNT
 };
@@ -96,12 +98,14 @@ int td_cmd_devices(td_cli *cli);
 int td_cmd_validate(td_cli *cli);
 int td_cmd_prepare(td_cli *cli);
 int td_cmd_inspect(td_cli *cli);
+int td_cmd_analyze(td_cli *cli);
 int td_cmd_tune(td_cli *cli);
 int td_cmd_bench_gemm(td_cli *cli);
 int td_cmd_bench_mel(td_cli *cli);
 int td_cmd_bench_kernels(td_cli *cli);
 int td_cmd_bench_submit(td_cli *cli);
 int td_cmd_bench_text(td_cli *cli);
+int td_cmd_bench_load(td_cli *cli);
 int td_cmd_help(td_cli *cli);
 
 /* The help of `command`, or with td_cli_table.n_commands the overview. */

@@ -18,12 +18,14 @@ static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
     [TD_COMMAND_VALIDATE] = td_cmd_validate,
     [TD_COMMAND_PREPARE] = td_cmd_prepare,
     [TD_COMMAND_INSPECT] = td_cmd_inspect,
+    [TD_COMMAND_ANALYZE] = td_cmd_analyze,
     [TD_COMMAND_TUNE] = td_cmd_tune,
     [TD_COMMAND_BENCH_GEMM] = td_cmd_bench_gemm,
     [TD_COMMAND_BENCH_MEL] = td_cmd_bench_mel,
     [TD_COMMAND_BENCH_KERNELS] = td_cmd_bench_kernels,
     [TD_COMMAND_BENCH_SUBMIT] = td_cmd_bench_submit,
     [TD_COMMAND_BENCH_TEXT] = td_cmd_bench_text,
+    [TD_COMMAND_BENCH_LOAD] = td_cmd_bench_load,
     [TD_COMMAND_HELP] = td_cmd_help,
 };
 

@@ -13,8 +13,11 @@
 #define KERNELS BIT(TD_COMMAND_BENCH_KERNELS)
 #define MEL BIT(TD_COMMAND_BENCH_MEL)
 #define TUNE BIT(TD_COMMAND_TUNE)
-#define MEASURES (SUBMIT | GEMM | MEL | KERNELS | TUNE)
-#define DATA (BIT(TD_COMMAND_PREPARE) | BIT(TD_COMMAND_INSPECT))
+#define BENCH_LOAD BIT(TD_COMMAND_BENCH_LOAD)
+#define ANALYZE BIT(TD_COMMAND_ANALYZE)
+#define LOADS (BENCH_LOAD | ANALYZE)
+#define MEASURES (SUBMIT | GEMM | MEL | KERNELS | TUNE | LOADS)
+#define DATA (BIT(TD_COMMAND_PREPARE) | BIT(TD_COMMAND_INSPECT) | LOADS)
 #define PREPARE BIT(TD_COMMAND_PREPARE)
 #define BENCH_TEXT BIT(TD_COMMAND_BENCH_TEXT)
 #define HELP BIT(TD_COMMAND_HELP)
@@ -34,6 +37,10 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
     [TD_COMMAND_INSPECT] = {"inspect", "PATH", 1, 1, "Tells what is in a dataset or a cache file",
                             "A dataset, or its metadata.csv: statistics and all bad rows. A file of the "
                             "cache: its content, checked as a whole."},
+    [TD_COMMAND_ANALYZE] =
+        {"analyze", "", 0, 0, "Tells where the data pipeline loses time",
+         "Text preprocessing, decoding file by file, mel, waits between batches, how long the model device "
+         "would idle, what more workers give; then what to change, the largest gain first."},
     [TD_COMMAND_TUNE] =
         {"tune", "", 0, 0, "Measures the kernels of matrix products and stores the winners",
          "Every variant is checked against the plain kernel first; a wrong one is set aside and named. "
@@ -58,6 +65,10 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"bench text", "", 0, 0, "Measures text preprocessing on a generated corpus",
          "From a table of realistic English sentences to tokens: cold, with the writing of the cache, and "
          "from the cache."},
+    [TD_COMMAND_BENCH_LOAD] =
+        {"bench load", "", 0, 0, "Measures loading, from recordings on disk to batches in the device",
+         "Whole epochs of --train-data: without a mel cache, and from the one that --mel-cache names or "
+         "the data's size suggests."},
     [TD_COMMAND_HELP] = {"help", "[COMMAND]", 0, 2, "Tells how a command is used", ""},
 };
 
@@ -97,13 +108,13 @@ static const td_option OPTIONS[] = {
      FOR("Devices", ROLES, "Memory limit of the model role, in MB")},
 
     {KEY("data", "train_data"), PATH("DIR"),
-     FOR("Data", PREPARE, "Dataset: a folder with metadata.csv (lines id|text) and wavs/ID.wav")},
+     FOR("Data", PREPARE | LOADS, "Dataset: a folder with metadata.csv (lines id|text) and wavs/ID.wav")},
     {KEY("data", "val_data"), PATH("DIR"),
      FOR("Data", PREPARE, "Dataset to validate with; a share of the training rows if not given")},
     {KEY("data", "val_fraction"), SHARE("0.05"),
      FOR("Data", DATA, "Share of the rows that validates where there is no table of its own for that")},
     {KEY("data", "max_bad_fraction"), SHARE("0.05"),
-     FOR("Data", PREPARE, "Share of bad rows that is put up with")},
+     FOR("Data", PREPARE | LOADS, "Share of bad rows that is put up with")},
     {KEY("data", "language"), TEXT("LANG"), .default_text = "auto",
      FOR("Data", DATA,
          "Of rows that do not tell: a code such as de; auto: the one most rows look like; "
@@ -117,10 +128,25 @@ static const td_option OPTIONS[] = {
     {KEY("data", "speaker_pattern"), TEXT("REGEX"),
      FOR("Data", DATA, "Speaker of a row: the first group of this expression in its id")},
     {KEY("data", "listen"), BOOL("true"),
-     FOR("Data", DATA, "Decode every recording once, to find clipped, silent and broken ones")},
+     FOR("Data", DATA & ~LOADS, "Decode every recording once, to find clipped, silent and broken ones")},
     {KEY("data", "cache"), BOOL("true"), FOR("Data", DATA, "Keep what was prepared for the next time")},
+    {KEY("data", "max_text_length"), INT("200", 1, 100000),
+     FOR("Data", LOADS, "Rows with more tokens are left out")},
+    {KEY("data", "max_mel_frames"), INT("800", 1, 1000000),
+     FOR("Data", LOADS, "Rows with more mel frames are left out")},
+    {KEY("data", "mel_cache"), CHOICE("auto", "auto|none|ram|disk"),
+     FOR("Data", LOADS,
+         "Where mels are kept for later epochs (ram) and runs (disk); auto: by their size and what is free")},
+    {KEY("data", "mel_cache_size"), .type = TD_OPTION_SIZE_MB, .placeholder = "MB", .default_text = "0",
+     .min = 0, .max = 1 << 24,
+     FOR("Data", LOADS,
+         "Most that the mel cache takes; 0: half of the free memory, a quarter of the free disk")},
+    {KEY("data", "pitch"), BOOL("true"), FOR("Data", LOADS, "Make a pitch track beside the mels")},
+    {KEY("data", "reference_seconds"), INT("0", 0, 60),
+     FOR("Data", LOADS, "Length of the reference audio that tells the speaker; 0: none")},
+    {KEY("training", "batch_size"), INT("32", 1, 4096), FOR("Data", LOADS, "Rows in a batch")},
     {KEY("pipeline", "num_workers"), INT("0", 0, 1024),
-     FOR("Data", DATA, "Threads that prepare data; 0: one per core")},
+     FOR("Data", DATA & ~BENCH_LOAD, "Threads that prepare data; 0: one per core")},
     {KEY("training", "seed"), INT("1", 0, 2147483647),
      FOR("Data", DATA, "Decides every random choice, here which rows validate")},
 
@@ -139,7 +165,7 @@ static const td_option OPTIONS[] = {
     {KEY("bench", "against"), CHOICE("none", "none|openblas"),
      FOR("Benchmark", GEMM, "Compare with a library on the same cores")},
     {KEY("bench", "rounds"), INT("15", 1, 1000),
-     FOR("Benchmark", GEMM | MEL | KERNELS | BENCH_TEXT,
+     FOR("Benchmark", GEMM | MEL | KERNELS | BENCH_TEXT | BENCH_LOAD,
          "Runs of each product, op, batch, corpus or epoch; the median counts")},
     {KEY("bench", "clips"), INT("32", 1, 4096), FOR("Benchmark", MEL, "Clips in a batch")},
     {KEY("bench", "seconds"), INT("6", 1, 3600), FOR("Benchmark", MEL, "Seconds of each clip")},
@@ -148,7 +174,14 @@ static const td_option OPTIONS[] = {
 
     {KEY("bench", "lines"), INT("13100", 1, 10000000),
      FOR("Benchmark", BENCH_TEXT, "Lines of the generated corpus")},
-    {KEY("bench", "workers"), INT("0", 0, 1024), FOR("Benchmark", BENCH_TEXT, "Threads; 0: one per core")},
+    {KEY("bench", "workers"), INT("0", 0, 1024),
+     FOR("Benchmark", BENCH_TEXT | BENCH_LOAD, "Threads; 0: one per core")},
+
+    {KEY("analyze", "step_ms"), INT("100", 1, 100000),
+     FOR("Benchmark", ANALYZE,
+         "Length of a training step to judge waits by, in ms; `bench step` measures it")},
+    {KEY("bench", "max_batches"), INT("50", 1, 1000000),
+     FOR("Benchmark", LOADS, "Batches of a round at most, where an epoch has more")},
 
     {FLAG("markdown"), SWITCH, FOR("General", HELP, "Print the page of all options in Markdown")},
     {FLAG("config"), .type = TD_OPTION_CONFIG, .placeholder = "FILE.ini",

@@ -1,0 +1,198 @@
+/* `tandem analyze`: shows what tools/analyze.h found. Covered by tests/cli/test_load.py. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/load_options.h"
+#include "tools/analyze.h"
+
+enum { MAX_FILES = 1000 };
+
+static void put_number(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_stats(td_json *json, const char *key, const td_stats *stats)
+{
+    td_json_key(json, key);
+    td_json_begin_object(json);
+    put_number(json, "mean", stats->mean);
+    put_number(json, "std", stats->std);
+    put_number(json, "min", stats->min);
+    put_number(json, "median", stats->median);
+    put_number(json, "p95", stats->p95);
+    put_number(json, "max", stats->max);
+    put_number(json, "cv", stats->cv);
+    td_json_end_object(json);
+}
+
+static double rate_of(const td_load_run *run)
+{
+    return run->epoch_s.median > 0 ? (double)run->n_items / run->epoch_s.median : 0;
+}
+
+static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *a)
+{
+    td_json_key(json, "audio");
+    td_json_begin_object(json);
+    put_number(json, "files", (double)a->n_files);
+    put_stats(json, "load_ms", &a->decode_ms);
+    td_json_key(json, "slowest");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < a->n_slowest; ++i) {
+        td_json_begin_object(json);
+        td_json_key(json, "id");
+        td_json_string(json, td_dataset_id(rig->dataset, a->slowest[i].row));
+        td_json_key(json, "line");
+        td_json_uint(json, rig->dataset->view.rows[a->slowest[i].row].line);
+        put_number(json, "ms", a->slowest[i].ms);
+        put_number(json, "audio_s", a->slowest[i].audio_s);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+}
+
+static void put_batches(td_json *json, double step_ms, const td_analysis *a)
+{
+    td_json_key(json, "mel");
+    td_json_begin_object(json);
+    put_number(json, "ms_per_batch", a->mel_ms);
+    put_number(json, "realtime_factor", a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
+    td_json_end_object(json);
+    td_json_key(json, "batches");
+    td_json_begin_object(json);
+    put_number(json, "samples_per_s", rate_of(&a->free_run));
+    put_stats(json, "interval_ms", &a->free_run.batch_ms);
+    put_number(json, "step_ms", step_ms);
+    put_stats(json, "wait_ms", &a->paced_run.wait_ms);
+    td_json_end_object(json);
+    put_number(json, "model_idle", a->paced_run.idle);
+    td_json_key(json, "mel_cache");
+    td_json_begin_object(json);
+    td_json_key(json, "kind");
+    td_json_string(json, td_mel_cache_kind_name(a->cache));
+    put_number(json, "samples_per_s", rate_of(&a->cached_run));
+    td_json_end_object(json);
+}
+
+static void put_rest(td_json *json, const td_analysis *a)
+{
+    td_json_key(json, "workers_sweep");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < a->n_sweep; ++i) {
+        td_json_begin_object(json);
+        td_json_key(json, "workers");
+        td_json_uint(json, a->sweep[i].workers);
+        put_number(json, "samples_per_s", a->sweep[i].samples_per_s);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+    td_json_key(json, "recommendations");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < a->n_advice; ++i) {
+        td_json_begin_object(json);
+        put_number(json, "gain", a->advice[i].gain);
+        td_json_key(json, "option");
+        td_json_string(json, a->advice[i].option);
+        td_json_key(json, "reason");
+        td_json_string(json, a->advice[i].reason);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
+static int print_json(const td_cli *cli, const td_device_info *info, const td_load_rig *rig, double step_ms,
+                      const td_analysis *a)
+{
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, info);
+    put_number(json, "rows", (double)a->n_rows);
+    put_number(json, "workers", (double)a->workers);
+    td_json_key(json, "text");
+    td_json_begin_object(json);
+    put_number(json, "cold_s", a->text_cold_s);
+    td_json_key(json, "cached_s");
+    if (rig->options.dataset.cache_dir != NULL) {
+        td_json_double(json, a->text_cached_s);
+    } else {
+        td_json_null(json);
+    }
+    td_json_end_object(json);
+    put_audio(json, rig, a);
+    put_batches(json, step_ms, a);
+    put_rest(json, a);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static void print_result(const td_device_info *info, const td_load_rig *rig, double step_ms,
+                         const td_analysis *a)
+{
+    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("data           %zu rows to train, %zu workers\n", a->n_rows, a->workers);
+    printf("text           %.3f s cold", a->text_cold_s);
+    if (rig->options.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
+    printf("\naudio          %.2f ms a file, CV %.2f, slowest %.2f ms (%zu files, one thread)\n",
+           a->decode_ms.mean, a->decode_ms.cv, a->decode_ms.max, a->n_files);
+    for (size_t i = 0; i < a->n_slowest; ++i)
+        printf("               %.2f ms for %.1f s: %s (line %u)\n", a->slowest[i].ms, a->slowest[i].audio_s,
+               td_dataset_id(rig->dataset, a->slowest[i].row),
+               rig->dataset->view.rows[a->slowest[i].row].line);
+    printf("mel            %.1f ms a batch, %.0f times real time\n", a->mel_ms,
+           a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
+    printf("batches        %.0f samples/s from disk, one every %.1f ms (p95 %.1f)\n", rate_of(&a->free_run),
+           a->free_run.batch_ms.mean, a->free_run.batch_ms.p95);
+    if (a->cache != TD_MEL_CACHE_NONE)
+        printf("mel cache      %.0f samples/s (%s)\n", rate_of(&a->cached_run),
+               td_mel_cache_kind_name(a->cache));
+    printf(
+        "waits          %.1f ms a batch (p95 %.1f) with steps of %.0f ms: the model device idles %.0f %%\n",
+        a->paced_run.wait_ms.mean, a->paced_run.wait_ms.p95, step_ms, 100 * a->paced_run.idle);
+    printf("workers       ");
+    for (size_t i = 0; i < a->n_sweep; ++i)
+        printf(" %zu: %.0f/s%s", a->sweep[i].workers, a->sweep[i].samples_per_s,
+               i + 1 < a->n_sweep ? "," : "\n");
+    for (size_t i = 0; i < a->n_advice; ++i)
+        printf("advice         %.1fx: %s%s%s\n", a->advice[i].gain, a->advice[i].option,
+               a->advice[i].option[0] != '\0' ? ": " : "", a->advice[i].reason);
+    if (a->n_advice == 0) printf("advice         nothing: data keeps up with steps of %.0f ms\n", step_ms);
+}
+
+int td_cmd_analyze(td_cli *cli)
+{
+    td_status status = TD_OK;
+    td_registry *registry = NULL;
+    const td_device_info *info = NULL;
+    td_load_rig rig = {0};
+    td_analyze_options options = {.max_files = MAX_FILES};
+    td_analysis analysis;
+    char cache_dir[TD_FILE_PATH_BYTES];
+    int code = TD_EXIT_DONE;
+    TD_TRY(td_cli_load_options(cli, cache_dir, &options.load));
+    options.load.workers = (size_t)td_options_get(cli->options, "pipeline.num_workers")->integer;
+    options.step_ms = (double)td_options_get(cli->options, "analyze.step_ms")->integer;
+    options.max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer;
+    TD_TRY(td_cli_open_registry(cli, &registry));
+    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+        code = td_cli_fail(cli, registry);
+        goto done;
+    }
+    TD_TRY(td_load_rig_open(registry, info, &options.load, &rig));
+    TD_TRY(td_analyze_run(&rig, &options, &analysis));
+    if (cli->json) {
+        code = print_json(cli, info, &rig, options.step_ms, &analysis);
+    } else {
+        print_result(info, &rig, options.step_ms, &analysis);
+    }
+fail:
+    if (status != TD_OK) code = td_cli_fail(cli, NULL);
+done:
+    td_load_rig_close(&rig);
+    td_registry_close(registry);
+    return code;
+}

@@ -1,0 +1,94 @@
+/* Batches from disk to the data device, ahead of whoever uses them. Threads of a pool decode the recordings
+ * of the sampler's next batches into pinned memory; the data device turns them into mel spectrograms, energy
+ * and pitch. The order is the sampler's and the bits are the same for any number of threads. Room is bounded:
+ * with `n_ready` batches waiting the threads sleep until one is released. A recording that fails is told once
+ * with its line, and the row of the nearest length that fits takes its place, up to a share of bad rows. What
+ * becomes of an epoch's last batch is the sampler's policy (sampler.h): filled up, kept short or dropped;
+ * here `count` and `n_fresh` tell. Covered by tests/data/test_loader.c.
+ */
+#ifndef TD_DATA_LOADER_H
+#define TD_DATA_LOADER_H
+
+#include "audio/mel.h"
+#include "base/pool.h"
+#include "data/dataset.h"
+#include "data/mel_cache.h"
+#include "data/sampler.h"
+
+/* Everything is borrowed until destroy; the sampler is the loader's alone until then. */
+typedef struct td_loader_settings {
+    const td_dataset *dataset;
+    const uint32_t *rows; /* that the sampler draws from, ascending: replacements and references too */
+    size_t n_rows;
+    td_sampler *sampler;
+    uint32_t batch_size; /* the sampler's */
+    td_pool *pool;       /* its threads decode; the loader has one of its own, which counts as the pool's
+                          * calling thread */
+    td_memory *memory;   /* of the data role */
+    const td_mel *mel;
+    td_mel_cache *cache; /* NULL: none */
+    bool with_pitch;     /* as the cache's */
+    uint32_t n_ready;    /* batches on the device at a time, waiting and in use; at least 2 */
+    double reference_s;  /* length of references at most; 0: no references */
+    double max_bad_fraction;
+    uint64_t seed;      /* of the references */
+    uint64_t n_batches; /* to make in all; 0: without end */
+} td_loader_settings;
+
+/* A batch on the device, valid until it is released. B = count, T = frames, S = tokens; spans are exact. */
+typedef struct td_batch {
+    uint64_t number; /* from 0 */
+    uint64_t epoch;
+    td_sampler_state after; /* the sampler's when this batch is done: what a checkpoint keeps */
+    uint32_t count;
+    uint32_t n_fresh; /* items from here on fill a last batch up */
+    uint32_t frames, tokens, bucket;
+    uint32_t reference_frames; /* most of a reference; 0 without */
+    const uint32_t *rows;      /* host [B]: of the dataset, replacements in place */
+    double audio_s;            /* of all items together */
+    td_span token_ids;         /* int [B, S], TD_SYMBOL_PAD behind a text */
+    td_span token_counts;      /* uint [B] */
+    td_span frame_counts;      /* uint [B] */
+    td_span speakers;          /* uint [B] */
+    td_span languages;         /* uint [B], td_lang */
+    td_span mel;               /* [B, T, n_mels], td_mel_pad_value() behind an item's frames */
+    td_span energy;            /* [B, T], 0 behind */
+    td_span pitch;             /* [B, T] in Hz, 0 unvoiced and behind; a zero span without with_pitch */
+    td_span reference_mel;     /* [B, reference_frames, n_mels]; a zero span without references */
+    td_span reference_counts;  /* uint [B]: frames of each reference */
+    td_point ready;            /* the spans hold it from here on */
+} td_batch;
+
+typedef struct td_loader_stats {
+    uint64_t n_batches, n_items; /* handed out */
+    uint64_t n_decoded;          /* recordings, references too */
+    uint64_t n_bad;              /* rows that failed */
+    uint64_t decode_ns;          /* of all threads together */
+    uint64_t wait_ns;            /* that td_loader_next() waited for a batch */
+    uint64_t full_ns;            /* that the loader waited for a batch to be released */
+} td_loader_stats;
+
+typedef struct td_loader td_loader;
+
+/* Starts loading at once. *out: owned, td_loader_destroy(). */
+td_status td_loader_create(const td_loader_settings *settings, td_loader **out);
+
+/* Ends the threads' work, also in the middle of an epoch; waits for what the device has begun. Whoever
+ * uses a batch must be done. */
+void td_loader_destroy(td_loader *loader);
+
+/* The next batch; sleeps until there is one. After a failure first the batches before it come, then the
+ * failure, again and again. TD_ERR_NOT_FOUND past the last of n_batches. One thread at a time. */
+td_status td_loader_next(td_loader *loader, td_batch *out);
+
+/* The batch's room may be filled anew once `used` is reached ({NULL, 0}: at once). Any order, any thread. */
+void td_loader_release(td_loader *loader, const td_batch *batch, td_point used);
+
+td_loader_stats td_loader_count(td_loader *loader);
+
+/* How long the rows are, for td_sampler_create(): frames of the recording at the front end's rate, and
+ * tokens. `out` has room for n_rows. */
+void td_loader_lengths(const td_dataset *dataset, const uint32_t *rows, size_t n_rows,
+                       const td_mel_config *config, td_sampler_row *out);
+
+#endif

@@ -1,0 +1,234 @@
+/* Filling a host batch (loader.h): a row's mel from the cache or its samples from disk, tokens, and the
+ * samples of its reference. Covered by tests/data/test_loader.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audio/decode.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "data/loader_internal.h"
+#include "text/symbols.h"
+
+enum { MAX_TRIES = 16, PCM_STEP = 16 };
+
+/* ---------------------------------------------------------------- lengths */
+
+static uint64_t expect_samples(const td_dataset *dataset, uint32_t row, const td_mel_config *config)
+{
+    const td_clip *clip = &dataset->view.rows[row].clip;
+    if (clip->rate_hz == 0) return 0;
+    return (clip->frames * config->rate + clip->rate_hz - 1) / clip->rate_hz;
+}
+
+void td_loader_lengths(const td_dataset *dataset, const uint32_t *rows, size_t n_rows,
+                       const td_mel_config *config, td_sampler_row *out)
+{
+    for (size_t i = 0; i < n_rows; ++i)
+        out[i] = (td_sampler_row){.row = rows[i],
+                                  .frames = td_mel_frames(config, expect_samples(dataset, rows[i], config)),
+                                  .tokens = dataset->view.rows[rows[i]].n_tokens};
+}
+
+static int compare_lengths(const void *a, const void *b)
+{
+    const td_sampler_row *x = a, *y = b;
+    if (x->frames != y->frames) return x->frames < y->frames ? -1 : 1;
+    if (x->tokens != y->tokens) return x->tokens < y->tokens ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+td_status td_loader_sort_rows(td_loader *loader)
+{
+    td_status status = TD_OK;
+    const td_loader_settings *s = &loader->settings;
+    TD_TRY(TD_NEW_ARRAY(&loader->lengths, s->n_rows + 1));
+    TD_TRY(TD_NEW_ARRAY(&loader->length_at, s->dataset->view.n_rows + 1));
+    TD_TRY(TD_NEW_ARRAY(&loader->is_bad, s->dataset->view.n_rows + 1));
+    td_loader_lengths(s->dataset, s->rows, s->n_rows, &loader->config, loader->lengths);
+    qsort(loader->lengths, s->n_rows, sizeof *loader->lengths, compare_lengths);
+    for (size_t i = 0; i < s->n_rows; ++i)
+        loader->length_at[loader->lengths[i].row] = (uint32_t)i;
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- recordings */
+
+static td_status note_failure(td_load_item *item, uint32_t row, const char *message)
+{
+    td_load_failure *failure, **link = &item->failures;
+    const td_status status = TD_NEW(&failure);
+    if (status != TD_OK) return status;
+    failure->row = row;
+    snprintf(failure->message, sizeof failure->message, "%s", message);
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = failure;
+    return TD_OK;
+}
+
+/* *is_bad: the recording is at fault, and the reason is this thread's error. */
+static td_status decode_row(td_loader *loader, uint32_t row, td_audio *out, bool *is_bad)
+{
+    const td_dataset *dataset = loader->settings.dataset;
+    const uint64_t expected = expect_samples(dataset, row, &loader->config);
+    const td_decode_options options = {.rate = loader->config.rate,
+                                       .max_s = (double)expected / loader->config.rate + 1};
+    char path[TD_FILE_PATH_BYTES];
+    *is_bad = false;
+    td_status status = td_dataset_clip_path(dataset, row, path);
+    if (status != TD_OK) return status;
+    const uint64_t start_ns = td_clock_ns();
+    status = td_audio_decode(path, &options, out);
+    const uint64_t spent_ns = td_clock_ns() - start_ns;
+    if (status == TD_OK) {
+        const uint64_t hop = loader->config.hop_samples;
+        if (out->report.bad_samples > 0) {
+            status = TD_FAIL(TD_ERR_FORMAT, "%s: %llu samples are no numbers (NaN or infinite)", path,
+                             (unsigned long long)out->report.bad_samples);
+        } else if (out->count + hop < expected || out->count > expected + hop) {
+            status = TD_FAIL(TD_ERR_FORMAT,
+                             "%s: %zu samples, but %llu when it was prepared; run `tandem prepare` again",
+                             path, out->count, (unsigned long long)expected);
+        }
+        if (status != TD_OK) td_audio_free(out);
+    }
+    *is_bad = status != TD_OK && status != TD_ERR_HOST_MEMORY;
+    pthread_mutex_lock(&loader->lock);
+    ++loader->stats.n_decoded;
+    loader->stats.decode_ns += spent_ns;
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
+/* Puts samples behind those that are there. Where they lie depends on which thread was first; what is made
+ * of them does not. Room is for all items at the batch's length. */
+static void add_samples(td_host_slot *slot, size_t place_at, const float *samples, size_t count)
+{
+    const size_t step = (count + PCM_STEP - 1) / PCM_STEP * PCM_STEP;
+    const size_t first = atomic_fetch_add(&slot->n_pcm, step);
+    memcpy(slot->pcm + first, samples, count * sizeof *samples);
+    memset(slot->pcm + first + count, 0, (step - count) * sizeof *samples);
+    slot->head[place_at] = (uint32_t)first;
+    slot->head[place_at + 1] = (uint32_t)count;
+}
+
+/* The row at `distance` steps in the order of length: shorter ones first, then longer ones that fit. */
+static bool find_replacement(const td_loader *loader, const td_batch_plan *plan, uint32_t row, uint32_t *turn,
+                             uint32_t *out)
+{
+    const uint32_t at = loader->length_at[row];
+    while (++*turn < loader->settings.n_rows) {
+        const uint32_t next = *turn <= at ? at - *turn : *turn;
+        const td_sampler_row *found = &loader->lengths[next];
+        if (found->frames > plan->frames) return false;
+        *out = found->row;
+        if (found->tokens <= plan->tokens) return true;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- an item */
+
+static bool read_cached(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item)
+{
+    const td_loader_settings *s = &loader->settings;
+    const size_t frames = slot->plan.frames, bands = loader->config.n_mels, n = slot->plan.count;
+    if (slot->mel == NULL) return false;
+    float *mel = slot->mel + index * frames * bands;
+    float *energy = slot->mel + n * frames * bands + index * frames;
+    float *pitch = s->with_pitch ? energy + n * frames : NULL;
+    if (!td_mel_cache_read(s->cache, item->row, slot->plan.frames, mel, energy, pitch, &item->n_frames))
+        return false;
+    const float pad = td_mel_pad_value(&loader->config);
+    for (size_t i = item->n_frames * bands; i < frames * bands; ++i)
+        mel[i] = pad;
+    memset(energy + item->n_frames, 0, (frames - item->n_frames) * sizeof *energy);
+    if (pitch != NULL) memset(pitch + item->n_frames, 0, (frames - item->n_frames) * sizeof *pitch);
+    item->audio_s = td_clip_seconds(&s->dataset->view.rows[item->row].clip);
+    item->is_hit = true;
+    return true;
+}
+
+/* The row, or one that takes its place. */
+static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item,
+                          td_audio *audio)
+{
+    td_status status = TD_OK;
+    const uint32_t wanted = slot->rows[index];
+    const size_t place_at = loader->layout.places + (size_t)2 * index;
+    item->row = wanted;
+    slot->head[place_at] = slot->head[place_at + 1] = 0;
+    for (uint32_t turn = 0, n_tries = 1;; ++n_tries) {
+        bool is_bad;
+        if (read_cached(loader, slot, index, item)) return TD_OK;
+        status = decode_row(loader, item->row, audio, &is_bad);
+        if (status == TD_OK) break;
+        if (!is_bad) return status;
+        TD_TRY(note_failure(item, item->row, td_error_last()->message));
+        TD_FAIL_IF(n_tries == MAX_TRIES || !find_replacement(loader, &slot->plan, wanted, &turn, &item->row),
+                   TD_ERR_FORMAT, "%s; and %u rows that could take its place fail too",
+                   item->failures->message, n_tries - 1);
+    }
+    const uint32_t frames = td_mel_frames(&loader->config, audio->count);
+    item->n_frames = frames < slot->plan.frames ? frames : slot->plan.frames;
+    item->audio_s = (double)audio->count / audio->rate;
+    add_samples(slot, place_at, audio->samples,
+                audio->count < (size_t)slot->plan.frames * loader->config.hop_samples
+                    ? audio->count
+                    : (size_t)slot->plan.frames * loader->config.hop_samples - 1);
+fail:
+    return status;
+}
+
+/* `audio` holds the row's own samples, or none if its mel came from the cache. */
+static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item,
+                                td_audio *audio)
+{
+    td_status status = TD_OK;
+    size_t first, count;
+    bool is_bad;
+    td_audio other = {0};
+    td_reference chosen =
+        td_reference_choose(loader->references, loader->settings.seed, slot->plan.epoch, item->row);
+    if (!chosen.is_own) {
+        status = decode_row(loader, chosen.row, &other, &is_bad);
+        if (status != TD_OK && !is_bad) return status;
+        if (status != TD_OK) {
+            TD_TRY(note_failure(item, chosen.row, td_error_last()->message));
+            chosen = (td_reference){.row = item->row, .is_own = true, .place = chosen.place};
+        }
+    }
+    if (chosen.is_own && audio->count == 0) TD_TRY(decode_row(loader, item->row, audio, &is_bad));
+    const td_audio *source = chosen.is_own ? audio : &other;
+    td_reference_part(&chosen, source->count, loader->reference_samples, &first, &count);
+    add_samples(slot, loader->layout.reference_places + (size_t)2 * index, source->samples + first, count);
+    slot->head[loader->layout.reference_counts + index] = td_mel_frames(&loader->config, count);
+fail:
+    td_audio_free(&other);
+    return status;
+}
+
+td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index)
+{
+    td_status status = TD_OK;
+    td_audio audio = {0};
+    td_load_item *item = &slot->items[index];
+    const td_load_layout *at = &loader->layout;
+    TD_TRY(load_row(loader, slot, index, item, &audio));
+    if (loader->references != NULL) TD_TRY(load_reference(loader, slot, index, item, &audio));
+    const td_dataset *dataset = loader->settings.dataset;
+    const td_block_row *row = &dataset->view.rows[item->row];
+    uint32_t *tokens = slot->head + at->token_ids + (size_t)index * slot->plan.tokens;
+    memcpy(tokens, td_dataset_tokens(dataset, item->row), row->n_tokens * sizeof *tokens);
+    for (uint32_t i = row->n_tokens; i < slot->plan.tokens; ++i)
+        tokens[i] = TD_SYMBOL_PAD;
+    slot->head[at->token_counts + index] = row->n_tokens;
+    slot->head[at->frame_counts + index] = item->n_frames;
+    slot->head[at->speakers + index] = row->speaker;
+    slot->head[at->languages + index] = row->lang;
+fail:
+    td_audio_free(&audio);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* A loader with all it needs, run epoch by epoch with a stopwatch: what `bench load` and `analyze` share. The
+ * batches go nowhere; a training step can be stood in for by a pause. Covered by tests/cli/test_load.py.
+ */
+#ifndef TD_TOOLS_LOAD_RIG_H
+#define TD_TOOLS_LOAD_RIG_H
+
+#include "base/stats.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "data/mel_cache.h"
+
+/* Texts are borrowed until the rig closes. */
+typedef struct td_load_options {
+    td_dataset_settings dataset;
+    size_t workers; /* threads that load; 0: one per core */
+    uint32_t batch_size;
+    uint32_t max_mel_frames, max_text_length; /* longer rows are left out */
+    td_mel_cache_kind mel_cache;
+    uint64_t mel_cache_bytes; /* 0: by what is free */
+    bool with_pitch;
+    double reference_s; /* 0: no references */
+} td_load_options;
+
+/* Open; fields are borrowed until close. */
+typedef struct td_load_rig {
+    td_load_options options;
+    size_t workers; /* as it came out */
+    td_pool *pool;
+    td_dataset *dataset;
+    td_device *device;
+    td_memory *memory;
+    td_mel *mel;
+    td_sampler_row *rows; /* of the training rows; owned */
+    char device_key[256];
+} td_load_rig;
+
+/* *rig: td_load_rig_close(), also after a failure. */
+td_status td_load_rig_open(td_registry *registry, const td_device_info *info, const td_load_options *options,
+                           td_load_rig *rig);
+void td_load_rig_close(td_load_rig *rig);
+
+/* The mel cache that the options ask for. *out: owned. */
+td_status td_load_rig_open_cache(const td_load_rig *rig, td_mel_cache **out);
+
+typedef struct td_load_run {
+    size_t n_batches, n_items; /* of an epoch */
+    size_t n_left_out;         /* rows past the limits */
+    double audio_s;            /* of an epoch, the mean */
+    td_stats epoch_s;          /* from its first batch asked for to its last one ready */
+    td_stats wait_ms;          /* from asking for a batch to its being ready, pauses not counted */
+    td_stats batch_ms;         /* from batch to batch */
+    double idle;               /* waits as a share of waits and pauses */
+    td_loader_stats loader;
+} td_load_run;
+
+/* `n_warm` epochs that do not count, then `n_epochs`, with a pause of `step_ms` after each batch; at most
+ * `max_batches` in an epoch (0: all). `cache` may be NULL. */
+td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *cache, uint32_t n_warm,
+                          uint32_t n_epochs, double step_ms, size_t max_batches, td_load_run *out);
+
+#endif
