@@ -99,6 +99,10 @@ void td_option_allowed(const td_option *option, char *out, size_t capacity)
         break;
     case TD_OPTION_INT:
         format_range(option, "a whole number", out, capacity);
+        if (option->choices) {
+            const size_t used = strlen(out);
+            snprintf(out + used, capacity - used, ", or %s", option->choices);
+        }
         break;
     case TD_OPTION_FLOAT:
         format_range(option, "a number", out, capacity);
@@ -164,6 +168,10 @@ static bool check_value(const td_option *option, const char *text, td_option_val
     case TD_OPTION_BOOL:
         return read_truth(text, &out->truth);
     case TD_OPTION_INT:
+        if (option->choices && is_choice(option->choices, text)) {
+            out->integer = 0;
+            return true;
+        }
         return td_text_parse_i64(text, &out->integer) == TD_OK && is_in_range(option, (double)out->integer);
     case TD_OPTION_FLOAT:
         return td_text_parse_double(text, &out->real) == TD_OK && is_in_range(option, out->real);
@@ -473,6 +481,13 @@ fail:
     return status;
 }
 
+static td_status refuse_lack(td_options *options, const td_option *option, const char *flag)
+{
+    char allowed[256];
+    td_option_allowed(option, allowed, sizeof allowed);
+    return td_options_add_mistake(options, COMMAND_LINE, "%s needs a value: %s", flag, allowed);
+}
+
 /* Reads argv[*position], which starts with "--", and the value behind it; moves *position past both. */
 static td_status read_flag(td_options *options, size_t command, int argc, const char *const *argv,
                            int *position)
@@ -481,7 +496,7 @@ static td_status read_flag(td_options *options, size_t command, int argc, const 
     const size_t length = strcspn(argument + 2, "=");
     const char *value = argument[2 + length] == '=' ? argument + 3 + length : NULL;
     parsed_flag found;
-    char flag[TD_OPTION_FLAG_BYTES + 2], allowed[256];
+    char flag[TD_OPTION_FLAG_BYTES + 2];
     if (!find_flag(options->table, argument + 2, length, &found)) {
         return refuse_flag(options, command, argument, length);
     }
@@ -496,21 +511,24 @@ static td_status read_flag(td_options *options, size_t command, int argc, const 
                                       flag, value);
     }
     if (!wants_value) return use_flag(options, found.option, flag, found.is_opposite ? "false" : "true");
-    if (!value) {
-        td_option_allowed(found.option, allowed, sizeof allowed);
-        return td_options_add_mistake(options, COMMAND_LINE, "%s needs a value: %s", flag, allowed);
-    }
+    if (!value) return refuse_lack(options, found.option, flag);
     return use_flag(options, found.option, flag, value);
 }
 
-static td_status read_letter(td_options *options, size_t command, const char *argument)
+/* "-o FILE" or "-v"; as read_flag. */
+static td_status read_letter(td_options *options, size_t command, int argc, const char *const *argv,
+                             int *position)
 {
     const td_option_table *table = options->table;
+    const char *argument = argv[(*position)++];
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
         if (!option->letter || argument[1] != option->letter || argument[2] || !takes(option, command))
             continue;
-        return use_flag(options, option, argument, "true");
+        if (option->type == TD_OPTION_BOOL) return use_flag(options, option, argument, "true");
+        if (*position == argc || strncmp(argv[*position], "--", 2) == 0)
+            return refuse_lack(options, option, argument);
+        return use_flag(options, option, argument, argv[(*position)++]);
     }
     return td_options_add_mistake(options, COMMAND_LINE, "unknown option %s; see `%s %s --help`", argument,
                                   table->program, table->commands[command].name);
@@ -557,7 +575,7 @@ td_status td_options_parse(td_options *options, size_t command, int argc, const 
         } else if (!only_arguments && strncmp(argument, "--", 2) == 0) {
             TD_TRY(read_flag(options, command, argc, argv, &position));
         } else if (!only_arguments && argument[0] == '-' && argument[1]) {
-            TD_TRY(read_letter(options, command, argv[position++]));
+            TD_TRY(read_letter(options, command, argc, argv, &position));
         } else {
             TD_TRY(read_argument(options, argv[position++]));
         }

@@ -17,7 +17,7 @@
 
 typedef enum td_option_type {
     TD_OPTION_BOOL,    /* --x, and with a key also --no-x (--enable-x: --disable-x); in files true or false */
-    TD_OPTION_INT,     /* value.integer */
+    TD_OPTION_INT,     /* value.integer; 0 for a word of `choices`, where there are any */
     TD_OPTION_FLOAT,   /* value.real */
     TD_OPTION_TEXT,    /* value.text; an empty text means not set */
     TD_OPTION_PATH,    /* as TEXT; a leading ~/ becomes $HOME/ */
@@ -33,14 +33,14 @@ typedef struct td_option {
     const char *section; /* NULL: command line only */
     const char *key;     /* NULL with the section */
     const char *flag;    /* without "--"; NULL: the key with '-' for '_' */
-    char letter;         /* "-h", only for BOOL; 0: none */
+    char letter;         /* "-h", "-o FILE"; 0: none */
     td_option_type type;
     const char *default_text; /* NULL: not set (BOOL: false) */
     const char *placeholder;  /* "N", "FILE"; NULL for BOOL and CHOICE */
-    const char *choices;      /* CHOICE: "a|b|c" */
+    const char *choices;      /* CHOICE: "a|b|c"; INT: words that may stand for a number */
     double min, max;          /* INT, FLOAT, SIZE_MB; equal: no limit */
     const char *group;        /* heading in --help */
-    uint64_t commands;        /* bit i: command i takes the flag; files may hold every key */
+    uint64_t commands;        /* bit i: command i takes the flag; files and --set may hold every key */
     const char *help;         /* one line, no full stop */
 } td_option;
 

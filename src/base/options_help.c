@@ -40,7 +40,9 @@ static void format_usage(const td_option *option, char *out, size_t capacity)
     td_option_opposite(option, opposite);
     if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
     const char *value = option->type == TD_OPTION_CHOICE ? option->choices : option->placeholder;
-    if (strncmp(opposite, "disable-", 8) == 0) {
+    if (!option->commands) { /* in files, or so */
+        snprintf(out, capacity, "--set %s.%s=%s", option->section, option->key, value ? value : "true");
+    } else if (strncmp(opposite, "disable-", 8) == 0) {
         snprintf(out, capacity, "%s--%s, --%s", letter, flag, opposite);
     } else {
         snprintf(out, capacity, "%s--%s%s%s%s", letter, *opposite ? "[no-]" : "", flag, value ? " " : "",
@@ -174,7 +176,7 @@ static void write_row(FILE *text, const td_option_table *table, const td_option 
                                  table->commands[i].name);
     }
     const uint64_t all = table->n_commands < 64 ? (UINT64_C(1) << table->n_commands) - 1 : UINT64_MAX;
-    write_cell(text, (option->commands & all) == all ? "all" : cell);
+    write_cell(text, (option->commands & all) == all || !option->commands ? "all" : cell);
     write_cell(text, option->help);
     fputc('\n', text);
 }

@@ -10,7 +10,7 @@ static const double PI = 3.14159265358979323846;
 
 /* Wide enough for any use; inside them no formula leaves the floats: the least rate is MIN_LR / MAX_STEPS. */
 static const double MIN_LR = 1e-12;
-static const double MAX_LR = 100;
+static const double MAX_LR = 1e9;
 static const double MAX_MULTIPLIER = 100;
 static const uint64_t MAX_STEPS = UINT64_C(1000000000000);
 

@@ -219,7 +219,7 @@ static td_schedule with_restarts(td_schedule s, double multiplier)
 static void test_refusals(void **state)
 {
     (void)state;
-    const double bad_rates[] = {0, -1e-3, 1e-13, 101, INFINITY, -INFINITY, NAN};
+    const double bad_rates[] = {0, -1e-3, 1e-13, 2e9, INFINITY, -INFINITY, NAN};
     const td_schedule all[] = {NOAM, COSINE, EXPONENTIAL, CONSTANT};
     for (size_t k = 0; k < 4; ++k) {
         assert_int_equal(td_schedule_check(&all[k]), TD_OK);
