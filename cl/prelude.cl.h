@@ -67,7 +67,16 @@
 /* Compilers know this as one instruction; PoCL's mul_hi() takes 2.5 times as long in `random`. */
 #define MUL_HI(a, b) ((uint)(((ulong)(a) * (ulong)(b)) >> 32))
 
+#if VW > 1 && defined(cl_khr_fp64)
+#define HAS_DOUBLE 1
+#else
+#define HAS_DOUBLE 0
+#endif
 #if VW == 1
+#define VD float
+#define TO_VD(high, low) (high)
+#define DOUBLE_VD(x) (x)
+#define NEAR_VF(x) (x)
 #define VF float
 #define VU uint
 #define VI int
@@ -101,6 +110,10 @@
 #define JOIN_(a, b) PASTE_(a, b)
 #define VLOAD_ JOIN_(vload, VW)
 #define VSTORE_ JOIN_(vstore, VW)
+#define VD JOIN_(double, VW)
+#define TO_VD(high, low) ((VD)((double)(high) + (double)(low)))
+#define DOUBLE_VD(x) JOIN_(convert_double, VW)(x)
+#define NEAR_VF(x) JOIN_(convert_float, VW)(x)
 #define VF JOIN_(float, VW)
 #define VU JOIN_(uint, VW)
 #define VI JOIN_(int, VW)

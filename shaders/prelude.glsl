@@ -61,6 +61,11 @@
 #define SET_F4(array, i, part, x) ((array)[i][part] = (x))
 #define MUL_HI(a, b) mul_hi_((a), (b))
 
+#define HAS_DOUBLE 0
+#define VD float
+#define TO_VD(high, low) (high)
+#define DOUBLE_VD(x) (x)
+#define NEAR_VF(x) (x)
 #define VF float
 #define VU uint
 #define VI int

@@ -41,6 +41,14 @@ td_kernel_class td_device_class(const td_device *device);
 /* The class of the list's device. */
 td_kernel_class td_list_class(const td_list *list);
 
+/* How much longer than estimated work takes, as measured before; 1 if not told. Before anything is recorded:
+ * submissions are cut by it. */
+void td_list_set_pace(td_list *list, double pace);
+
+/* What a finished list is estimated to take, and in how many submissions it goes to the driver. */
+double td_list_estimated_ns(const td_list *list);
+size_t td_list_submissions(const td_list *list);
+
 /* The device that the list is for. Borrowed. */
 td_device *td_list_device(const td_list *list);
 

@@ -21,6 +21,7 @@ td_status td_list_create(td_device *device, td_queue_kind kind, td_list **out)
     if (status != TD_OK) return status;
     list->device = device;
     list->kind = kind;
+    list->pace = 1;
     *out = list;
     return TD_OK;
 }
@@ -32,6 +33,24 @@ void td_list_destroy(td_list *list)
     list->device->ops->list_discard(list);
     free(list->commands);
     free(list);
+}
+
+void td_list_set_pace(td_list *list, double pace)
+{
+    list->pace = pace;
+}
+
+double td_list_estimated_ns(const td_list *list)
+{
+    double ns = 0;
+    for (size_t i = 0; i < list->n_commands; i++)
+        ns += list->commands[i].cost_ns;
+    return ns;
+}
+
+size_t td_list_submissions(const td_list *list)
+{
+    return list->n_segments;
 }
 
 /* ---------------------------------------------------------------- recording */
@@ -85,7 +104,7 @@ static double estimate_ns(const td_list *list, td_cost cost)
     const td_device_caps *caps = &list->device->info.caps;
     const double compute_ns = caps->estimated_gflops > 0 ? cost.flops / caps->estimated_gflops : 0;
     const double memory_ns = caps->estimated_gbps > 0 ? cost.bytes / caps->estimated_gbps : 0;
-    return COMMAND_OVERHEAD_NS + (compute_ns > memory_ns ? compute_ns : memory_ns);
+    return COMMAND_OVERHEAD_NS + list->pace * (compute_ns > memory_ns ? compute_ns : memory_ns);
 }
 
 static td_status append(td_list *list, td_command_kind kind, td_cost cost, td_command **out)
