@@ -1,7 +1,6 @@
 /* Launches of the alignment search; see align.h. Covered by tests/ops/cases_align.c. */
 #include "ops/align.h"
 
-#include "kernels/align_geometry.h"
 #include "ops/rows.h"
 
 uint64_t td_op_align_bits(uint32_t items, uint32_t tokens, uint32_t frames)
@@ -40,6 +39,139 @@ td_status td_op_align(td_list *list, const td_align_args *a)
                             (td_cost){.flops = 4 * n, .bytes = 4 * n}));
     TD_TRY(td_list_dispatch(list, TD_K_align_path, path_spans, &path, td_grid_groups(a->items),
                             (td_cost){.bytes = 8.0 * a->items * a->frames}));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- masks and counts */
+
+static td_cost cost_of(uint32_t n)
+{
+    return (td_cost){.flops = 8.0 * n, .bytes = 8.0 * n};
+}
+
+td_status td_op_align_mask(td_list *list, uint32_t items, uint32_t frames, uint32_t kind, td_span lengths,
+                           td_span mask)
+{
+    const uint32_t n = items * frames;
+    const td_align_mask_params params = {.n = n, .items = items, .frames = frames, .kind = kind};
+    const td_span spans[] = {lengths, mask};
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(items, frames, 1, "align mask"));
+    TD_TRY(td_op_check_span(lengths, items, "align mask", "lengths"));
+    TD_TRY(td_op_check_span(mask, n, "align mask", "mask"));
+    TD_TRY(td_list_dispatch(list, TD_K_align_mask, spans, &params, td_grid_elements(td_list_class(list), n),
+                            cost_of(n)));
+fail:
+    return status;
+}
+
+td_status td_op_align_counts(td_list *list, uint32_t n, uint32_t divisor, td_span lengths, td_span y)
+{
+    const td_align_counts_params params = {.n = n, .divisor = divisor};
+    const td_span spans[] = {lengths, y};
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(n, divisor, 1, "align counts"));
+    TD_TRY(td_op_check_span(lengths, n, "align counts", "lengths"));
+    TD_TRY(td_op_check_span(y, n, "align counts", "y"));
+    TD_TRY(td_list_dispatch(list, TD_K_align_counts, spans, &params, td_grid_elements(td_list_class(list), n),
+                            cost_of(n)));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- of alignments */
+
+static td_status check_aligned(const td_aligned_args *a, uint64_t y_words, const char *op)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(a->items, a->tokens, a->frames, op));
+    TD_TRY(td_op_check_span(a->index, (uint64_t)a->items * a->frames, op, "index"));
+    TD_TRY(td_op_check_span(a->lengths, a->items, op, "lengths"));
+    TD_TRY(td_op_check_span(a->y, y_words, op, "y"));
+fail:
+    return status;
+}
+
+td_status td_op_align_features(td_list *list, const td_aligned_args *a)
+{
+    const uint32_t n = a->items * a->frames;
+    const td_align_features_params params = {.n = n, .tokens = a->tokens, .frames = a->frames};
+    const td_span spans[] = {a->durations, a->index, a->lengths, a->y};
+    td_status status = TD_OK;
+    TD_TRY(check_aligned(a, UINT64_C(3) * n, "align features"));
+    TD_TRY(td_op_check_span(a->durations, (uint64_t)a->items * a->tokens, "align features", "durations"));
+    TD_TRY(td_list_dispatch(list, TD_K_align_features, spans, &params,
+                            td_grid_elements(td_list_class(list), n), cost_of(3 * n)));
+fail:
+    return status;
+}
+
+td_status td_op_align_tokens(td_list *list, td_align_kind kind, const td_aligned_args *a)
+{
+    static const td_kernel_id kernels[] = {TD_K_align_log, TD_K_align_mean, TD_K_align_mean_positive};
+    const uint32_t n = a->items * a->tokens;
+    const td_align_tokens_params params = {.n = n, .tokens = a->tokens, .frames = a->frames};
+    const td_span spans[] = {a->durations, td_op_or(a->index, a->durations),
+                             td_op_or(a->lengths, a->durations), td_op_or(a->x, a->durations), a->y};
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(a->items, a->tokens, 1, "align tokens"));
+    TD_TRY(td_op_check_span(a->durations, n, "align tokens", "durations"));
+    TD_TRY(td_op_check_span(a->y, n, "align tokens", "y"));
+    if (kind != TD_ALIGN_LOG) {
+        TD_TRY(check_aligned(a, n, "align tokens"));
+        TD_TRY(td_op_check_span(a->x, (uint64_t)a->items * a->frames, "align tokens", "x"));
+    }
+    TD_TRY(td_list_dispatch(list, kernels[kind], spans, &params, td_grid_elements(td_list_class(list), n),
+                            cost_of(n)));
+fail:
+    return status;
+}
+
+td_status td_op_align_steps(td_list *list, uint32_t reduction, const td_aligned_args *a)
+{
+    const uint32_t steps = td_divide_up(a->frames, reduction ? reduction : 1);
+    const uint32_t n = a->items * steps * a->tokens;
+    const td_align_steps_params params = {
+        .n = n, .tokens = a->tokens, .frames = a->frames, .steps = steps, .reduction = reduction};
+    const td_span spans[] = {a->index, a->lengths, a->y};
+    td_status status = TD_OK;
+    TD_FAIL_IF(!reduction, TD_ERR_ARGUMENT, "align steps: a step has at least one frame");
+    TD_TRY(check_aligned(a, n, "align steps"));
+    TD_TRY(td_list_dispatch(list, TD_K_align_steps, spans, &params, td_grid_elements(td_list_class(list), n),
+                            cost_of(n)));
+fail:
+    return status;
+}
+
+td_status td_op_align_diagonal(td_list *list, const td_diagonal_args *a)
+{
+    const uint32_t n = a->items * a->rows * a->columns;
+    const td_align_diagonal_params params = {.n = n, .rows = a->rows, .columns = a->columns};
+    const td_span spans[] = {a->row_counts, a->column_counts, a->y};
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(a->items, a->rows, a->columns, "align diagonal"));
+    TD_TRY(td_op_check_span(a->row_counts, a->items, "align diagonal", "row_counts"));
+    TD_TRY(td_op_check_span(a->column_counts, a->items, "align diagonal", "column_counts"));
+    TD_TRY(td_op_check_span(a->y, n, "align diagonal", "y"));
+    TD_TRY(td_list_dispatch(list, TD_K_align_diagonal, spans, &params,
+                            td_grid_elements(td_list_class(list), n), cost_of(n)));
+fail:
+    return status;
+}
+
+td_status td_op_align_put(td_list *list, const td_put_args *a)
+{
+    const uint32_t n = a->items * a->columns;
+    const td_align_put_params params = {.n = n, .rows = a->rows, .columns = a->columns};
+    const td_span spans[] = {a->x, a->at, a->y};
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(a->items, a->rows, a->columns, "align put"));
+    TD_TRY(td_op_check_span(a->x, n, "align put", "x"));
+    TD_TRY(td_op_check_span(a->at, a->items, "align put", "at"));
+    TD_TRY(td_op_check_span(a->y, (uint64_t)n * a->rows, "align put", "y"));
+    TD_TRY(td_list_dispatch(list, TD_K_align_put, spans, &params, td_grid_elements(td_list_class(list), n),
+                            cost_of(n)));
 fail:
     return status;
 }
