@@ -56,6 +56,23 @@ static void print_place(const td_plan *plan, uint32_t id, char *text, size_t cap
     snprintf(text, capacity, "%u:%llu", place->chunk, (unsigned long long)offset);
 }
 
+static uint32_t first_output(const td_node *node)
+{
+    size_t o = 0;
+    while (o + 1 < TD_NODE_OUTPUTS && !node->out[o])
+        o++;
+    return node->out[o];
+}
+
+/* GFLOP/s of products, else GB/s. */
+static double rate_of(const td_plan *plan, size_t n)
+{
+    const td_node *node = &plan->draft.nodes[n];
+    const double work =
+        td_op_table[node->kind]->flops ? td_plan_node_flops(plan, node) : td_plan_node_bytes(plan, node);
+    return plan->node_ms[n] > 0 ? work * 1e-6 / plan->node_ms[n] : 0;
+}
+
 static uint64_t output_bytes(const td_plan *plan, const td_node *node)
 {
     uint64_t bytes = 0;
@@ -64,16 +81,54 @@ static uint64_t output_bytes(const td_plan *plan, const td_node *node)
     return bytes;
 }
 
+/* ---------------------------------------------------------------- measuring */
+
+static td_status measure_node(td_plan *plan, size_t n, uint32_t rounds, double *ms)
+{
+    td_list *list = NULL;
+    td_point reached = {0};
+    td_times times = {0};
+    td_status status = TD_OK;
+    TD_TRY(td_plan_record(plan, n, n + 1, false, &list));
+    for (uint32_t i = 0; i < rounds; i++) {
+        const td_submission submission = {.list = list};
+        TD_TRY(
+            td_queue_submit(td_device_queue(plan->store->device, TD_QUEUE_COMPUTE), &submission, &reached));
+        TD_TRY(td_point_wait(reached, TD_WAIT_FOREVER));
+        TD_TRY(td_point_times(reached, &times));
+        const double now = (double)(times.finished_ns - times.started_ns) * 1e-6;
+        if (i == 0 || now < *ms) *ms = now;
+    }
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
+td_status td_plan_measure(td_plan *plan, uint32_t rounds)
+{
+    td_status status = TD_OK;
+    if (!plan->node_ms) TD_TRY(TD_NEW_ARRAY(&plan->node_ms, plan->draft.n_nodes));
+    for (size_t n = 0; n < plan->draft.n_nodes; n++) {
+        if (plan->draft.nodes[n].kind != TD_OP_view) TD_TRY(measure_node(plan, n, rounds, &plan->node_ms[n]));
+    }
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- the table */
+
 static void explain_node(const td_plan *plan, size_t n, FILE *file)
 {
     const td_node *node = &plan->draft.nodes[n];
     char what[160], place[48], bytes[TD_TEXT_FORMAT_BYTES];
     describe(node, what, sizeof what);
-    print_place(plan, node->out[0], place, sizeof place);
+    print_place(plan, first_output(node), place, sizeof place);
     td_text_format_bytes(output_bytes(plan, node), bytes);
-    fprintf(file, "%5zu %-8s %-40s %-24.24s %14s %10s %9.1f  from", n,
-            node->backward ? "backward" : "forward", what, plan->draft.tensors[node->out[0]].name, place,
-            bytes, 1e3 * td_plan_node_ms(plan, node));
+    fprintf(file, "%5zu %-8s %-40s %-24.24s %14s %10s %9.1f ", n, node->backward ? "backward" : "forward",
+            what, plan->draft.tensors[first_output(node)].name, place, bytes,
+            1e3 * td_plan_node_ms(plan, node));
+    if (plan->node_ms) fprintf(file, "%9.1f %7.1f ", 1e3 * plan->node_ms[n], rate_of(plan, n));
+    fprintf(file, " from");
     for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
         if (node->in[i]) fprintf(file, " %s", plan->draft.tensors[node->in[i]].name);
     }
@@ -90,17 +145,21 @@ td_status td_plan_explain(const td_plan *plan, FILE *file)
     char arena[TD_TEXT_FORMAT_BYTES], kept[TD_TEXT_FORMAT_BYTES], sum[TD_TEXT_FORMAT_BYTES];
     char store[TD_TEXT_FORMAT_BYTES];
     td_plan_stats stats;
+    double measured = 0;
     td_plan_get_stats(plan, &stats);
-    fprintf(file, "%5s %-8s %-40s %-24s %14s %10s %9s\n", "node", "pass", "operation", "makes",
-            "chunk:offset", "bytes", "est. us");
+    fprintf(file, "%5s %-8s %-40s %-24s %14s %10s %9s%s\n", "node", "pass", "operation", "makes",
+            "chunk:offset", "bytes", "est. us", plan->node_ms ? "   took us   GF/GB" : "");
     for (size_t n = 0; n < plan->draft.n_nodes; n++)
         explain_node(plan, n, file);
+    for (size_t n = 0; plan->node_ms && n < plan->draft.n_nodes; n++)
+        measured += plan->node_ms[n];
     td_text_format_bytes(stats.arena_bytes, arena);
     td_text_format_bytes(stats.kept_bytes, kept);
     td_text_format_bytes(stats.sum_bytes, sum);
     td_text_format_bytes(stats.store_bytes, store);
     fprintf(file, "%zu nodes (%zu fused into others), %.3f GFLOP, estimated %.1f ms\n", stats.nodes,
             stats.fused, stats.flops * 1e-9, stats.estimated_ms);
+    if (plan->node_ms) fprintf(file, "nodes one by one took %.1f ms\n", measured);
     fprintf(file, "arena %s (%s without sharing; %s kept for the backward pass), store %s\n", arena, sum,
             kept, store);
     return check_written(file);
@@ -116,9 +175,9 @@ td_status td_plan_explain_dot(const td_plan *plan, FILE *file)
         const td_node *node = &plan->draft.nodes[n];
         char what[160], place[48];
         describe(node, what, sizeof what);
-        print_place(plan, node->out[0], place, sizeof place);
+        print_place(plan, first_output(node), place, sizeof place);
         fprintf(file, "  n%zu [label=\"%zu %s\\n%s at %s\", style=filled, fillcolor=%s];\n", n, n, what,
-                plan->draft.tensors[node->out[0]].name, place, node->backward ? "lightgrey" : "white");
+                plan->draft.tensors[first_output(node)].name, place, node->backward ? "lightgrey" : "white");
         for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
             const uint32_t maker = node->in[i] ? uses.maker[node->in[i]] : 0;
             if (maker && maker - 1 < n) fprintf(file, "  n%u -> n%zu;\n", maker - 1, n);

@@ -13,6 +13,7 @@
 #ifndef TD_GRAPH_GRAPH_H
 #define TD_GRAPH_GRAPH_H
 
+#include "ops/align.h"
 #include "ops/conv.h"
 #include "ops/loss.h"
 #include "ops/move.h"
@@ -191,6 +192,38 @@ td_tensor td_graph_cross_entropy(td_graph *graph, td_tensor logits, td_tensor ta
 
 /* weights[0] losses[0] + ... */
 td_tensor td_graph_total(td_graph *graph, const td_tensor *losses, const float *weights, size_t n);
+
+/* ---------------------------------------------------------------- lengths and alignments (no gradients) */
+
+/* durations uint [B, L]: frames of each token; index uint [B, T]: token of each frame. As ops/align.h. */
+typedef struct td_alignment {
+    td_tensor durations, index;
+} td_alignment;
+
+/* The best monotonic path through log-likelihoods x [B, L, T]; counts uint [B]. */
+td_alignment td_graph_align(td_graph *graph, td_tensor x, td_tensor token_counts, td_tensor frame_counts);
+
+/* [B, frames], kind TD_MASK_ONE ...; uint [B] = lengths / divisor rounded up. */
+td_tensor td_graph_mask(td_graph *graph, td_tensor lengths, uint32_t frames, uint32_t kind);
+td_tensor td_graph_counts(td_graph *graph, td_tensor lengths, uint32_t divisor);
+
+/* [B, T, 3]: place of each frame in its token, a half wave over the token, ln(duration). */
+td_tensor td_graph_align_features(td_graph *graph, td_alignment a, td_tensor frame_counts);
+
+/* [B, L]: ln(duration); mean of x [B, T] over each token's frames, or those of them where x > 0. */
+td_tensor td_graph_align_log(td_graph *graph, td_alignment a);
+td_tensor td_graph_align_mean(td_graph *graph, td_alignment a, td_tensor frame_counts, td_tensor x,
+                              bool positive);
+
+/* [B, T / reduction rounded up, L]: the alignment as weights. */
+td_tensor td_graph_align_steps(td_graph *graph, td_alignment a, td_tensor frame_counts, uint32_t reduction);
+
+/* [B, rows, columns]: squared distance from the diagonal of each item. */
+td_tensor td_graph_diagonal(td_graph *graph, td_tensor row_counts, uint32_t rows, td_tensor column_counts,
+                            uint32_t columns);
+
+/* Row at[b] (uint [B]) of state [B, rows, C] becomes x [B, C]; the state as it is then. */
+td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor at);
 
 /* ---------------------------------------------------------------- gradients */
 

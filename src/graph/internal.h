@@ -47,6 +47,9 @@
     X(scatter)                                                                                               \
     X(loss)                                                                                                  \
     X(cross_entropy)                                                                                         \
+    X(align)                                                                                                 \
+    X(measure)                                                                                               \
+    X(put)                                                                                                   \
     X(fill)                                                                                                  \
     X(to_bf16)                                                                                               \
     X(from_bf16)
@@ -115,6 +118,21 @@ typedef struct td_loss_info {
     uint32_t ignore;
 } td_loss_info;
 
+typedef enum td_measure {
+    TD_MEASURE_MASK,
+    TD_MEASURE_COUNTS,
+    TD_MEASURE_FEATURES,
+    TD_MEASURE_TOKENS,
+    TD_MEASURE_STEPS,
+    TD_MEASURE_DIAGONAL
+} td_measure;
+
+typedef struct td_measure_info {
+    td_measure what;
+    uint32_t kind;          /* of a mask or of a number per token; or what counts are divided by */
+    uint32_t rows, columns; /* of the result */
+} td_measure_info;
+
 typedef union td_node_info {
     td_program program;
     td_matmul_info matmul;
@@ -126,6 +144,7 @@ typedef union td_node_info {
     td_reduce_info reduce;
     td_move_info move;
     td_loss_info loss;
+    td_measure_info measure;
     struct {
         uint64_t offset; /* of a view: elements */
         bool stops;      /* no gradient passes */
@@ -205,7 +224,7 @@ typedef struct td_op_row {
     td_status (*record)(td_recorder *r, const td_node *node);
     /* Bytes of scratch, or NULL: none. */
     td_status (*workspace)(const td_recorder *r, const td_node *node, uint64_t *bytes);
-    /* Flops of a run, or NULL: a few per element; bytes follow from the tensors. */
+    /* Flops of products; NULL: a few per element. Bytes follow from the tensors. */
     double (*flops)(const td_recorder *r, const td_node *node);
     uint8_t in_place; /* bit i: output 0 may lie over input i of the same size */
     uint8_t can_add;  /* bit o: output o has an add flag */

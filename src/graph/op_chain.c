@@ -117,11 +117,6 @@ static td_status record_chain(td_recorder *r, const td_node *node)
     return td_chain_launch(&chain, r->list);
 }
 
-static double flops_of_chain(const td_recorder *r, const td_node *node)
-{
-    return 4.0 * node->info.program.length * (double)td_shape_size(td_recorder_shape(r, node->out[0]));
-}
-
 /* ---------------------------------------------------------------- derivatives */
 
 /* Operands of a derivative's program beyond those of a chain. */
@@ -279,7 +274,6 @@ const td_op_row td_op_row_chain = {.name = "chain",
                                    .shape = shape_chain,
                                    .backward = back_chain,
                                    .record = record_chain,
-                                   .flops = flops_of_chain,
                                    .in_place = 0xf,
                                    .can_add = 1};
 

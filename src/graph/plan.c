@@ -200,14 +200,15 @@ fail:
     return status;
 }
 
-td_status td_plan_record(td_plan *plan, bool adds, td_list **out)
+td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_list **out)
 {
     td_recorder r = td_plan_recorder(plan);
     td_status status = TD_OK;
     *out = NULL;
     r.adds = adds;
     TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &r.list));
-    for (size_t n = 0; n < plan->draft.n_nodes; n++) {
+    td_list_set_pace(r.list, plan->store->pace);
+    for (size_t n = first; n < end; n++) {
         const td_node *node = &plan->draft.nodes[n];
         r.workspace = plan->layout.of_node[n] ? place_span(plan, plan->layout.of_node[n] - 1) : (td_span){0};
         status = td_op_table[node->kind]->record(&r, node);
@@ -216,7 +217,8 @@ td_status td_plan_record(td_plan *plan, bool adds, td_list **out)
             goto fail;
         }
     }
-    if (!adds && !plan->options.forward_only) TD_TRY(clear_gradients(plan, r.list));
+    if (!adds && !plan->options.forward_only && end == plan->draft.n_nodes)
+        TD_TRY(clear_gradients(plan, r.list));
     TD_TRY(td_list_finish(r.list));
     *out = r.list;
     return TD_OK;
@@ -233,7 +235,8 @@ static td_status run_passes(td_plan *plan, const td_graph *graph)
     td_status status = TD_OK;
     TD_TRY(td_draft_begin(graph, o->forward_only, &plan->draft));
     if (o->checkpoint && !o->forward_only) TD_TRY(td_draft_checkpoint(&plan->draft));
-    if (!o->keep_cheap && !o->forward_only) TD_TRY(td_draft_remake_cheap(&plan->draft));
+    if ((o->remake_cheap || o->checkpoint || o->bf16) && !o->forward_only)
+        TD_TRY(td_draft_remake_cheap(&plan->draft));
     if (!o->no_fusion) TD_TRY(td_draft_fuse(&plan->draft));
     if (o->bf16 && !o->forward_only) TD_TRY(td_draft_keep_bf16(&plan->draft));
 fail:
@@ -260,7 +263,7 @@ td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_o
     TD_TRY(check_fit(plan));
     TD_TRY(grow_arena(plan));
     TD_TRY(find_spans(plan));
-    TD_TRY(td_plan_record(plan, false, &plan->run[0]));
+    TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &plan->run[0]));
     TD_TRY(td_plan_open_slots(plan));
     *out = plan;
     return TD_OK;
@@ -278,6 +281,7 @@ void td_plan_destroy(td_plan *plan)
     td_layout_clear(&plan->layout);
     td_draft_clear(&plan->draft);
     free(plan->spans);
+    free(plan->node_ms);
     free(plan);
 }
 
@@ -327,18 +331,33 @@ static uint64_t kept_bytes(const td_plan *plan)
     return bytes;
 }
 
+/* By the graph and not by the plan, which may compute some of it twice. */
+static double heavy_flops(const td_plan *plan)
+{
+    const td_graph *graph = plan->draft.graph;
+    const td_recorder r = {.device = plan->store->device, .tensors = graph->tensors};
+    double flops = 0;
+    for (size_t n = 0; n < graph->n_nodes; n++) {
+        const td_node *node = &graph->nodes[n];
+        const td_op_row *row = td_op_table[node->kind];
+        if (row->flops && !(plan->options.forward_only && node->backward)) flops += row->flops(&r, node);
+    }
+    return flops;
+}
+
 void td_plan_get_stats(const td_plan *plan, td_plan_stats *out)
 {
     *out = (td_plan_stats){.nodes = plan->draft.n_nodes,
                            .kept_bytes = kept_bytes(plan),
                            .sum_bytes = plan->layout.sum_bytes,
                            .store_bytes = plan->store->bytes,
-                           .fused = plan->draft.fused};
+                           .fused = plan->draft.fused,
+                           .submissions = td_list_submissions(plan->run[0])};
     for (size_t c = 0; c < plan->layout.n_chunks; c++)
         out->arena_bytes += plan->layout.chunk_bytes[c];
     for (size_t n = 0; n < plan->draft.n_nodes; n++) {
         out->launches += plan->draft.nodes[n].kind != TD_OP_view;
-        out->flops += td_plan_node_flops(plan, &plan->draft.nodes[n]);
         out->estimated_ms += td_plan_node_ms(plan, &plan->draft.nodes[n]);
     }
+    out->flops = heavy_flops(plan);
 }

@@ -41,6 +41,10 @@ td_status td_store_create(td_memory *memory, const td_graph *graph, const td_sto
                           td_store **out);
 void td_store_destroy(td_store *store);
 
+/* Room, filled with zeros, for those states of `graph` that the store does not have: caches of a graph that
+ * comes later. Plans that exist stay as they are. */
+td_status td_store_extend(td_store *store, const td_graph *graph);
+
 /* Parameters and states in the order of the graph. */
 typedef struct td_store_entry {
     const char *name; /* borrowed until the store is destroyed */
@@ -63,6 +67,9 @@ td_status td_store_read(td_store *store, size_t i, td_block block, float *values
 td_status td_store_write_control(td_store *store, const uint32_t *words);
 td_status td_store_read_control(td_store *store, uint32_t *words);
 
+/* Where those words lie, for copies that do not wait. */
+td_span td_store_control(const td_store *store);
+
 /* The first entry, in order, whose values in a block are not all finite; the count of entries if there is
  * none. Reads everything back: for finding out what went wrong, not for each step. */
 td_status td_store_find_broken(td_store *store, td_block block, size_t *out);
@@ -76,7 +83,8 @@ typedef struct td_plan_options {
     bool no_fusion;    /* every node a launch of its own */
     bool no_reuse;     /* every tensor a place of its own */
     bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
-    bool keep_cheap;   /* also what one pass over memory would make again is kept: faster, by very little */
+    bool remake_cheap; /* what one pass over memory makes again is not kept either; so it is with checkpoint
+                          and bf16 */
     bool bf16;         /* what the backward pass needs of activations is kept as bf16 */
     uint32_t slots;    /* 0: 2 */
 } td_plan_options;
@@ -87,9 +95,10 @@ typedef struct td_plan_stats {
     uint64_t kept_bytes;    /* of that, what the forward pass leaves to the backward pass */
     uint64_t sum_bytes;     /* the same if nothing shared its place */
     uint64_t store_bytes;   /* parameters, gradients, moments ... */
-    double flops;
+    double flops;           /* of products, convolutions and attention, without what is computed again */
     double estimated_ms;
-    size_t fused; /* nodes that went into others */
+    size_t fused;       /* nodes that went into others */
+    size_t submissions; /* to the driver, of about 250 ms at most: by estimates, then by measurement */
 } td_plan_stats;
 
 /* Plans and records. The graph and the store are borrowed until the plan is destroyed. A plan that does not
@@ -99,6 +108,10 @@ td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_o
                          td_plan **out);
 void td_plan_destroy(td_plan *plan);
 void td_plan_get_stats(const td_plan *plan, td_plan_stats *out);
+
+/* Times each node alone, the shortest of `rounds` runs, for td_plan_explain. Tensors are left with whatever
+ * the nodes make of them; parameters too, so train before or load again. */
+td_status td_plan_measure(td_plan *plan, uint32_t rounds);
 
 /* The plan for people: a table, or a picture for Graphviz. */
 td_status td_plan_explain(const td_plan *plan, FILE *file);
@@ -143,6 +156,11 @@ typedef struct td_run {
     size_t n_waits;
 } td_run;
 td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached);
+
+/* The TD_RUN_POINTS points of the last run, in order: inputs taken in, the plan, the update (the plan's again
+ * without one), scalars out. For watching. Valid until the next run. */
+#define TD_RUN_POINTS 4
+const td_point *td_plan_points(const td_plan *plan);
 
 /* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making,
  * and the control block. Kept for the last TD_SCALAR_RING runs; waits for that run. */

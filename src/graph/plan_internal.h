@@ -25,9 +25,9 @@ struct td_plan {
     td_plan_options options;
     td_draft draft;
     td_layout layout;
-    td_span *spans;  /* by tensor */
-    td_list *run[2]; /* gradients set; gradients added to (recorded when first needed) */
-    size_t launches;
+    td_span *spans;   /* by tensor */
+    td_list *run[2];  /* gradients set; gradients added to (recorded when first needed) */
+    double *node_ms;  /* by node, measured; or NULL */
     uint32_t *inputs; /* tensors that are filled, and where each starts in a slot */
     uint64_t *input_at;
     size_t n_inputs;
@@ -37,14 +37,16 @@ struct td_plan {
     size_t n_scalars;
     td_plan_ring ring[TD_SCALAR_RING];
     uint64_t runs;
-    td_point last; /* of the last run */
+    td_point last;                  /* of the last run */
+    td_point points[TD_RUN_POINTS]; /* of the last run */
+    td_point timed;                 /* of the list of the second run, whose time decides how lists are cut */
 };
 
 /* What record functions need, for this plan; no list yet. */
 td_recorder td_plan_recorder(const td_plan *plan);
 
-/* Records the nodes into a new list. */
-td_status td_plan_record(td_plan *plan, bool adds, td_list **out);
+/* Records the nodes from `first` up to `end` into a new list. */
+td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_list **out);
 
 /* Slots and ring (run.c). */
 td_status td_plan_open_slots(td_plan *plan);

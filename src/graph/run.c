@@ -7,6 +7,9 @@
 #include "graph/plan_internal.h"
 #include "ops/optim.h"
 
+#define PACE_CLOSE 0.67     /* estimates this near to the truth stay */
+#define PACE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
+
 /* ---------------------------------------------------------------- slots */
 
 /* A slot holds the inputs one after the other, then the learning rate, then the step. */
@@ -296,19 +299,49 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
     td_status status = TD_OK;
     TD_FAIL_IF(run->slot >= plan->options.slots, TD_ERR_ARGUMENT, "the plan has no slot %u", run->slot);
     td_plan_slot *slot = &plan->slots[run->slot];
-    if (run->adds && !plan->run[1]) TD_TRY(td_plan_record(plan, true, &plan->run[1]));
+    if (run->adds && !plan->run[1]) TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, true, &plan->run[1]));
     TD_TRY(td_point_wait(slot->taken, TD_WAIT_FOREVER));
     memcpy(td_span_host(slot_word(plan, slot, 0)), &run->learning_rate, 4);
     memcpy(td_span_host(slot_word(plan, slot, 1)), &run->step, 4);
     TD_TRY(submit(plan, slot->list, run, &slot->taken));
     TD_TRY(submit(plan, plan->run[run->adds], NULL, &plan->last));
-    if (run->optimizer) TD_TRY(submit(plan, run->optimizer->list, NULL, &plan->last));
+    if (plan->runs == 1) plan->timed = plan->last; /* in the first, drivers may compile */
+    plan->points[0] = slot->taken;
+    plan->points[1] = plan->points[2] = plan->last;
+    if (run->optimizer) TD_TRY(submit(plan, run->optimizer->list, NULL, &plan->points[2]));
     TD_TRY(submit(plan, ring->list, NULL, &ring->reached));
-    plan->last = ring->reached;
+    plan->points[3] = plan->last = ring->reached;
     plan->runs++;
     if (reached) *reached = plan->last;
 fail:
     return status;
+}
+
+/* Where a step is long and estimates were far off, the list is recorded again, cut by what was measured. */
+static td_status adapt(td_plan *plan)
+{
+    td_list *list = NULL;
+    td_times times;
+    td_status status = TD_OK;
+    const double estimated_ns = td_list_estimated_ns(plan->run[0]);
+    if (td_point_times(plan->timed, &times) != TD_OK) return TD_OK; /* a device without timestamps */
+    const double measured_ns = (double)(times.finished_ns - times.started_ns);
+    const double off = measured_ns / estimated_ns;
+    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < PACE_LEAST_NS) return TD_OK;
+    if (!(off > 0) || (off > PACE_CLOSE && off < 1 / PACE_CLOSE)) return TD_OK;
+    plan->store->pace *= off;
+    TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &list));
+    td_list_destroy(plan->run[0]);
+    td_list_destroy(plan->run[1]);
+    plan->run[0] = list;
+    plan->run[1] = NULL;
+fail:
+    return status;
+}
+
+const td_point *td_plan_points(const td_plan *plan)
+{
+    return plan->points;
 }
 
 uint64_t td_plan_runs(const td_plan *plan)
@@ -324,6 +357,10 @@ td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out)
     TD_FAIL_IF(run >= plan->runs || plan->runs - run > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
                "scalars are kept for the last %d runs", TD_SCALAR_RING);
     TD_TRY(td_point_wait(ring->reached, TD_WAIT_FOREVER));
+    if (run == 1 && plan->timed.queue) {
+        TD_TRY(adapt(plan));
+        plan->timed = (td_point){0};
+    }
     const uint32_t *words = td_span_host(ring->host);
     memcpy(&out->norm, &words[TD_CONTROL_NORM], 4);
     out->steps = words[TD_CONTROL_STEPS];

@@ -138,6 +138,7 @@ td_status td_store_create(td_memory *memory, const td_graph *graph, const td_sto
     store->memory = memory;
     store->device = td_memory_device(memory);
     store->options = *options;
+    store->pace = 1;
     TD_TRY(td_arena_create(0, &store->names));
     TD_TRY(list_entries(store, graph));
     TD_TRY(lay_out(store));
@@ -146,6 +147,54 @@ td_status td_store_create(td_memory *memory, const td_graph *graph, const td_sto
     return TD_OK;
 fail:
     td_store_destroy(store);
+    return status;
+}
+
+/* Each in a segment of its own. */
+static td_status add_state(td_store *store, td_list *list, const td_tensor_info *info)
+{
+    td_placed_entry *e = &store->entries[store->n_entries];
+    char *name = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_arena_strdup(store->names, info->name, &name));
+    TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
+                         sizeof *store->segments));
+    td_segment *segment = &store->segments[store->n_segments];
+    *segment = (td_segment){.group = info->group, .is_state = true, .elements = padded(info->shape)};
+    TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[TD_BLOCK_WEIGHT]));
+    *e = (td_placed_entry){
+        .entry = {.name = name, .shape = info->shape, .role = info->role, .group = info->group},
+        .segment = (uint32_t)store->n_segments++};
+    store->n_entries++;
+fail:
+    return status;
+}
+
+static bool has_entry(const td_store *store, const char *name)
+{
+    for (size_t i = 0; i < store->n_entries; i++) {
+        if (strcmp(store->entries[i].entry.name, name) == 0) return true;
+    }
+    return false;
+}
+
+td_status td_store_extend(td_store *store, const td_graph *graph)
+{
+    size_t capacity = store->n_entries;
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_graph_status(graph));
+    TD_TRY(td_alloc_grow(&store->entries, &capacity, store->n_entries + graph->n_tensors,
+                         sizeof *store->entries));
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
+    for (size_t t = 1; t < graph->n_tensors; t++) {
+        const td_tensor_info *info = &graph->tensors[t];
+        if (info->role == TD_TENSOR_STATE && !has_entry(store, info->name))
+            TD_TRY(add_state(store, list, info));
+    }
+    TD_TRY(td_store_run_once(store, list));
+fail:
+    td_list_destroy(list);
     return status;
 }
 
@@ -258,6 +307,11 @@ td_status td_store_write_control(td_store *store, const uint32_t *words)
 td_status td_store_read_control(td_store *store, uint32_t *words)
 {
     return move(store, store->control, words, NULL);
+}
+
+td_span td_store_control(const td_store *store)
+{
+    return store->control;
 }
 
 static bool are_finite(const float *values, uint64_t n)
