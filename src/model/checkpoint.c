@@ -1,0 +1,297 @@
+/* See checkpoint.h. */
+#include "model/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+#define FORMAT "tandem checkpoint 1"
+
+enum { NAME_BYTES = TD_SAFETENSORS_MAX_NAME_BYTES + 8, HASH_BYTES = 17 };
+
+static const char *const KINDS[] = {"characters", "phonemes", "bpe"};
+static const char *const PREFIXES[TD_BLOCK_COUNT] = {
+    [TD_BLOCK_WEIGHT] = "param.",
+    [TD_BLOCK_MOMENT1] = "moment1.",
+    [TD_BLOCK_MOMENT2] = "moment2.",
+    [TD_BLOCK_AVERAGE] = "average.",
+};
+
+struct td_checkpoint {
+    td_safetensors *file;
+    td_checkpoint_info info;
+    char *path; /* owned */
+};
+
+/* ---------------------------------------------------------------- opening */
+
+static td_status need_text(const td_checkpoint *c, const char *key, const char **out)
+{
+    *out = td_safetensors_metadata_find(c->file, key);
+    if (*out == NULL)
+        return TD_FAIL(TD_ERR_FORMAT, "'%s' lacks '%s', so it is no whole checkpoint; use another one",
+                       c->path, key);
+    return TD_OK;
+}
+
+static td_status read_model(td_checkpoint *c)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &c->info.model));
+    for (size_t i = 0; i < td_model_key_count(); ++i) {
+        char key[64];
+        const char *value;
+        snprintf(key, sizeof key, "model.%s", td_model_key_name(i));
+        TD_TRY(need_text(c, key, &value));
+        TD_TRY(td_model_config_put(&c->info.model, td_model_key_name(i), value));
+    }
+    TD_TRY(td_model_config_check(&c->info.model));
+fail:
+    return status;
+}
+
+static td_status read_info(td_checkpoint *c)
+{
+    td_status status = TD_OK;
+    const char *text;
+    const char *format = td_safetensors_metadata_find(c->file, "format");
+    TD_FAIL_IF(format == NULL || strcmp(format, FORMAT) != 0, TD_ERR_FORMAT,
+               "'%s' is no checkpoint of this program (its format is '%s', not '" FORMAT "')", c->path,
+               format != NULL ? format : "not told");
+    TD_TRY(read_model(c));
+    TD_TRY(need_text(c, "mel", &text));
+    TD_TRY(td_mel_config_parse(text, &c->info.mel));
+    TD_TRY(need_text(c, "symbols", &c->info.symbols));
+    TD_TRY(need_text(c, "tokenizer", &c->info.tokenizer));
+    TD_TRY(need_text(c, "language", &c->info.language));
+    TD_TRY(need_text(c, "speakers", &c->info.speakers));
+    TD_TRY(need_text(c, "token_kind", &text));
+    int kind = 0;
+    while (kind < 3 && strcmp(KINDS[kind], text) != 0)
+        ++kind;
+    TD_FAIL_IF(kind == 3, TD_ERR_FORMAT, "tokens of kind '%s' are not known here", text);
+    c->info.token_kind = (td_token_kind)kind;
+fail:
+    return status != TD_OK && format != NULL ? td_error_context("'%s'", c->path) : status;
+}
+
+td_status td_checkpoint_open(const char *path, td_checkpoint **out)
+{
+    td_status status = TD_OK;
+    td_checkpoint *c = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&c));
+    TD_TRY(TD_NEW_ARRAY(&c->path, strlen(path) + 1));
+    memcpy(c->path, path, strlen(path) + 1);
+    TD_TRY(td_safetensors_open(path, &c->file));
+    TD_TRY(read_info(c));
+    *out = c;
+    return TD_OK;
+fail:
+    td_checkpoint_close(c);
+    return status;
+}
+
+void td_checkpoint_close(td_checkpoint *c)
+{
+    if (c == NULL) return;
+    td_safetensors_close(c->file);
+    free(c->path);
+    free(c);
+}
+
+const td_checkpoint_info *td_checkpoint_get_info(const td_checkpoint *c)
+{
+    return &c->info;
+}
+
+const char *td_checkpoint_path(const td_checkpoint *c)
+{
+    return c->path;
+}
+
+const char *td_checkpoint_text(const td_checkpoint *c, const char *key)
+{
+    return td_safetensors_metadata_find(c->file, key);
+}
+
+const td_safetensors *td_checkpoint_file(const td_checkpoint *c)
+{
+    return c->file;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static void format_hash(const void *data, uint64_t bytes, char out[HASH_BYTES])
+{
+    snprintf(out, HASH_BYTES, "%016" PRIx64, td_hash64(data, bytes));
+}
+
+static td_status check_tensor(const td_checkpoint *c, const td_safetensors_tensor *t)
+{
+    char key[NAME_BYTES], hash[HASH_BYTES];
+    snprintf(key, sizeof key, "hash.%s", t->name);
+    const char *kept = td_safetensors_metadata_find(c->file, key);
+    format_hash(t->data, t->bytes, hash);
+    if (kept == NULL || strcmp(kept, hash) != 0)
+        return TD_FAIL(TD_ERR_INTEGRITY,
+                       "'%s' is damaged: tensor %s is not what was written (hash %s, not %s)", c->path,
+                       t->name, hash, kept != NULL ? kept : "told");
+    return TD_OK;
+}
+
+td_status td_checkpoint_tensor(const td_checkpoint *c, const char *prefix, const char *name,
+                               const td_safetensors_tensor **out)
+{
+    char full[NAME_BYTES];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    *out = td_safetensors_find(c->file, full);
+    if (*out == NULL) return TD_FAIL(TD_ERR_NOT_FOUND, "'%s' has no tensor %s", c->path, full);
+    return check_tensor(c, *out);
+}
+
+td_status td_checkpoint_verify(const td_checkpoint *c)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < td_safetensors_count(c->file); ++i)
+        TD_TRY(check_tensor(c, td_safetensors_at(c->file, i)));
+fail:
+    return status;
+}
+
+static bool is_constant(const char *name)
+{
+    return strncmp(name, "constant.", 9) == 0 || strncmp(name, "cache.", 6) == 0;
+}
+
+static bool has_shape(const td_safetensors_tensor *t, td_shape shape)
+{
+    if (t->dtype != TD_SAFETENSORS_F32 || t->bytes != 4 * td_shape_size(shape) || t->rank != shape.n_dims)
+        return false;
+    for (size_t d = 0; d < t->rank; ++d)
+        if (t->dims[d] != shape.dims[d]) return false;
+    return true;
+}
+
+td_status td_checkpoint_load(const td_checkpoint *c, td_store *store, td_block block)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < td_store_count(store); ++i) {
+        const td_store_entry entry = td_store_get(store, i);
+        const bool is_state = entry.role == TD_TENSOR_STATE;
+        const td_safetensors_tensor *t;
+        if (td_store_span(store, i, block).buffer == NULL || (is_state && is_constant(entry.name))) continue;
+        TD_TRY(td_checkpoint_tensor(c, is_state ? "state." : PREFIXES[block], entry.name, &t));
+        TD_FAIL_IF(!has_shape(t, entry.shape), TD_ERR_FORMAT,
+                   "'%s': tensor %s has another shape than this model's; the checkpoint is of another model",
+                   c->path, t->name);
+        TD_TRY(td_store_write(store, i, block, t->data));
+    }
+    if (block == TD_BLOCK_WEIGHT) TD_TRY(td_model_init_constants(store, &c->info.model));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* What goes into the file besides the tensors' bytes. */
+static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_info *info)
+{
+    td_status status = TD_OK;
+    char mel[TD_MEL_CONFIG_TEXT_BYTES];
+    td_mel_config_format(&info->mel, mel);
+    const td_safetensors_pair pairs[] = {
+        {"format", FORMAT},
+        {"mel", mel},
+        {"symbols", info->symbols},
+        {"token_kind", KINDS[info->token_kind]},
+        {"tokenizer", info->tokenizer},
+        {"language", info->language},
+        {"speakers", info->speakers},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
+        TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
+    for (size_t i = 0; i < td_model_key_count(); ++i) {
+        char key[64], value[TD_MODEL_VALUE_BYTES];
+        snprintf(key, sizeof key, "model.%s", td_model_key_name(i));
+        td_model_config_get(&info->model, i, value);
+        TD_TRY(td_safetensors_writer_add_metadata(writer, key, value));
+    }
+fail:
+    return status;
+}
+
+static td_status add_hash(td_safetensors_writer *writer, const td_checkpoint_tensor_data *t)
+{
+    char key[NAME_BYTES + 8], hash[HASH_BYTES];
+    snprintf(key, sizeof key, "hash.%s%s", t->prefix, t->name);
+    format_hash(t->data, t->bytes, hash);
+    return td_safetensors_writer_add_metadata(writer, key, hash);
+}
+
+td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
+                              const td_safetensors_pair *pairs, size_t n_pairs,
+                              const td_checkpoint_tensor_data *tensors, size_t n_tensors)
+{
+    td_status status = TD_OK;
+    td_safetensors_writer *writer = NULL;
+    char name[NAME_BYTES];
+    TD_TRY(td_safetensors_writer_open(path, &writer));
+    TD_TRY(add_info(writer, info));
+    for (size_t i = 0; i < n_pairs; ++i)
+        TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
+    for (size_t i = 0; i < n_tensors; ++i)
+        TD_TRY(add_hash(writer, &tensors[i]));
+    for (size_t i = 0; i < n_tensors; ++i) {
+        const td_checkpoint_tensor_data *t = &tensors[i];
+        snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
+        TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
+    }
+    for (size_t i = 0; i < n_tensors; ++i) {
+        snprintf(name, sizeof name, "%s%s", tensors[i].prefix, tensors[i].name);
+        TD_TRY(td_safetensors_writer_write(writer, name, tensors[i].data, tensors[i].bytes));
+    }
+    TD_TRY(td_safetensors_writer_commit(writer));
+fail:
+    td_safetensors_writer_close(writer);
+    return status;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+td_status td_checkpoint_write_slim(const td_checkpoint *c, const char *path)
+{
+    td_status status = TD_OK;
+    td_checkpoint_tensor_data *tensors = NULL;
+    size_t n = 0;
+    TD_TRY(TD_NEW_ARRAY(&tensors, td_safetensors_count(c->file) + 1));
+    for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
+        const bool is_param = starts_with(t->name, "param.");
+        if (!is_param && !starts_with(t->name, "state.")) continue;
+        const td_safetensors_tensor *from = t;
+        char average[NAME_BYTES];
+        snprintf(average, sizeof average, "average.%s", t->name + (is_param ? 6 : 0));
+        if (is_param && td_safetensors_find(c->file, average) != NULL)
+            from = td_safetensors_find(c->file, average);
+        TD_TRY(check_tensor(c, from));
+        tensors[n] = (td_checkpoint_tensor_data){.prefix = "",
+                                                 .name = t->name,
+                                                 .dtype = t->dtype,
+                                                 .rank = t->rank,
+                                                 .data = from->data,
+                                                 .bytes = from->bytes};
+        memcpy(tensors[n++].dims, t->dims, sizeof tensors[0].dims);
+    }
+    TD_TRY(td_checkpoint_write(path, &c->info, NULL, 0, tensors, n));
+fail:
+    free(tensors);
+    return status;
+}

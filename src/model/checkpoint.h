@@ -1,0 +1,76 @@
+/* The checkpoint file: one safetensors file with everything a voice is. Training writes it, resuming,
+ * fine-tuning and synthesis read it.
+ *
+ *   tensors   param.NAME, moment1.NAME, moment2.NAME, average.NAME, state.NAME (fp32), optimizer.control
+ *             (uint [8]); constants are made again from the config
+ *   metadata  format, model.KEY for each key of the config, mel (td_mel_config_format), symbols, token_kind,
+ *             tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
+ *             digits), and train.KEY for what only training needs
+ *
+ * A slim file has param.*, state.* and no train.*: enough to speak. Each tensor's hash is checked when it is
+ * read, so a flipped bit is found and named. Covered by tests/train/test_train_run.c.
+ */
+#ifndef TD_MODEL_CHECKPOINT_H
+#define TD_MODEL_CHECKPOINT_H
+
+#include "audio/mel_config.h"
+#include "base/safetensors.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+/* What a checkpoint says besides numbers. Texts are borrowed; in one that was opened, until it is closed. */
+typedef struct td_checkpoint_info {
+    td_model_config model;
+    td_mel_config mel;
+    td_token_kind token_kind;
+    const char *symbols;   /* td_symbols_text(); "" for BPE */
+    const char *tokenizer; /* path of the BPE's file; "" for others */
+    const char *language;  /* code of the language most training texts are in */
+    const char *speakers;  /* names in the order of their ids, one a line; "" for none */
+} td_checkpoint_info;
+
+typedef struct td_checkpoint td_checkpoint;
+
+/* Maps the file and reads what it says. TD_ERR_FORMAT if it is no checkpoint. *out: owned,
+ * td_checkpoint_close(). */
+td_status td_checkpoint_open(const char *path, td_checkpoint **out);
+void td_checkpoint_close(td_checkpoint *checkpoint);
+
+const td_checkpoint_info *td_checkpoint_get_info(const td_checkpoint *checkpoint); /* borrowed until close */
+const char *td_checkpoint_path(const td_checkpoint *checkpoint);                   /* borrowed until close */
+const char *td_checkpoint_text(const td_checkpoint *checkpoint, const char *key);  /* metadata; or NULL */
+const td_safetensors *td_checkpoint_file(const td_checkpoint *checkpoint);         /* to look around in */
+
+/* One tensor, checked. *out is borrowed until close; TD_ERR_NOT_FOUND, or TD_ERR_INTEGRITY if its bytes are
+ * not what was written. */
+td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *prefix, const char *name,
+                               const td_safetensors_tensor **out);
+
+/* Checks every tensor. */
+td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
+
+/* Fills a block of a store: "param.", "moment1.", "moment2.", "average.", and with the weights also the
+ * states and constants. Every entry must be there in its shape (TD_ERR_FORMAT names the first that is not).
+ */
+td_status td_checkpoint_load(const td_checkpoint *checkpoint, td_store *store, td_block block);
+
+/* ---------------------------------------------------------------- writing */
+
+typedef struct td_checkpoint_tensor_data {
+    const char *prefix, *name; /* the file's name is both joined; prefix ends with '.' */
+    td_safetensors_dtype dtype;
+    size_t rank;
+    uint64_t dims[4];
+    const void *data;
+    uint64_t bytes;
+} td_checkpoint_tensor_data;
+
+/* Atomic. `pairs`: the train.KEY to add. The hashes are made here. */
+td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
+                              const td_safetensors_pair *pairs, size_t n_pairs,
+                              const td_checkpoint_tensor_data *tensors, size_t n_tensors);
+
+/* A slim copy; the averages of the parameters take their place if there are any. */
+td_status td_checkpoint_write_slim(const td_checkpoint *checkpoint, const char *path);
+
+#endif

@@ -1,0 +1,203 @@
+/* See rig.h. */
+#include "rig.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+void check_at(td_status status, const char *call, const char *file, int line)
+{
+    if (status == TD_OK) return;
+    print_error("%s\n    gave %s: %s\n", call, td_status_name(status), td_error_last()->message);
+    _fail(file, line);
+}
+
+bool rig_open(rig *out, rig_kind kind)
+{
+    static const char *const selectors[RIG_KINDS] = {
+        [RIG_CL_CPU] = "cl:portable-computing-language.0",
+        [RIG_CL_GPU] = "cl:portable-computing-language.0",
+        [RIG_VK] = "vk:llvmpipe.0",
+    };
+    const char *allow = getenv("TANDEM_TEST_ALLOW_MISSING");
+    const td_device_info *info = NULL;
+    td_registry_options options;
+    *out = (rig){0};
+    td_registry_options_from_env(&options);
+    options.gpu_kernels = kind == RIG_CL_GPU;
+    check(td_registry_open(&options, &out->registry));
+    if (td_registry_select(out->registry, selectors[kind], &info) != TD_OK && allow &&
+        strcmp(allow, "1") == 0) {
+        print_message("    %s is not there\n", selectors[kind]);
+        td_registry_close(out->registry);
+        return false;
+    }
+    check(td_registry_select(out->registry, selectors[kind], &info));
+    check(td_device_open(out->registry, info, &out->device));
+    check(td_memory_create(out->device, "model", 0, &out->memory));
+    return true;
+}
+
+void rig_close(rig *r)
+{
+    td_memory_destroy(r->memory);
+    td_device_close(r->device);
+    assert_int_equal(td_registry_validation_messages(r->registry), 0);
+    td_registry_close(r->registry);
+    *r = (rig){0};
+}
+
+/* ---------------------------------------------------------------- batches */
+
+static void *zeros(size_t n)
+{
+    void *all = calloc(n + 1, 4);
+    assert_non_null(all);
+    return all;
+}
+
+/* The sound of a symbol, in one band. */
+static float sound(uint32_t symbol, uint32_t band)
+{
+    return sinf(0.7f * (float)(symbol + 1) * (float)(band + 1)) * 1.5f;
+}
+
+static void fill_item(batch *b, const td_model_config *c, uint32_t item, uint64_t seed)
+{
+    const uint32_t tokens = b->shape.tokens, frames = b->shape.frames, n_mels = c->n_mels;
+    const uint64_t at = (uint64_t)item * 4096;
+    uint32_t n_tokens = item == 0 ? tokens : 1 + (uint32_t)td_rng_below(seed, 1, item, tokens);
+    if (n_tokens < 2) n_tokens = tokens < 2 ? tokens : 2;
+    uint32_t t = 0;
+    for (uint32_t j = 0; j < n_tokens; j++) {
+        const uint32_t symbol = 4 + (uint32_t)td_rng_below(seed, 2, at + j, c->n_symbols - 4);
+        uint32_t end = t + 2 + (uint32_t)td_rng_below(seed, 3, at + j, 4);
+        if (item == 0 && j + 1 == n_tokens) end = frames;
+        b->token_ids[item * tokens + j] = symbol;
+        for (; t < end && t < frames; t++) {
+            const uint32_t frame = item * frames + t;
+            for (uint32_t m = 0; m < n_mels; m++)
+                b->mel[frame * n_mels + m] =
+                    sound(symbol, m) + 0.05f * td_rng_normal(seed, 4, frame * n_mels + m);
+            b->energy[frame] = 0.02f * (float)(symbol % 7);
+            b->pitch[frame] = symbol % 3 ? 100.0f + 10.0f * (float)(symbol % 11) : 0;
+        }
+    }
+    b->token_counts[item] = n_tokens;
+    b->frame_counts[item] = t;
+    b->speakers[item] = c->n_speakers ? item % c->n_speakers : 0;
+}
+
+batch batch_make(const td_model_config *c, td_model_shape s, uint64_t seed)
+{
+    batch b = {.shape = s, .n_mels = c->n_mels, .supervision_weight = 0.3f, .guided_weight = 2};
+    b.token_ids = zeros((size_t)s.items * s.tokens);
+    b.token_counts = zeros(s.items);
+    b.frame_counts = zeros(s.items);
+    b.speakers = zeros(s.items);
+    b.reference_counts = zeros(s.items);
+    b.mel = zeros((size_t)s.items * s.frames * c->n_mels);
+    b.energy = zeros((size_t)s.items * s.frames);
+    b.pitch = zeros((size_t)s.items * s.frames);
+    b.reference_mel = zeros((size_t)s.items * s.reference_frames * c->n_mels);
+    for (size_t i = 0; i < (size_t)s.items * s.frames * c->n_mels; i++)
+        b.mel[i] = -1.97f;
+    for (uint32_t item = 0; item < s.items; item++) {
+        fill_item(&b, c, item, seed);
+        b.reference_counts[item] =
+            item == 0 ? s.reference_frames : s.reference_frames - item % (s.reference_frames + 1);
+    }
+    for (size_t i = 0; i < (size_t)s.items * s.reference_frames * c->n_mels; i++)
+        b.reference_mel[i] = td_rng_normal(seed, 5, i);
+    return b;
+}
+
+void batch_free(batch *b)
+{
+    void *const all[] = {b->token_ids, b->token_counts, b->frame_counts, b->speakers,     b->reference_counts,
+                         b->mel,       b->energy,       b->pitch,        b->reference_mel};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    *b = (batch){0};
+}
+
+void batch_fill(const batch *b, td_plan *plan, const td_model_inputs *in)
+{
+    const struct {
+        td_tensor tensor;
+        const void *values;
+    } all[] = {
+        {in->token_ids, b->token_ids},
+        {in->token_counts, b->token_counts},
+        {in->frame_counts, b->frame_counts},
+        {in->speakers, b->speakers},
+        {in->mel, b->mel},
+        {in->energy, b->energy},
+        {in->pitch, b->pitch},
+        {in->reference_mel, b->reference_mel},
+        {in->reference_counts, b->reference_counts},
+        {in->supervision_weight, &b->supervision_weight},
+        {in->guided_weight, &b->guided_weight},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].tensor.id) check(td_plan_fill(plan, 0, all[i].tensor, all[i].values));
+    }
+}
+
+/* ---------------------------------------------------------------- running */
+
+void trainer_open(trainer *out, const rig *r, const td_model_config *c, const td_model_losses *losses,
+                  td_model_shape shape, const td_model_options *options)
+{
+    *out = (trainer){0};
+    check(td_model_train_graph(c, losses, &shape, options, &out->g));
+    check(td_store_create(r->memory, out->g.graph, &(td_store_options){.training = true}, &out->store));
+    check(td_model_init(out->store, c, 7));
+    check(td_plan_create(out->store, out->g.graph, &(td_plan_options){0}, &out->plan));
+}
+
+void trainer_close(trainer *t)
+{
+    td_plan_destroy(t->plan);
+    td_store_destroy(t->store);
+    td_model_graph_clear(&t->g);
+}
+
+void run_plan(td_plan *plan, uint32_t step, td_optimizer *optimizer, float learning_rate)
+{
+    td_point reached = {0};
+    check(td_plan_run(plan, &(td_run){.step = step, .optimizer = optimizer, .learning_rate = learning_rate},
+                      &reached));
+    check(td_point_wait(reached, TD_WAIT_FOREVER));
+}
+
+float *read_output(td_plan *plan, td_tensor output, size_t n)
+{
+    float *values = zeros(n);
+    check(td_plan_read(plan, output, values));
+    return values;
+}
+
+float scalar_of(td_plan *plan, const char *name)
+{
+    td_scalars scalars;
+    check(td_plan_scalars(plan, td_plan_runs(plan) - 1, &scalars));
+    for (size_t i = 0; i < scalars.count; i++) {
+        if (strcmp(scalars.names[i], name) == 0) return scalars.values[i];
+    }
+    print_error("there is no scalar %s\n", name);
+    fail();
+    return NAN;
+}
+
+double relative_error(const float *a, const float *b, size_t n)
+{
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(difference) / (sqrt(size) + 1e-12);
+}

@@ -1,0 +1,69 @@
+/* What the tests of models share: devices, batches, and graphs ready to run. */
+#ifndef TD_TESTS_MODEL_RIG_H
+#define TD_TESTS_MODEL_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "model/model.h"
+
+/* The call must succeed; its message is printed if it does not. */
+#define check(call) check_at((call), #call, __FILE__, __LINE__)
+void check_at(td_status status, const char *call, const char *file, int line);
+
+/* PoCL with its own kernels, PoCL with those of GPUs, lavapipe. Missing ones fail the test, unless
+ * TANDEM_TEST_ALLOW_MISSING=1. */
+typedef enum rig_kind { RIG_CL_CPU, RIG_CL_GPU, RIG_VK, RIG_KINDS } rig_kind;
+
+typedef struct rig {
+    td_registry *registry;
+    td_device *device;
+    td_memory *memory;
+} rig;
+
+bool rig_open(rig *out, rig_kind kind); /* false: not there, and allowed not to be */
+void rig_close(rig *r);
+
+/* Host values of a batch; arrays are owned. */
+typedef struct batch {
+    td_model_shape shape;
+    uint32_t n_mels;
+    uint32_t *token_ids, *token_counts, *frame_counts, *speakers, *reference_counts;
+    float *mel, *energy, *pitch, *reference_mel;
+    float supervision_weight, guided_weight;
+} batch;
+
+/* Texts of random symbols, of which each sounds for 2 to 5 frames in a way of its own; item 0 is full. */
+batch batch_make(const td_model_config *c, td_model_shape shape, uint64_t seed);
+void batch_free(batch *b);
+
+/* Puts what a training graph asks for into slot 0. */
+void batch_fill(const batch *b, td_plan *plan, const td_model_inputs *in);
+
+/* A training graph with its store, filled by td_model_init, and plan. */
+typedef struct trainer {
+    td_model_graph g;
+    td_store *store;
+    td_plan *plan;
+} trainer;
+void trainer_open(trainer *out, const rig *r, const td_model_config *c, const td_model_losses *losses,
+                  td_model_shape shape, const td_model_options *options);
+void trainer_close(trainer *t);
+
+/* One run without update (or with), waited for. */
+void run_plan(td_plan *plan, uint32_t step, td_optimizer *optimizer, float learning_rate);
+
+/* Reads an output of n floats (or words); owned by the caller. */
+float *read_output(td_plan *plan, td_tensor output, size_t n);
+
+float scalar_of(td_plan *plan, const char *name); /* of the last run */
+
+double relative_error(const float *a, const float *b, size_t n); /* L2 of the difference by L2 of b */
+
+#endif

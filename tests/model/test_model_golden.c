@@ -1,0 +1,236 @@
+/* Loss, gradients and one update against tests/oracle/make_model_golden.py, in both strategies, with and
+ * without speakers, on every device: loss within 1e-5, each gradient within 1e-4, parameters after an update
+ * within 1e-5. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/safetensors.h"
+#include "rig.h"
+
+static const char *const cases[] = {"nar", "nar_speaker", "ar", "ar_speaker"};
+
+#define RATE 1e-3
+static const td_optimizer_options adam = {
+    .beta1 = 0.9f, .beta2 = 0.98f, .eps = 1e-4f, .decay = 0.01f, .max_norm = 1};
+
+/* ---------------------------------------------------------------- the file */
+
+static td_safetensors *open_case(const char *name)
+{
+    char path[512];
+    td_safetensors *file = NULL;
+    snprintf(path, sizeof path, "%.*s/../oracle/golden/model_%s.safetensors",
+             (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__, name);
+    check(td_safetensors_open(path, &file));
+    return file;
+}
+
+static const td_safetensors_tensor *find(const td_safetensors *file, const char *prefix, const char *name)
+{
+    char whole[128];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    const td_safetensors_tensor *t = td_safetensors_find(file, whole);
+    if (!t) {
+        print_error("the golden file has no %s\n", whole);
+        fail();
+    }
+    return t;
+}
+
+static td_model_config read_config(const td_safetensors *file, td_model_losses *losses)
+{
+    td_model_config c;
+    *losses = td_model_losses_default();
+    check(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &c));
+    for (size_t i = 0; i < td_safetensors_metadata_count(file); i++) {
+        const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
+        if (strcmp(pair->key, "mel_kind") == 0)
+            losses->mel_kind = TD_LOSS_HUBER;
+        else
+            check(td_model_config_put(&c, pair->key, pair->value));
+    }
+    return c;
+}
+
+/* Fills every input that the graph has from the tensor of its name. */
+static void fill_inputs(const td_safetensors *file, td_plan *plan, const td_model_graph *g)
+{
+    const float supervision = 0.3f, guided = 2;
+    const td_tensor inputs[] = {g->in.token_ids, g->in.token_counts,  g->in.frame_counts,
+                                g->in.speakers,  g->in.mel,           g->in.energy,
+                                g->in.pitch,     g->in.reference_mel, g->in.reference_counts};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        if (!inputs[i].id) continue;
+        const td_safetensors_tensor *t = find(file, "batch.", td_graph_name(g->graph, inputs[i]));
+        assert_int_equal(t->bytes, 4 * td_shape_size(td_graph_shape(g->graph, inputs[i])));
+        check(td_plan_fill(plan, 0, inputs[i], t->data));
+    }
+    if (g->in.supervision_weight.id) check(td_plan_fill(plan, 0, g->in.supervision_weight, &supervision));
+    if (g->in.guided_weight.id) check(td_plan_fill(plan, 0, g->in.guided_weight, &guided));
+}
+
+/* As first_values() of the script. */
+static void first_values(const char *name, td_shape shape, float *values)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    const char *kind = strrchr(name, '.') + 1;
+    const size_t n = (size_t)td_shape_size(shape);
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    const float bound = (float)(1 / sqrt((double)n / shape.dims[shape.n_dims - 1]));
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x = hash + (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+        x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+        x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+        const float v = (float)((x ^ (x >> 31)) >> 40) * 0x1p-23f - 1;
+        if (strcmp(kind, "gamma") == 0)
+            values[i] = 1 + 0.1f * v;
+        else if (strcmp(kind, "beta") == 0 || strcmp(kind, "bias") == 0)
+            values[i] = 0.1f * v;
+        else if (strcmp(kind, "embedding") == 0 || strcmp(kind, "table") == 0)
+            values[i] = 0.5f * v;
+        else
+            values[i] = bound * v;
+    }
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+static void compare_losses(const td_safetensors *file, const trainer *t)
+{
+    for (int i = -1; i < TD_MODEL_TERM_COUNT; i++) {
+        char name[64];
+        if (i >= 0 && !t->g.terms[i].id) continue;
+        snprintf(name, sizeof name, i < 0 ? "loss" : "loss.%s",
+                 i < 0 ? "" : td_model_term_name((td_model_term)i));
+        const double expected = *(const double *)find(file, "", name)->data;
+        const double got = (double)scalar_of(t->plan, name);
+        if (!(fabs(got - expected) <= 1e-5 * fabs(expected))) {
+            print_error("%s is %.9g instead of %.9g\n", name, got, expected);
+            fail();
+        }
+    }
+}
+
+/* The gradient of an entry, then the entry after the update, against p - rate (g' / (|g'| + eps) + decay p)
+ * with the golden, clipped gradient g', and against the sums that AdamW of PyTorch gave. */
+static double compare_entry(const td_safetensors *file, const trainer *t, size_t i, double norm)
+{
+    const td_store_entry entry = td_store_get(t->store, i);
+    const size_t n = (size_t)td_shape_size(entry.shape);
+    const td_safetensors_tensor *golden = find(file, "grad.", entry.name);
+    const float *g = golden->data;
+    const double *sums = find(file, "updated.", entry.name)->data;
+    float *got = calloc(n, sizeof *got), *expected = calloc(n, sizeof *expected);
+    double sum = 0, squares = 0, size = 0;
+    assert_int_equal(golden->bytes, n * sizeof *got);
+    check(td_store_read(t->store, i, TD_BLOCK_GRADIENT, got));
+    for (size_t e = 0; e < n; e++)
+        size += (double)g[e] * (double)g[e];
+    /* Some gradients are zero but for rounding: keys have no use of a bias. */
+    double error = relative_error(got, g, n);
+    if (sqrt(size) < 1e-6 * norm) error *= sqrt(size) / (1e-6 * norm);
+    first_values(entry.name, entry.shape, expected);
+    for (size_t e = 0; e < n; e++) {
+        const double clipped = (double)g[e] * (norm > 1 ? 1 / norm : 1);
+        const double p = (double)expected[e] * (entry.group == TD_PARAM_DECAY ? 1 - RATE * 0.01 : 1);
+        expected[e] = (float)(p - RATE * clipped / (fabs(clipped) + 1e-4));
+    }
+    check(td_store_read(t->store, i, TD_BLOCK_WEIGHT, got));
+    for (size_t e = 0; e < n; e++) {
+        sum += (double)got[e];
+        squares += (double)got[e] * (double)got[e];
+    }
+    const double updated = relative_error(got, expected, n);
+    if (!(error <= 1e-4) || !(updated <= 1e-5) || !(fabs(squares - sums[1]) <= 2e-5 * sums[1]) ||
+        !(fabs(sum - sums[0]) <= 1e-5 * sqrt((double)n * sums[1]))) {
+        print_error("%s: gradient off by %g, updated by %g, sums %.9g %.9g instead of %.9g %.9g\n",
+                    entry.name, error, updated, sum, squares, sums[0], sums[1]);
+        fail();
+    }
+    free(got);
+    free(expected);
+    return error;
+}
+
+static void compare(const rig *r, const char *name)
+{
+    td_safetensors *file = open_case(name);
+    td_model_losses losses;
+    const td_model_config c = read_config(file, &losses);
+    const td_safetensors_tensor *ids = find(file, "batch.", "token_ids");
+    const td_safetensors_tensor *mel = find(file, "batch.", "mel");
+    td_model_shape shape = {(uint32_t)ids->dims[0], (uint32_t)ids->dims[1], (uint32_t)mel->dims[1], 0};
+    if (c.speaker_encoder) shape.reference_frames = (uint32_t)find(file, "batch.", "reference_mel")->dims[1];
+    td_optimizer *optimizer = NULL;
+    trainer t;
+    size_t parameters = 0;
+    double worst = 0;
+    trainer_open(&t, r, &c, &losses, shape, &(td_model_options){.backward = true});
+    for (size_t i = 0; i < td_store_count(t.store); i++) {
+        const td_store_entry entry = td_store_get(t.store, i);
+        if (entry.role != TD_TENSOR_PARAMETER) continue;
+        float *values = calloc((size_t)td_shape_size(entry.shape), sizeof *values);
+        first_values(entry.name, entry.shape, values);
+        check(td_store_write(t.store, i, TD_BLOCK_WEIGHT, values));
+        free(values);
+        parameters++;
+    }
+    check(td_optimizer_create(t.store, &adam, &optimizer));
+    fill_inputs(file, t.plan, &t.g);
+    run_plan(t.plan, 0, optimizer, (float)RATE);
+    compare_losses(file, &t);
+    const double norm = *(const double *)find(file, "", "norm")->data;
+    for (size_t i = 0; i < td_store_count(t.store); i++) {
+        if (td_store_get(t.store, i).role != TD_TENSOR_PARAMETER) continue;
+        const double error = compare_entry(file, &t, i, norm);
+        if (error > worst) worst = error;
+    }
+    size_t expected = 0;
+    for (size_t i = 0; i < td_safetensors_count(file); i++)
+        expected += strncmp(td_safetensors_at(file, i)->name, "grad.", 5) == 0;
+    assert_int_equal(parameters, expected);
+    print_message("    %s: %zu parameters, worst gradient off by %.1e\n", name, parameters, worst);
+    td_optimizer_destroy(optimizer);
+    trainer_close(&t);
+    td_safetensors_close(file);
+}
+
+static void test_golden(rig_kind kind)
+{
+    rig r;
+    if (!rig_open(&r, kind)) return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        compare(&r, cases[i]);
+    rig_close(&r);
+}
+
+static void test_cl_cpu(void **state)
+{
+    (void)state;
+    test_golden(RIG_CL_CPU);
+}
+
+static void test_cl_gpu(void **state)
+{
+    (void)state;
+    test_golden(RIG_CL_GPU);
+}
+
+static void test_vk(void **state)
+{
+    (void)state;
+    test_golden(RIG_VK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cl_cpu),
+        cmocka_unit_test(test_vk),
+        cmocka_unit_test(test_cl_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,384 @@
+/* The graphs of synthesis give what the training graph gives; what is behind an item's end, or comes later,
+ * makes no difference. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+
+static const td_model_shape shape = {.items = 3, .tokens = 9, .frames = 41, .reference_frames = 12};
+
+static td_model_config make_config(td_strategy strategy)
+{
+    td_model_config c;
+    check(td_model_preset("pico", strategy, &c));
+    c.n_mels = 12;
+    c.n_speakers = 2;
+    c.speaker_encoder = true;
+    c.pitch_predictor = c.energy_predictor = strategy == TD_NON_AUTOREGRESSIVE;
+    c.postnet = true;
+    return c;
+}
+
+static void open_trainer(trainer *t, const rig *r, const td_model_config *c, const batch *b)
+{
+    const td_model_losses losses = td_model_losses_default();
+    trainer_open(t, r, c, &losses, b->shape, &(td_model_options){.backward = true});
+    batch_fill(b, t->plan, &t->g.in);
+    run_plan(t->plan, 0, NULL, 0);
+}
+
+static void assert_near(const float *a, const float *b, size_t n, double tolerance)
+{
+    const double error = relative_error(a, b, n);
+    if (error <= tolerance) return;
+    print_error("off by %g\n", error);
+    fail();
+}
+
+/* ---------------------------------------------------------------- non-autoregressive */
+
+/* ln(1 + scale mean) over the frames of each token, of those above 0 if `positive`. */
+static float *token_means(const batch *b, const uint32_t *durations, const float *x, float scale,
+                          bool positive)
+{
+    float *y = calloc((size_t)b->shape.items * b->shape.tokens, sizeof *y);
+    for (uint32_t i = 0; i < b->shape.items; i++) {
+        uint32_t t = i * b->shape.frames;
+        for (uint32_t j = i * b->shape.tokens; j < (i + 1) * b->shape.tokens; j++) {
+            double sum = 0, count = 0;
+            for (const uint32_t end = t + durations[j]; t < end; t++) {
+                if (positive && !(x[t] > 0)) continue;
+                sum += (double)x[t];
+                count++;
+            }
+            y[j] = (float)log(1 + (double)scale * (count > 0 ? sum / count : 0));
+        }
+    }
+    return y;
+}
+
+static void test_parallel(void **state)
+{
+    (void)state;
+    rig r;
+    trainer t;
+    td_model_encode encode;
+    td_model_decode decode;
+    td_plan *encoding = NULL, *decoding = NULL;
+    const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
+    if (!rig_open(&r, RIG_CL_CPU)) return;
+    batch b = batch_make(&c, shape, 21);
+    const size_t tokens = (size_t)shape.items * shape.tokens, frames = (size_t)shape.items * shape.frames;
+    open_trainer(&t, &r, &c, &b);
+    float *mel = read_output(t.plan, t.g.mel, frames * c.n_mels);
+    float *logs = read_output(t.plan, t.g.log_durations, tokens);
+    float *durations = read_output(t.plan, t.g.durations, tokens);
+    float *index = read_output(t.plan, t.g.index, frames);
+
+    check(td_model_encode_graph(&c, &shape, NULL, &encode));
+    check(td_plan_create(t.store, encode.graph, &(td_plan_options){.forward_only = true}, &encoding));
+    batch_fill(&b, encoding,
+               &(td_model_inputs){.token_ids = encode.token_ids,
+                                  .token_counts = encode.token_counts,
+                                  .speakers = encode.speakers,
+                                  .reference_mel = encode.reference_mel,
+                                  .reference_counts = encode.reference_counts});
+    run_plan(encoding, 0, NULL, 0);
+    float *hidden = read_output(encoding, encode.hidden, tokens * c.text_width);
+    float *speaker = read_output(encoding, encode.speaker, (size_t)shape.items * c.speaker_width);
+    float *predicted = read_output(encoding, encode.log_durations, tokens);
+    assert_near(predicted, logs, shape.tokens, 1e-6); /* of item 0, which is full */
+
+    float *pitch = token_means(&b, (uint32_t *)(void *)durations, b.pitch, 0.01f, true);
+    float *energy = token_means(&b, (uint32_t *)(void *)durations, b.energy, 20, false);
+    check(td_model_decode_graph(&c, &shape, NULL, &decode));
+    check(td_plan_create(t.store, decode.graph, &(td_plan_options){.forward_only = true}, &decoding));
+    check(td_plan_fill(decoding, 0, decode.hidden, hidden));
+    check(td_plan_fill(decoding, 0, decode.speaker, speaker));
+    check(td_plan_fill(decoding, 0, decode.pitch, pitch));
+    check(td_plan_fill(decoding, 0, decode.energy, energy));
+    check(td_plan_fill(decoding, 0, decode.durations, durations));
+    check(td_plan_fill(decoding, 0, decode.index, index));
+    check(td_plan_fill(decoding, 0, decode.frame_counts, b.frame_counts));
+    run_plan(decoding, 0, NULL, 0);
+    float *made = read_output(decoding, decode.mel, frames * c.n_mels);
+    for (uint32_t i = 0; i < shape.items; i++) {
+        const size_t at = (size_t)i * shape.frames * c.n_mels;
+        assert_near(made + at, mel + at, (size_t)b.frame_counts[i] * c.n_mels, 1e-5);
+    }
+    float *const all[] = {mel, logs, durations, index, hidden, speaker, predicted, pitch, energy, made};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    td_plan_destroy(decoding);
+    td_plan_destroy(encoding);
+    td_graph_destroy(decode.graph);
+    td_graph_destroy(encode.graph);
+    trainer_close(&t);
+    batch_free(&b);
+    rig_close(&r);
+}
+
+/* ---------------------------------------------------------------- autoregressive */
+
+/* Steps with the true frames before them; coarse [B, S r, M], weights [B, S, L]. */
+static void run_steps(td_plan *plan, const td_model_step *step, const td_model_config *c, const batch *b,
+                      float *coarse, float *weights, float *stops)
+{
+    const size_t r = c->reduction, bands = c->n_mels, steps = step->capacity;
+    const uint32_t items = b->shape.items;
+    float *previous = calloc((size_t)items * bands, sizeof *previous);
+    for (uint32_t s = 0; s < steps; s++) {
+        uint32_t position[8], keys[8];
+        for (uint32_t i = 0; i < items; i++) {
+            position[i] = s;
+            keys[i] = s + 1;
+            if (s > 0)
+                memcpy(previous + i * bands, b->mel + ((size_t)i * b->shape.frames + s * r - 1) * bands,
+                       bands * sizeof *previous);
+        }
+        check(td_plan_fill(plan, 0, step->previous, previous));
+        check(td_plan_fill(plan, 0, step->position, position));
+        check(td_plan_fill(plan, 0, step->key_counts, keys));
+        run_plan(plan, s, NULL, 0);
+        float *mel = read_output(plan, step->mel, (size_t)items * r * bands);
+        float *w = read_output(plan, step->attention, (size_t)items * b->shape.tokens);
+        float *stop = read_output(plan, step->stop, items);
+        for (uint32_t i = 0; i < items; i++) {
+            memcpy(coarse + ((size_t)i * steps + s) * r * bands, mel + (size_t)i * r * bands,
+                   r * bands * sizeof *mel);
+            memcpy(weights + ((size_t)i * steps + s) * b->shape.tokens, w + (size_t)i * b->shape.tokens,
+                   b->shape.tokens * sizeof *w);
+            stops[i * steps + s] = stop[i];
+        }
+        free(mel);
+        free(w);
+        free(stop);
+    }
+    free(previous);
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    rig r;
+    trainer t;
+    td_model_encode encode;
+    td_model_step step;
+    td_model_finish finish;
+    td_plan *encoding = NULL, *stepping = NULL, *finishing = NULL;
+    const td_model_config c = make_config(TD_AUTOREGRESSIVE);
+    if (!rig_open(&r, RIG_CL_CPU)) return;
+    batch b = batch_make(&c, shape, 22);
+    const uint32_t steps = (shape.frames + c.reduction - 1) / c.reduction, frames = steps * c.reduction;
+    open_trainer(&t, &r, &c, &b);
+    float *mel = read_output(t.plan, t.g.mel, (size_t)shape.items * frames * c.n_mels);
+    float *attention = read_output(t.plan, t.g.attention, (size_t)shape.items * steps * shape.tokens);
+
+    check(td_model_encode_graph(&c, &shape, NULL, &encode));
+    check(td_plan_create(t.store, encode.graph, &(td_plan_options){.forward_only = true}, &encoding));
+    batch_fill(&b, encoding,
+               &(td_model_inputs){.token_ids = encode.token_ids,
+                                  .token_counts = encode.token_counts,
+                                  .speakers = encode.speakers,
+                                  .reference_mel = encode.reference_mel,
+                                  .reference_counts = encode.reference_counts});
+    run_plan(encoding, 0, NULL, 0);
+    float *hidden = read_output(encoding, encode.hidden, (size_t)shape.items * shape.tokens * c.text_width);
+    float *speaker = read_output(encoding, encode.speaker, (size_t)shape.items * c.speaker_width);
+
+    check(td_model_step_graph(&c, &shape, NULL, &step));
+    assert_int_equal(step.capacity, steps);
+    check(td_store_extend(t.store, step.graph));
+    check(td_plan_create(t.store, step.graph, &(td_plan_options){.forward_only = true}, &stepping));
+    float *window = calloc((size_t)shape.items * shape.tokens, sizeof *window);
+    check(td_plan_fill(stepping, 0, step.hidden, hidden));
+    check(td_plan_fill(stepping, 0, step.speaker, speaker));
+    check(td_plan_fill(stepping, 0, step.token_counts, b.token_counts));
+    check(td_plan_fill(stepping, 0, step.window, window));
+    float *coarse = calloc((size_t)shape.items * frames * c.n_mels, sizeof *coarse);
+    float *weights = calloc((size_t)shape.items * steps * shape.tokens, sizeof *weights);
+    float *stops = calloc((size_t)shape.items * steps, sizeof *stops);
+    run_steps(stepping, &step, &c, &b, coarse, weights, stops);
+    run_steps(stepping, &step, &c, &b, coarse, weights, stops); /* what the caches held does not matter */
+
+    const td_model_shape whole = {.items = shape.items, .tokens = shape.tokens, .frames = frames};
+    check(td_model_finish_graph(&c, &whole, NULL, &finish));
+    check(td_plan_create(t.store, finish.graph, &(td_plan_options){.forward_only = true}, &finishing));
+    check(td_plan_fill(finishing, 0, finish.coarse, coarse));
+    check(td_plan_fill(finishing, 0, finish.frame_counts, b.frame_counts));
+    run_plan(finishing, 0, NULL, 0);
+    float *made = read_output(finishing, finish.mel, (size_t)shape.items * frames * c.n_mels);
+    for (uint32_t i = 0; i < shape.items; i++) {
+        const uint32_t n_steps = (b.frame_counts[i] + c.reduction - 1) / c.reduction;
+        const size_t at = (size_t)i * frames * c.n_mels, row = (size_t)i * steps * shape.tokens;
+        assert_near(made + at, mel + at, (size_t)b.frame_counts[i] * c.n_mels, 1e-5);
+        assert_near(weights + row, attention + row, (size_t)n_steps * shape.tokens, 1e-5);
+    }
+    for (uint32_t k = 0; k < shape.items * shape.tokens; k++) /* all but the second token of each */
+        window[k] = k % shape.tokens == 1 ? 0 : -1e4f;
+    check(td_plan_fill(stepping, 0, step.window, window));
+    run_steps(stepping, &step, &c, &b, coarse, weights, stops);
+    assert_float_equal(weights[1], 1, 1e-6);
+    float *const all[] = {mel, attention, hidden, speaker, window, coarse, weights, stops, made};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    td_plan_destroy(finishing);
+    td_plan_destroy(stepping);
+    td_plan_destroy(encoding);
+    td_graph_destroy(finish.graph);
+    td_graph_destroy(step.graph);
+    td_graph_destroy(encode.graph);
+    trainer_close(&t);
+    batch_free(&b);
+    rig_close(&r);
+}
+
+/* ---------------------------------------------------------------- what must make no difference */
+
+/* All gradients, one after the other; owned by the caller. */
+static float *read_gradients(const trainer *t, size_t *n)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < td_store_count(t->store); i++)
+        total += (size_t)td_shape_size(td_store_get(t->store, i).shape);
+    float *all = calloc(total + 1, sizeof *all);
+    *n = 0;
+    for (size_t i = 0; i < td_store_count(t->store); i++) {
+        if (!td_store_span(t->store, i, TD_BLOCK_GRADIENT).buffer) continue;
+        check(td_store_read(t->store, i, TD_BLOCK_GRADIENT, all + *n));
+        *n += (size_t)td_shape_size(td_store_get(t->store, i).shape);
+    }
+    return all;
+}
+
+/* Puts other things behind the ends of texts, recordings and references. */
+static void spoil_padding(batch *b, const td_model_config *c)
+{
+    const td_model_shape *s = &b->shape;
+    for (uint32_t i = 0; i < s->items; i++) {
+        for (uint32_t j = b->token_counts[i]; j < s->tokens; j++)
+            b->token_ids[i * s->tokens + j] = 1 + j % 4;
+        for (uint32_t k = b->frame_counts[i]; k < s->frames; k++) {
+            for (uint32_t m = 0; m < c->n_mels; m++)
+                b->mel[(size_t)(i * s->frames + k) * c->n_mels + m] = 3.25f - (float)m;
+            b->pitch[i * s->frames + k] = 123;
+            b->energy[i * s->frames + k] = 0.5f;
+        }
+        for (uint32_t k = b->reference_counts[i]; k < s->reference_frames; k++) {
+            for (uint32_t m = 0; m < c->n_mels; m++)
+                b->reference_mel[(size_t)(i * s->reference_frames + k) * c->n_mels + m] = 7;
+        }
+    }
+}
+
+/* The first n rows of `row` words of an item, between batches whose items have this many rows. */
+static void copy_item(void *to, const void *from, size_t item, size_t to_rows, size_t from_rows, size_t n,
+                      size_t row)
+{
+    memcpy((char *)to + 4 * item * to_rows * row, (const char *)from + 4 * item * from_rows * row,
+           4 * n * row);
+}
+
+static void try_padding(const rig *r, td_strategy strategy)
+{
+    const td_model_config c = make_config(strategy);
+    batch b = batch_make(&c, shape, 23);
+    trainer t;
+    size_t n = 0;
+    open_trainer(&t, r, &c, &b);
+    const float before = scalar_of(t.plan, "loss");
+    float *gradients = read_gradients(&t, &n);
+    spoil_padding(&b, &c);
+    batch_fill(&b, t.plan, &t.g.in);
+    run_plan(t.plan, 0, NULL, 0);
+    float *after = read_gradients(&t, &n);
+    const float spoilt = scalar_of(t.plan, "loss");
+    assert_memory_equal(&before, &spoilt, sizeof before);
+    for (size_t i = 0; i < n; i++)
+        assert_true(gradients[i] == after[i]);
+    trainer_close(&t);
+
+    td_model_shape wide = shape;
+    wide.tokens += 3;
+    wide.frames += 10;
+    wide.reference_frames += 5;
+    batch w = batch_make(&c, wide, 23);
+    memset(w.token_ids, 0, (size_t)4 * wide.items * wide.tokens);
+    memcpy(w.token_counts, b.token_counts, (size_t)4 * shape.items);
+    memcpy(w.frame_counts, b.frame_counts, (size_t)4 * shape.items);
+    memcpy(w.reference_counts, b.reference_counts, (size_t)4 * shape.items);
+    for (uint32_t i = 0; i < shape.items; i++) {
+        copy_item(w.token_ids, b.token_ids, i, wide.tokens, shape.tokens, b.token_counts[i], 1);
+        copy_item(w.mel, b.mel, i, wide.frames, shape.frames, b.frame_counts[i], c.n_mels);
+        copy_item(w.pitch, b.pitch, i, wide.frames, shape.frames, b.frame_counts[i], 1);
+        copy_item(w.energy, b.energy, i, wide.frames, shape.frames, b.frame_counts[i], 1);
+        copy_item(w.reference_mel, b.reference_mel, i, wide.reference_frames, shape.reference_frames,
+                  b.reference_counts[i], c.n_mels);
+    }
+    open_trainer(&t, r, &c, &w);
+    assert_float_equal(scalar_of(t.plan, "loss"), before, 2e-6f * before);
+    float *widened = read_gradients(&t, &n);
+    assert_near(widened, gradients, n, 1e-5);
+    trainer_close(&t);
+    free(gradients);
+    free(after);
+    free(widened);
+    batch_free(&w);
+    batch_free(&b);
+}
+
+static void test_padding(void **state)
+{
+    (void)state;
+    rig r;
+    if (!rig_open(&r, RIG_CL_CPU)) return;
+    try_padding(&r, TD_NON_AUTOREGRESSIVE);
+    try_padding(&r, TD_AUTOREGRESSIVE);
+    rig_close(&r);
+}
+
+static void test_causality(void **state)
+{
+    (void)state;
+    rig r;
+    trainer t;
+    td_model_config c = make_config(TD_AUTOREGRESSIVE);
+    c.postnet = false;
+    if (!rig_open(&r, RIG_CL_CPU)) return;
+    batch b = batch_make(&c, shape, 24);
+    const uint32_t steps = (shape.frames + c.reduction - 1) / c.reduction;
+    const size_t n = (size_t)shape.items * steps * c.reduction * c.n_mels;
+    open_trainer(&t, &r, &c, &b);
+    float *before = read_output(t.plan, t.g.mel, n);
+    for (uint32_t i = 0; i < shape.items; i++) {
+        for (uint32_t k = 3 * c.reduction; k < shape.frames; k++)
+            b.mel[(size_t)(i * shape.frames + k) * c.n_mels] += 1;
+    }
+    batch_fill(&b, t.plan, &t.g.in);
+    run_plan(t.plan, 0, NULL, 0);
+    float *after = read_output(t.plan, t.g.mel, n);
+    for (uint32_t i = 0; i < shape.items; i++) {
+        const size_t at = (size_t)i * steps * c.reduction * c.n_mels;
+        const size_t known = (size_t)4 * c.reduction * c.n_mels; /* step 4 is the first to see frame 3 r */
+        assert_memory_equal(before + at, after + at, known * sizeof *before);
+        assert_true(memcmp(before + at + known, after + at + known, c.n_mels * sizeof *before) != 0);
+    }
+    free(before);
+    free(after);
+    trainer_close(&t);
+    batch_free(&b);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_causality),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
