@@ -20,17 +20,20 @@
 #define MOST_SAMPLES (UINT64_C(1) << 31)
 #define HIGHEST_PEAK 0.999
 
+enum { BLOCK = 256, LANES = 8 };
+
 typedef struct decoder {
     const char *path;
     const td_decode_options *options;
     SNDFILE *file;
     SF_INFO info;
     soxr_t resampler; /* NULL: the rate is right already */
-    float *chunk;     /* [chunk_frames, channels], mixed down in place */
+    float *chunk;     /* [chunk_frames, channels], mixed down in place; NULL: read to where it stays */
     size_t chunk_frames;
     size_t capacity;
-    double dc_sum;
-    td_audio *out;
+    double dc_sum, squares; /* of the mono signal */
+    float peak;
+    td_audio *out; /* samples: also those of options->into, until the end */
 } decoder;
 
 /* ---------------------------------------------------------------- opening */
@@ -96,13 +99,15 @@ static td_status reserve(decoder *d, size_t more)
     /* The resampler may hold a little more than it gives in the end. */
     TD_FAIL_IF(d->options->max_s > 0 && seconds > d->options->max_s + 1, TD_ERR_LIMIT,
                "%s: longer than %g s; split it or raise the limit", d->path, d->options->max_s);
-    TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, (size_t)need, sizeof(float)));
+    TD_FAIL_IF(d->options->into && need > d->options->room, TD_ERR_LIMIT,
+               "%s: more than %zu samples, for which there is room", d->path, d->options->room);
+    if (!d->options->into) TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, (size_t)need, sizeof(float)));
 fail:
     return status;
 }
 
-/* Mean of the channels into the front of the chunk; counts what is wrong with it. */
-static void mix_down(decoder *d, size_t frames)
+/* Mean of the channels into the front of the chunk; sets what is no number to 0, and counts. */
+static void mix_down(decoder *d, float *samples, size_t frames)
 {
     const size_t channels = (size_t)d->info.channels;
     const float share = 1.0f / (float)channels;
@@ -110,7 +115,7 @@ static void mix_down(decoder *d, size_t frames)
     for (size_t i = 0; i < frames; i++) {
         float sum = 0;
         for (size_t c = 0; c < channels; c++) {
-            const float x = d->chunk[i * channels + c];
+            const float x = samples[i * channels + c];
             if (!isfinite(x)) {
                 report->bad_samples++;
                 continue;
@@ -118,9 +123,46 @@ static void mix_down(decoder *d, size_t frames)
             if (fabsf(x) >= FULL_SCALE) report->clipped_samples++;
             sum += x;
         }
-        d->chunk[i] = sum * share;
-        d->dc_sum += (double)d->chunk[i];
+        samples[i] = sum * share;
+        d->dc_sum += (double)samples[i];
+        d->squares += (double)samples[i] * (double)samples[i];
+        d->peak = fmaxf(d->peak, fabsf(samples[i]));
     }
+}
+
+/* One channel, BLOCK samples, in lanes that vector units take. False, with nothing done, for a block that has
+ * something to count: mix_down is exact, and slow. */
+static bool sum_block(decoder *d, const float *samples)
+{
+    float sums[LANES] = {0}, squares[LANES] = {0}, peaks[LANES] = {0};
+    for (size_t i = 0; i < BLOCK; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            const float x = samples[i + k], size = fabsf(x);
+            sums[k] += x;
+            squares[k] += x * x;
+            peaks[k] = size > peaks[k] ? size : peaks[k];
+        }
+    }
+    double sum = 0, square = 0;
+    float peak = 0;
+    for (size_t k = 0; k < LANES; k++) {
+        sum += (double)sums[k];
+        square += (double)squares[k];
+        peak = peaks[k] > peak ? peaks[k] : peak;
+    }
+    if (!(peak < FULL_SCALE) || !isfinite(square)) return false;
+    d->dc_sum += sum;
+    d->squares += square;
+    d->peak = peak > d->peak ? peak : d->peak;
+    return true;
+}
+
+static void inspect(decoder *d, float *samples, size_t frames)
+{
+    size_t at = 0;
+    for (; d->info.channels == 1 && at + BLOCK <= frames; at += BLOCK)
+        if (!sum_block(d, samples + at)) mix_down(d, samples + at, BLOCK);
+    mix_down(d, samples + at * (size_t)d->info.channels, frames - at);
 }
 
 /* frames 0: the end, what the resampler still holds comes out. */
@@ -130,15 +172,17 @@ static td_status append(decoder *d, size_t frames)
     td_status status = TD_OK;
     if (!d->resampler) {
         TD_TRY(reserve(d, frames));
-        if (frames) memcpy(out->samples + out->count, d->chunk, frames * sizeof(float));
+        if (d->chunk && frames) memcpy(out->samples + out->count, d->chunk, frames * sizeof(float));
         out->count += frames;
         return TD_OK;
     }
     for (size_t taken = 0;;) {
         const double ratio = (double)d->options->rate / d->info.samplerate;
-        const size_t room = (size_t)((double)(frames - taken) * ratio) + 4096;
+        size_t room = (size_t)((double)(frames - taken) * ratio) + 4096;
         size_t used = 0, made = 0;
-        TD_TRY(reserve(d, room));
+        if (d->options->into && room > d->options->room - out->count) room = d->options->room - out->count;
+        if (d->options->into && room == 0 && frames == 0) return TD_OK; /* it is full, and nothing is left */
+        TD_TRY(reserve(d, room ? room : 1));
         const soxr_error_t error =
             soxr_process(d->resampler, frames ? d->chunk + taken : NULL, frames - taken, &used,
                          out->samples + out->count, room, &made);
@@ -151,15 +195,37 @@ fail:
     return status;
 }
 
+/* Where the next samples go, and how many there may be. */
+static td_status find_room(decoder *d, float **to, size_t *frames)
+{
+    td_status status = TD_OK;
+    *to = d->chunk;
+    *frames = d->chunk_frames;
+    if (d->chunk) return TD_OK;
+    if (d->options->into) {
+        *frames = d->options->room - d->out->count;
+    } else {
+        TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, d->out->count + *frames, sizeof(float)));
+    }
+    *to = d->out->samples + d->out->count;
+fail:
+    return status;
+}
+
 static td_status read_all(decoder *d)
 {
     td_audio_report *report = &d->out->report;
     td_status status = TD_OK;
     for (;;) {
-        const sf_count_t got = sf_readf_float(d->file, d->chunk, (sf_count_t)d->chunk_frames);
+        float *to, beyond;
+        size_t frames;
+        TD_TRY(find_room(d, &to, &frames));
+        const bool is_full = frames == 0;
+        const sf_count_t got =
+            sf_readf_float(d->file, is_full ? &beyond : to, is_full ? 1 : (sf_count_t)frames);
         if (got <= 0) break;
         report->source_frames += (uint64_t)got;
-        mix_down(d, (size_t)got);
+        if (!is_full) inspect(d, to, (size_t)got);
         TD_TRY(append(d, (size_t)got));
     }
     TD_FAIL_IF(sf_error(d->file) != SF_ERR_NO_ERROR, TD_ERR_IO, "%s: damaged after %llu samples: %s", d->path,
@@ -234,27 +300,30 @@ td_status td_audio_decode(const char *path, const td_decode_options *options, td
 {
     decoder d = {.path = path, .options = options, .out = out};
     td_status status = TD_OK;
-    *out = (td_audio){.rate = options->rate};
+    *out = (td_audio){.rate = options->rate, .samples = options->into};
     TD_FAIL_IF(options->rate < RATE_MIN || options->rate > RATE_MAX, TD_ERR_ARGUMENT,
                "%s: a wanted rate of %u Hz; %u to %u can be", path, options->rate, RATE_MIN, RATE_MAX);
     TD_TRY(open_file(&d));
     out->report.source_rate = (uint32_t)d.info.samplerate;
     out->report.channels = (uint32_t)d.info.channels;
     d.chunk_frames = CHUNK_SAMPLES / (size_t)d.info.channels;
-    TD_TRY(TD_NEW_ARRAY(&d.chunk, CHUNK_SAMPLES));
     TD_TRY(open_resampler(&d));
+    if (d.resampler || d.info.channels > 1) TD_TRY(TD_NEW_ARRAY(&d.chunk, CHUNK_SAMPLES));
     TD_TRY(read_all(&d));
     TD_FAIL_IF(out->count == 0, TD_ERR_FORMAT, "%s: too short: no sample is left at %u Hz", path, out->rate);
     TD_FAIL_IF(options->max_s > 0 && (double)out->count > options->max_s * out->rate, TD_ERR_LIMIT,
                "%s: %.1f s, longer than %g s; split it or raise the limit", path,
                (double)out->count / out->rate, options->max_s);
-    measure(out->samples, out->count, &out->report.peak, &out->report.rms);
+    out->report.peak = (double)d.peak;
+    out->report.rms = sqrt(d.squares / (double)out->count);
+    if (d.resampler) measure(out->samples, out->count, &out->report.peak, &out->report.rms);
     if (options->trim_db > 0) trim(out, options->trim_db, options->margin_s);
     if (options->level != TD_LEVEL_KEEP) set_level(out, options->level, options->level_db);
 fail:
     free(d.chunk);
     soxr_delete(d.resampler);
     if (d.file) sf_close(d.file);
+    if (options->into) out->samples = NULL;
     if (status != TD_OK) td_audio_free(out);
     return status;
 }

@@ -24,6 +24,8 @@ typedef struct td_decode_options {
     td_level level;  /* after trimming */
     double level_db; /* target, relative to full scale: -1, -20 */
     double max_s;    /* > 0: a longer file is TD_ERR_LIMIT */
+    float *into;     /* not NULL: the samples go here, and those of the result stay NULL */
+    size_t room;     /* of `into`; more samples are TD_ERR_LIMIT */
 } td_decode_options;
 
 /* What was found on the way. Counts are of the file's own samples, all channels. */
@@ -38,7 +40,7 @@ typedef struct td_audio_report {
 } td_audio_report;
 
 typedef struct td_audio {
-    float *samples; /* owned: td_audio_free */
+    float *samples; /* owned: td_audio_free; NULL with `into` */
     size_t count;   /* > 0 */
     uint32_t rate;
     td_audio_report report;

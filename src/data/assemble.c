@@ -157,7 +157,7 @@ static void copy_part(char *base, td_block_part part, const td_buffer *from)
     if (from->size > 0) memcpy(base + part.at, from->data, from->size);
 }
 
-td_status td_assemble_block(const td_prepared *prepared, const td_assemble_index *old, td_block *out)
+td_status td_assemble_block(const td_prepared *prepared, const td_assemble_index *old, td_data_block *out)
 {
     td_status status = TD_OK;
     parts p = {0};
@@ -188,7 +188,7 @@ td_status td_assemble_block(const td_prepared *prepared, const td_assemble_index
         tokens += from->size;
     }
     td_block_seal(base, end);
-    *out = (td_block){.data = base, .bytes = end};
+    *out = (td_data_block){.data = base, .bytes = end};
 fail:
     td_buffer_free(&p.rows);
     td_buffer_free(&p.problems);

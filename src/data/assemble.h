@@ -53,6 +53,6 @@ typedef struct td_prepared {
 } td_prepared;
 
 /* *out: owned, td_block_release(). TD_ERR_LIMIT if texts or tokens are more than 32 bits can count. */
-td_status td_assemble_block(const td_prepared *prepared, const td_assemble_index *old, td_block *out);
+td_status td_assemble_block(const td_prepared *prepared, const td_assemble_index *old, td_data_block *out);
 
 #endif

@@ -96,10 +96,10 @@ void td_block_seal(void *data, size_t bytes)
     h->checksum = td_hash64((const char *)data + CHECKED_FROM, bytes - CHECKED_FROM);
 }
 
-void td_block_map(const char *path, td_block *out, td_block_view *view, const char **reason)
+void td_block_map(const char *path, td_data_block *out, td_block_view *view, const char **reason)
 {
     struct stat info;
-    *out = (td_block){0};
+    *out = (td_data_block){0};
     /* O_NONBLOCK: a named pipe in the file's place must not hold us up. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
@@ -113,7 +113,7 @@ void td_block_map(const char *path, td_block *out, td_block_view *view, const ch
                          ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0)
                          : MAP_FAILED;
         if (data != MAP_FAILED) {
-            *out = (td_block){.data = data, .bytes = (size_t)info.st_size, .is_mapped = true};
+            *out = (td_data_block){.data = data, .bytes = (size_t)info.st_size, .is_mapped = true};
             *reason = td_block_open(out->data, out->bytes, view);
             if (*reason != NULL) td_block_release(out);
         }
@@ -121,7 +121,7 @@ void td_block_map(const char *path, td_block *out, td_block_view *view, const ch
     close(fd);
 }
 
-td_status td_block_make_writable(td_block *block, td_block_view *view)
+td_status td_block_make_writable(td_data_block *block, td_block_view *view)
 {
     void *copy;
     if (!block->is_mapped) return TD_OK;
@@ -129,17 +129,17 @@ td_status td_block_make_writable(td_block *block, td_block_view *view)
     if (status != TD_OK) return status;
     memcpy(copy, block->data, block->bytes);
     munmap(block->data, block->bytes);
-    *block = (td_block){.data = copy, .bytes = block->bytes};
+    *block = (td_data_block){.data = copy, .bytes = block->bytes};
     (void)td_block_open(block->data, block->bytes, view);
     return TD_OK;
 }
 
-void td_block_release(td_block *block)
+void td_block_release(td_data_block *block)
 {
     if (block->is_mapped) {
         munmap(block->data, block->bytes);
     } else {
         free(block->data);
     }
-    *block = (td_block){0};
+    *block = (td_data_block){0};
 }

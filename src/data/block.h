@@ -91,18 +91,18 @@ static inline const char *td_block_string(const td_block_view *view, td_block_te
 }
 
 /* A block that is owned: mapped from a file, or in memory. Starts as {0}; td_block_release(). */
-typedef struct td_block {
+typedef struct td_data_block {
     void *data;
     size_t bytes;
     bool is_mapped;
-} td_block;
+} td_data_block;
 
 /* Maps the file. *reason is NULL if it is whole; otherwise *out stays empty and *reason says why ("" if there
  * is no file). */
-void td_block_map(const char *path, td_block *out, td_block_view *view, const char **reason);
+void td_block_map(const char *path, td_data_block *out, td_block_view *view, const char **reason);
 
 /* A mapped block becomes a copy in memory that can be changed; `view` is moved along. */
-td_status td_block_make_writable(td_block *block, td_block_view *view);
-void td_block_release(td_block *block);
+td_status td_block_make_writable(td_data_block *block, td_block_view *view);
+void td_block_release(td_data_block *block);
 
 #endif

@@ -79,7 +79,7 @@ static td_status fail_for_bad_rows(const td_dataset_settings *settings, const td
 }
 
 static td_status build_block(const td_dataset_settings *settings, td_pool *pool, td_dataset *d, char *text,
-                             size_t bytes, td_digest metadata, td_digest digest, td_block *old,
+                             size_t bytes, td_digest metadata, td_digest digest, td_data_block *old,
                              const td_block_view *old_view)
 {
     td_status status = TD_OK;
@@ -111,7 +111,7 @@ static td_status load_or_build(const td_dataset_settings *settings, td_pool *poo
 {
     td_status status = TD_OK;
     td_digest metadata, digest;
-    td_block old = {0};
+    td_data_block old = {0};
     td_block_view view;
     const char *reason = "";
     char *text = NULL;
@@ -128,7 +128,7 @@ static td_status load_or_build(const td_dataset_settings *settings, td_pool *poo
             d->block = old;
             d->view = view;
             d->origin.from_cache = true;
-            old = (td_block){0};
+            old = (td_data_block){0};
             goto fail;
         }
     }

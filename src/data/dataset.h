@@ -53,7 +53,7 @@ typedef struct td_dataset {
     char *dir;           /* owned */
     char *metadata_path; /* owned; for FILE:LINE */
     td_dataset_origin origin;
-    td_block block; /* owned */
+    td_data_block block; /* owned */
 } td_dataset;
 
 /* *out: owned, td_dataset_close(). `pool` is borrowed until it returns. TD_ERR_NOT_FOUND for a folder or

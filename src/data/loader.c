@@ -28,7 +28,7 @@ static void plan_until(td_loader *loader, uint64_t batch)
         slot->plan.rows = slot->rows;
         slot->number = loader->n_planned;
         memset(slot->items, 0, loader->settings.batch_size * sizeof *slot->items);
-        atomic_store(&slot->n_pcm, 0);
+        slot->stride = td_loader_stride((size_t)(slot->plan.frames + 1) * loader->config.hop_samples);
     }
 }
 
@@ -149,6 +149,7 @@ static td_status measure_shapes(td_loader *loader)
     }
     if (!(samples < 1e8)) return TD_FAIL(TD_ERR_CONFIG, "references of %g s are too long", s->reference_s);
     loader->reference_samples = samples >= 1 ? (size_t)samples : 0;
+    loader->reference_stride = td_loader_stride(loader->reference_samples);
     loader->reference_frames = td_mel_frames(&loader->config, loader->reference_samples);
     return TD_OK;
 }

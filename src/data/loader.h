@@ -43,20 +43,21 @@ typedef struct td_batch {
     uint32_t count;
     uint32_t n_fresh; /* items from here on fill a last batch up */
     uint32_t frames, tokens, bucket;
-    uint32_t reference_frames; /* most of a reference; 0 without */
-    const uint32_t *rows;      /* host [B]: of the dataset, replacements in place */
-    double audio_s;            /* of all items together */
-    td_span token_ids;         /* int [B, S], TD_SYMBOL_PAD behind a text */
-    td_span token_counts;      /* uint [B] */
-    td_span frame_counts;      /* uint [B] */
-    td_span speakers;          /* uint [B] */
-    td_span languages;         /* uint [B], td_lang */
-    td_span mel;               /* [B, T, n_mels], td_mel_pad_value() behind an item's frames */
-    td_span energy;            /* [B, T], 0 behind */
-    td_span pitch;             /* [B, T] in Hz, 0 unvoiced and behind; a zero span without with_pitch */
-    td_span reference_mel;     /* [B, reference_frames, n_mels]; a zero span without references */
-    td_span reference_counts;  /* uint [B]: frames of each reference */
-    td_point ready;            /* the spans hold it from here on */
+    uint32_t reference_frames;                    /* most of a reference; 0 without */
+    const uint32_t *rows;                         /* host [B]: of the dataset, replacements in place */
+    double audio_s;                               /* of all items together */
+    uint64_t load_start_ns, load_end_ns, load_ns; /* host: first item begun, last done, all items together */
+    td_span token_ids;                            /* int [B, S], TD_SYMBOL_PAD behind a text */
+    td_span token_counts;                         /* uint [B] */
+    td_span frame_counts;                         /* uint [B] */
+    td_span speakers;                             /* uint [B] */
+    td_span languages;                            /* uint [B], td_lang */
+    td_span mel;              /* [B, T, n_mels], td_mel_pad_value() behind an item's frames */
+    td_span energy;           /* [B, T], 0 behind */
+    td_span pitch;            /* [B, T] in Hz, 0 unvoiced and behind; a zero span without with_pitch */
+    td_span reference_mel;    /* [B, reference_frames, n_mels]; a zero span without references */
+    td_span reference_counts; /* uint [B]: frames of each reference */
+    td_point ready;           /* the spans hold it from here on */
 } td_batch;
 
 typedef struct td_loader_stats {
@@ -85,6 +86,9 @@ td_status td_loader_next(td_loader *loader, td_batch *out);
 void td_loader_release(td_loader *loader, const td_batch *batch, td_point used);
 
 td_loader_stats td_loader_count(td_loader *loader);
+
+/* td_batch_bytes() (source.h) of the largest batch there can be. */
+uint64_t td_loader_batch_bytes(const td_loader *loader);
 
 /* How long the rows are, for td_sampler_create(): frames of the recording at the front end's rate, and
  * tokens. `out` has room for n_rows. */

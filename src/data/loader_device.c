@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/loader_internal.h"
+#include "data/source.h"
 
 enum { BIND_WORDS = 64 }; /* the largest alignment a device asks for */
 
@@ -41,8 +42,14 @@ static uint64_t count_mel_words(const td_loader *loader)
 
 static uint64_t count_pcm_words(const td_loader *loader)
 {
-    const uint64_t longest = (uint64_t)loader->most_frames * loader->config.hop_samples + BIND_WORDS;
-    return loader->settings.batch_size * (longest + loader->reference_samples + BIND_WORDS);
+    const size_t longest = td_loader_stride((size_t)(loader->most_frames + 1) * loader->config.hop_samples);
+    return (uint64_t)loader->settings.batch_size * (longest + loader->reference_stride);
+}
+
+/* Kernels of a CPU driver read the host's memory as fast as any. */
+static bool reads_host(const td_loader *loader)
+{
+    return td_device_get_info(td_memory_device(loader->settings.memory))->type == TD_DEVICE_CPU;
 }
 
 static bool uses_cache(const td_loader *loader)
@@ -94,7 +101,7 @@ td_status td_loader_make_slots(td_loader *loader)
     td_status status = TD_OK;
     lay_out(loader);
     TD_TRY(TD_NEW_ARRAY(&loader->device, loader->settings.n_ready));
-    TD_TRY(take(loader, TD_MEMORY_DEVICE, count_pcm_words(loader), &loader->pcm));
+    if (!reads_host(loader)) TD_TRY(take(loader, TD_MEMORY_DEVICE, count_pcm_words(loader), &loader->pcm));
     for (size_t i = 0; i < TD_LOADER_HOST_SLOTS; ++i)
         TD_TRY(make_host_slot(loader, &loader->host[i]));
     for (size_t i = 0; i < loader->settings.n_ready; ++i)
@@ -139,6 +146,25 @@ void td_loader_free_slots(td_loader *loader)
     free(loader->device);
 }
 
+uint64_t td_loader_batch_bytes(const td_loader *loader)
+{
+    const uint64_t n = loader->settings.batch_size, frames = n * loader->most_frames;
+    const td_span count = {.bytes = 4 * n}, track = {.bytes = 4 * frames};
+    td_batch largest = {.token_ids = {.bytes = 4 * n * loader->most_tokens},
+                        .token_counts = count,
+                        .frame_counts = count,
+                        .speakers = count,
+                        .languages = count,
+                        .mel = {.bytes = 4 * frames * loader->config.n_mels},
+                        .energy = track,
+                        .pitch = loader->settings.with_pitch ? track : (td_span){0}};
+    if (loader->reference_frames > 0) {
+        largest.reference_mel.bytes = 4 * n * loader->reference_frames * loader->config.n_mels;
+        largest.reference_counts = count;
+    }
+    return td_batch_bytes(&largest);
+}
+
 /* ---------------------------------------------------------------- a batch on its way */
 
 static td_span cut(td_span span, uint64_t first_word, uint64_t words)
@@ -178,8 +204,12 @@ static void describe(const td_loader *loader, const td_host_slot *slot, td_devic
         batch->reference_counts = cut(device->head, at->reference_counts, n);
     }
     for (uint32_t i = 0; i < plan->count; ++i) {
-        device->rows[i] = slot->items[i].row;
-        batch->audio_s += slot->items[i].audio_s;
+        const td_load_item *item = &slot->items[i];
+        device->rows[i] = item->row;
+        batch->audio_s += item->audio_s;
+        batch->load_ns += item->end_ns - item->start_ns;
+        if (i == 0 || item->start_ns < batch->load_start_ns) batch->load_start_ns = item->start_ns;
+        if (item->end_ns > batch->load_end_ns) batch->load_end_ns = item->end_ns;
     }
 }
 
@@ -188,10 +218,13 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
 {
     td_status status = TD_OK;
     const td_batch *batch = &device->batch;
-    const size_t n_pcm = atomic_load(&slot->n_pcm);
-    if (n_pcm == 0) return TD_OK;
-    const td_span pcm = cut(loader->pcm, 0, n_pcm);
-    TD_TRY(td_list_copy(list, pcm, cut(slot->pcm_span, 0, n_pcm)));
+    const uint64_t own = (uint64_t)batch->count * slot->stride;
+    const uint64_t all = own + (uint64_t)batch->count * loader->reference_stride;
+    const uint64_t first = all_hit ? own : 0;
+    if (first == all) return TD_OK;
+    const td_span pcm = cut(reads_host(loader) ? slot->pcm_span : loader->pcm, 0, all);
+    if (!reads_host(loader))
+        TD_TRY(td_list_copy(list, cut(pcm, first, all - first), cut(slot->pcm_span, first, all - first)));
     td_mel_args args = {.items = batch->count,
                         .max_frames = batch->frames,
                         .pcm = pcm,

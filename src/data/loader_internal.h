@@ -5,7 +5,6 @@
 #define TD_DATA_LOADER_INTERNAL_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "data/loader.h"
 #include "data/reference.h"
@@ -29,6 +28,7 @@ typedef struct td_load_item {
     uint32_t n_frames;
     bool is_hit; /* its mel came from the cache */
     double audio_s;
+    uint64_t start_ns, end_ns; /* of its loading */
     td_load_failure *failures; /* owned; in the order they came */
 } td_load_item;
 
@@ -47,9 +47,10 @@ typedef struct td_host_slot {
     td_load_item *items;
     td_span head_span, pcm_span, mel_span;
     uint32_t *head;
-    float *pcm;
-    atomic_size_t n_pcm; /* samples in use */
-    float *mel;          /* [B, T, n_mels], then energy and pitch [B, T]: from and for the cache; or NULL */
+    float *pcm;    /* samples: item i's from i * stride on, then its reference's from count * stride +
+                    * i * reference_stride on */
+    size_t stride; /* room of an item: a hop more than the batch's length */
+    float *mel;    /* [B, T, n_mels], then energy and pitch [B, T]: from and for the cache; or NULL */
     uint64_t number;
     td_list *list; /* NULL: not with the device */
     td_point done;
@@ -72,11 +73,12 @@ struct td_loader {
     uint32_t *length_at;       /* of a row of the dataset */
     bool *is_bad;              /* of a row of the dataset; the loader's thread alone */
     uint32_t most_frames, most_tokens, reference_frames;
-    size_t reference_samples;
+    size_t reference_samples, reference_stride;
     td_load_layout layout;
     td_host_slot host[TD_LOADER_HOST_SLOTS];
     td_device_slot *device; /* n_ready */
-    td_span pcm;            /* on the device; the queue runs in order, so one will do */
+    td_span pcm;            /* on the device; the queue runs in order, so one will do; a zero span for a
+                             * CPU driver, whose kernels read the host's */
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock; /* guards what follows, and the sampler */
@@ -86,6 +88,12 @@ struct td_loader {
     td_error error; /* of the stream, once it is over */
     td_loader_stats stats;
 };
+
+/* Room for so many samples, rounded up so that each item begins at a boundary. */
+static inline size_t td_loader_stride(size_t samples)
+{
+    return (samples + 15) / 16 * 16;
+}
 
 /* Loads item `index` of the slot's plan, or a replacement. Any thread. */
 td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index);

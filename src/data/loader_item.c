@@ -10,7 +10,7 @@
 #include "data/loader_internal.h"
 #include "text/symbols.h"
 
-enum { MAX_TRIES = 16, PCM_STEP = 16 };
+enum { MAX_TRIES = 16 };
 
 /* ---------------------------------------------------------------- lengths */
 
@@ -68,13 +68,23 @@ static td_status note_failure(td_load_item *item, uint32_t row, const char *mess
     return TD_OK;
 }
 
-/* *is_bad: the recording is at fault, and the reason is this thread's error. */
-static td_status decode_row(td_loader *loader, uint32_t row, td_audio *out, bool *is_bad)
+static td_status refuse_length(const char *path, const char *found, uint64_t expected)
+{
+    return TD_FAIL(TD_ERR_FORMAT, "%s: %s samples, but %llu when it was prepared; run `tandem prepare` again",
+                   path, found, (unsigned long long)expected);
+}
+
+/* To `into`, which has room for `room` samples, or to memory of its own if that is NULL. *is_bad: the
+ * recording is at fault, and the reason is this thread's error. */
+static td_status decode_row(td_loader *loader, uint32_t row, float *into, size_t room, td_audio *out,
+                            bool *is_bad)
 {
     const td_dataset *dataset = loader->settings.dataset;
     const uint64_t expected = expect_samples(dataset, row, &loader->config);
     const td_decode_options options = {.rate = loader->config.rate,
-                                       .max_s = (double)expected / loader->config.rate + 1};
+                                       .max_s = (double)expected / loader->config.rate + 1,
+                                       .into = into,
+                                       .room = room};
     char path[TD_FILE_PATH_BYTES];
     *is_bad = false;
     td_status status = td_dataset_clip_path(dataset, row, path);
@@ -88,11 +98,13 @@ static td_status decode_row(td_loader *loader, uint32_t row, td_audio *out, bool
             status = TD_FAIL(TD_ERR_FORMAT, "%s: %llu samples are no numbers (NaN or infinite)", path,
                              (unsigned long long)out->report.bad_samples);
         } else if (out->count + hop < expected || out->count > expected + hop) {
-            status = TD_FAIL(TD_ERR_FORMAT,
-                             "%s: %zu samples, but %llu when it was prepared; run `tandem prepare` again",
-                             path, out->count, (unsigned long long)expected);
+            char found[24];
+            snprintf(found, sizeof found, "%zu", out->count);
+            status = refuse_length(path, found, expected);
         }
         if (status != TD_OK) td_audio_free(out);
+    } else if (status == TD_ERR_LIMIT) {
+        status = refuse_length(path, "more", expected);
     }
     *is_bad = status != TD_OK && status != TD_ERR_HOST_MEMORY;
     pthread_mutex_lock(&loader->lock);
@@ -100,18 +112,6 @@ static td_status decode_row(td_loader *loader, uint32_t row, td_audio *out, bool
     loader->stats.decode_ns += spent_ns;
     pthread_mutex_unlock(&loader->lock);
     return status;
-}
-
-/* Puts samples behind those that are there. Where they lie depends on which thread was first; what is made
- * of them does not. Room is for all items at the batch's length. */
-static void add_samples(td_host_slot *slot, size_t place_at, const float *samples, size_t count)
-{
-    const size_t step = (count + PCM_STEP - 1) / PCM_STEP * PCM_STEP;
-    const size_t first = atomic_fetch_add(&slot->n_pcm, step);
-    memcpy(slot->pcm + first, samples, count * sizeof *samples);
-    memset(slot->pcm + first + count, 0, (step - count) * sizeof *samples);
-    slot->head[place_at] = (uint32_t)first;
-    slot->head[place_at + 1] = (uint32_t)count;
 }
 
 /* The row at `distance` steps in the order of length: shorter ones first, then longer ones that fit. */
@@ -158,12 +158,13 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
     td_status status = TD_OK;
     const uint32_t wanted = slot->rows[index];
     const size_t place_at = loader->layout.places + (size_t)2 * index;
+    const size_t first = index * slot->stride;
     item->row = wanted;
     slot->head[place_at] = slot->head[place_at + 1] = 0;
     for (uint32_t turn = 0, n_tries = 1;; ++n_tries) {
         bool is_bad;
         if (read_cached(loader, slot, index, item)) return TD_OK;
-        status = decode_row(loader, item->row, audio, &is_bad);
+        status = decode_row(loader, item->row, slot->pcm + first, slot->stride, audio, &is_bad);
         if (status == TD_OK) break;
         if (!is_bad) return status;
         TD_TRY(note_failure(item, item->row, td_error_last()->message));
@@ -174,15 +175,15 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
     const uint32_t frames = td_mel_frames(&loader->config, audio->count);
     item->n_frames = frames < slot->plan.frames ? frames : slot->plan.frames;
     item->audio_s = (double)audio->count / audio->rate;
-    add_samples(slot, place_at, audio->samples,
-                audio->count < (size_t)slot->plan.frames * loader->config.hop_samples
-                    ? audio->count
-                    : (size_t)slot->plan.frames * loader->config.hop_samples - 1);
+    const size_t most = (size_t)slot->plan.frames * loader->config.hop_samples - 1;
+    slot->head[place_at] = (uint32_t)first;
+    slot->head[place_at + 1] = (uint32_t)(audio->count < most ? audio->count : most);
 fail:
     return status;
 }
 
-/* `audio` holds the row's own samples, or none if its mel came from the cache. */
+/* `audio` tells of the row's own samples, which are in their place; of none if its mel came from the cache.
+ */
 static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item,
                                 td_audio *audio)
 {
@@ -190,20 +191,26 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     size_t first, count;
     bool is_bad;
     td_audio other = {0};
+    float *own = slot->pcm + index * slot->stride;
+    const size_t to = slot->plan.count * slot->stride + index * loader->reference_stride;
+    const size_t place_at = loader->layout.reference_places + (size_t)2 * index;
     td_reference chosen =
         td_reference_choose(loader->references, loader->settings.seed, slot->plan.epoch, item->row);
     if (!chosen.is_own) {
-        status = decode_row(loader, chosen.row, &other, &is_bad);
+        status = decode_row(loader, chosen.row, NULL, 0, &other, &is_bad);
         if (status != TD_OK && !is_bad) return status;
         if (status != TD_OK) {
             TD_TRY(note_failure(item, chosen.row, td_error_last()->message));
             chosen = (td_reference){.row = item->row, .is_own = true, .place = chosen.place};
         }
     }
-    if (chosen.is_own && audio->count == 0) TD_TRY(decode_row(loader, item->row, audio, &is_bad));
-    const td_audio *source = chosen.is_own ? audio : &other;
-    td_reference_part(&chosen, source->count, loader->reference_samples, &first, &count);
-    add_samples(slot, loader->layout.reference_places + (size_t)2 * index, source->samples + first, count);
+    if (chosen.is_own && audio->count == 0)
+        TD_TRY(decode_row(loader, item->row, own, slot->stride, audio, &is_bad));
+    td_reference_part(&chosen, chosen.is_own ? audio->count : other.count, loader->reference_samples, &first,
+                      &count);
+    memcpy(slot->pcm + to, (chosen.is_own ? own : other.samples) + first, count * sizeof *own);
+    slot->head[place_at] = (uint32_t)to;
+    slot->head[place_at + 1] = (uint32_t)count;
     slot->head[loader->layout.reference_counts + index] = td_mel_frames(&loader->config, count);
 fail:
     td_audio_free(&other);
@@ -216,6 +223,7 @@ td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t in
     td_audio audio = {0};
     td_load_item *item = &slot->items[index];
     const td_load_layout *at = &loader->layout;
+    item->start_ns = td_clock_ns();
     TD_TRY(load_row(loader, slot, index, item, &audio));
     if (loader->references != NULL) TD_TRY(load_reference(loader, slot, index, item, &audio));
     const td_dataset *dataset = loader->settings.dataset;
@@ -228,6 +236,7 @@ td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t in
     slot->head[at->frame_counts + index] = item->n_frames;
     slot->head[at->speakers + index] = row->speaker;
     slot->head[at->languages + index] = row->lang;
+    item->end_ns = td_clock_ns();
 fail:
     td_audio_free(&audio);
     return status;

@@ -385,7 +385,7 @@ static void release(build *b)
 }
 
 td_status td_prepare_build(const td_metadata *table, const td_dataset_settings *settings, td_pool *pool,
-                           const td_block_view *old, td_digest metadata, td_digest digest, td_block *out,
+                           const td_block_view *old, td_digest metadata, td_digest digest, td_data_block *out,
                            size_t *n_normalised)
 {
     td_status status = TD_OK;

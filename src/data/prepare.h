@@ -13,7 +13,7 @@ td_status td_prepare_digest(const td_dataset_settings *settings, td_digest *out)
 /* *out: owned, td_block_release(); its recordings are those `old` knows under the same id, or UNKNOWN. `old`
  * may be NULL. *n_normalised: rows whose text was not in `old`. */
 td_status td_prepare_build(const td_metadata *table, const td_dataset_settings *settings, td_pool *pool,
-                           const td_block_view *old, td_digest metadata, td_digest digest, td_block *out,
+                           const td_block_view *old, td_digest metadata, td_digest digest, td_data_block *out,
                            size_t *n_normalised);
 
 #endif
