@@ -1,0 +1,295 @@
+/* Notes of stages, and the times behind them. See monitor.h. */
+#include "pipeline/monitor.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* Points whose times are not known yet. */
+typedef struct note {
+    uint64_t number;
+    td_stage stage;
+    size_t n_points;
+    td_point points[TD_MONITOR_MAX_POINTS];
+} note;
+
+enum { SLACK = 64 }; /* batches that may be on their way beside those that are kept */
+
+struct td_monitor {
+    size_t capacity;
+    bool is_single;
+    pthread_mutex_t lock;
+    td_batch_times *times; /* [capacity + SLACK], batch n at n % that */
+    note *notes;
+    size_t n_notes, note_capacity;
+    uint64_t n_trained; /* one behind the newest batch whose training has ended */
+};
+
+const char *td_stage_name(td_stage stage)
+{
+    static const char *const NAMES[TD_STAGE_COUNT] = {
+#define TD_STAGE_NAME(upper, name) [TD_STAGE_##upper] = #name,
+        TD_STAGE_LIST(TD_STAGE_NAME)
+#undef TD_STAGE_NAME
+    };
+    return NAMES[stage];
+}
+
+td_status td_monitor_create(size_t capacity, bool is_single, td_monitor **out)
+{
+    td_monitor *monitor = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&monitor));
+    pthread_mutex_init(&monitor->lock, NULL);
+    monitor->capacity = capacity;
+    monitor->is_single = is_single;
+    TD_TRY(TD_NEW_ARRAY(&monitor->times, capacity + SLACK));
+    *out = monitor;
+    return TD_OK;
+fail:
+    td_monitor_destroy(monitor);
+    return status;
+}
+
+void td_monitor_destroy(td_monitor *monitor)
+{
+    if (!monitor) return;
+    pthread_mutex_destroy(&monitor->lock);
+    free(monitor->times);
+    free(monitor->notes);
+    free(monitor);
+}
+
+/* ---------------------------------------------------------------- notes */
+
+/* The place of a batch, emptied if another was there before. Lock held. */
+static td_batch_times *find_times(td_monitor *monitor, uint64_t number)
+{
+    td_batch_times *times = &monitor->times[number % (monitor->capacity + SLACK)];
+    if (times->number != number) *times = (td_batch_times){.number = number};
+    return times;
+}
+
+void td_monitor_note(td_monitor *monitor, td_stage stage, uint64_t number, const td_point *points,
+                     size_t n_points)
+{
+    if (!monitor || n_points == 0 || n_points > TD_MONITOR_MAX_POINTS) return;
+    pthread_mutex_lock(&monitor->lock);
+    if (td_alloc_grow(&monitor->notes, &monitor->note_capacity, monitor->n_notes + 1,
+                      sizeof *monitor->notes) == TD_OK) { /* without memory there is one figure less */
+        note *added = &monitor->notes[monitor->n_notes++];
+        *added = (note){.number = number, .stage = stage, .n_points = n_points};
+        memcpy(added->points, points, n_points * sizeof *points);
+    }
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+void td_monitor_note_host(td_monitor *monitor, td_stage stage, uint64_t number, td_interval interval)
+{
+    if (!monitor) return;
+    pthread_mutex_lock(&monitor->lock);
+    find_times(monitor, number)->stages[stage] = interval;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+void td_monitor_note_wait(td_monitor *monitor, uint64_t number, uint64_t waited_ns)
+{
+    if (!monitor) return;
+    pthread_mutex_lock(&monitor->lock);
+    find_times(monitor, number)->waited_ns = waited_ns;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+/* False while one of the points is ahead. Points that failed, or that a queue has forgotten, tell nothing. */
+static bool ask_times(const note *n, td_interval *out)
+{
+    td_interval whole = {.start_ns = UINT64_MAX};
+    for (size_t i = 0; i < n->n_points; ++i) {
+        bool reached = false;
+        td_times times;
+        if (!n->points[i].queue) continue;
+        if (td_point_poll(n->points[i], &reached) == TD_OK && !reached) return false;
+        const bool is_again = i > 0 && n->points[i].queue == n->points[i - 1].queue &&
+                              n->points[i].value == n->points[i - 1].value;
+        if (!reached || is_again || td_point_times(n->points[i], &times) != TD_OK) continue;
+        if (times.started_ns < whole.start_ns) whole.start_ns = times.started_ns;
+        if (times.finished_ns > whole.end_ns) whole.end_ns = times.finished_ns;
+        whole.busy_ns += times.finished_ns - times.started_ns;
+    }
+    *out = whole.end_ns > 0 ? whole : (td_interval){0};
+    return true;
+}
+
+void td_monitor_collect(td_monitor *monitor)
+{
+    if (!monitor) return;
+    pthread_mutex_lock(&monitor->lock);
+    size_t left = 0;
+    for (size_t i = 0; i < monitor->n_notes; ++i) {
+        const note n = monitor->notes[i];
+        td_interval interval;
+        if (!ask_times(&n, &interval)) {
+            monitor->notes[left++] = n;
+            continue;
+        }
+        find_times(monitor, n.number)->stages[n.stage] = interval;
+        if (n.stage == TD_STAGE_TRAIN && n.number >= monitor->n_trained) monitor->n_trained = n.number + 1;
+    }
+    monitor->n_notes = left;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+size_t td_monitor_read(td_monitor *monitor, td_batch_times *out)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&monitor->lock);
+    const uint64_t end = monitor->n_trained;
+    for (uint64_t number = end > monitor->capacity ? end - monitor->capacity : 0; number < end; ++number) {
+        const td_batch_times *times = &monitor->times[number % (monitor->capacity + SLACK)];
+        if (times->number == number && times->stages[TD_STAGE_TRAIN].end_ns > 0) out[n++] = *times;
+    }
+    pthread_mutex_unlock(&monitor->lock);
+    return n;
+}
+
+/* ---------------------------------------------------------------- figures */
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+td_spread td_spread_of(double *values, size_t n)
+{
+    td_spread s = {0};
+    if (n == 0) return s;
+    qsort(values, n, sizeof *values, compare);
+    for (size_t i = 0; i < n; ++i)
+        s.mean += values[i] / (double)n;
+    double squares = 0;
+    for (size_t i = 0; i < n; ++i)
+        squares += (values[i] - s.mean) * (values[i] - s.mean);
+    s.std = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+    s.min = values[0];
+    s.max = values[n - 1];
+    s.p95 = values[(size_t)ceil(0.95 * (double)n) - 1];
+    return s;
+}
+
+static double to_ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static int compare_start(const void *a, const void *b)
+{
+    const uint64_t x = ((const td_interval *)a)->start_ns, y = ((const td_interval *)b)->start_ns;
+    return (x > y) - (x < y);
+}
+
+/* Nanoseconds of [from, to) that at least one of the intervals covers. Sorts them. */
+static uint64_t count_covered(td_interval *intervals, size_t n, uint64_t from, uint64_t to)
+{
+    uint64_t covered = 0, at = from;
+    qsort(intervals, n, sizeof *intervals, compare_start);
+    for (size_t i = 0; i < n; ++i) {
+        const uint64_t start = intervals[i].start_ns > at ? intervals[i].start_ns : at;
+        const uint64_t end = intervals[i].end_ns < to ? intervals[i].end_ns : to;
+        if (end <= start) continue;
+        covered += end - start;
+        at = end;
+    }
+    return covered;
+}
+
+/* Intervals of the stages whose bits are set in `stages`. */
+static size_t gather(const td_batch_times *times, size_t n, unsigned stages, td_interval *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; ++i) {
+        for (int s = 0; s < TD_STAGE_COUNT; ++s) {
+            if ((stages >> s & 1) && times[i].stages[s].end_ns > 0) out[count++] = times[i].stages[s];
+        }
+    }
+    return count;
+}
+
+static double utilisation(const td_batch_times *times, size_t n, unsigned stages, uint64_t from, uint64_t to,
+                          td_interval *room)
+{
+    const size_t count = gather(times, n, stages, room);
+    return (double)count_covered(room, count, from, to) / (double)(to - from);
+}
+
+/* |a and b| = |a| + |b| - |a or b| */
+static double measure_overlap(const td_batch_times *times, size_t n, uint64_t from, uint64_t to,
+                              td_interval *room)
+{
+    const unsigned train = 1u << TD_STAGE_TRAIN;
+    const unsigned others = 1u << TD_STAGE_PREPARE | 1u << TD_STAGE_TRANSFER;
+    const double a = utilisation(times, n, train, from, to, room);
+    const double b = utilisation(times, n, others, from, to, room);
+    const double either = utilisation(times, n, train | others, from, to, room);
+    return b > 0 ? fmax(0, (a + b - either) / b) : 0;
+}
+
+static void measure_stages(const td_batch_times *times, size_t n, double *room, td_pipeline_figures *out)
+{
+    for (int s = 0; s < TD_STAGE_COUNT; ++s) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; ++i)
+            if (times[i].stages[s].end_ns > 0) room[count++] = to_ms(times[i].stages[s].busy_ns);
+        out->stage_ms[s] = td_spread_of(room, count);
+        if (out->stage_ms[s].mean > out->stage_ms[out->slowest].mean) out->slowest = (td_stage)s;
+    }
+}
+
+static void measure_steps(const td_batch_times *times, size_t n, double *room, td_pipeline_figures *out)
+{
+    double waited_ms = 0, total_ms = 0;
+    for (size_t i = 1; i < n; ++i) {
+        room[i - 1] =
+            to_ms(times[i].stages[TD_STAGE_TRAIN].end_ns - times[i - 1].stages[TD_STAGE_TRAIN].end_ns);
+        total_ms += room[i - 1];
+        waited_ms += to_ms(times[i].waited_ns);
+    }
+    out->step_ms = td_spread_of(room, n - 1);
+    out->cv = out->step_ms.mean > 0 ? out->step_ms.std / out->step_ms.mean : 0;
+    out->waited_share = total_ms > 0 ? waited_ms / total_ms : 0;
+    for (size_t i = 1; i < n; ++i) {
+        const td_interval *train = &times[i].stages[TD_STAGE_TRAIN];
+        const double step = to_ms(train->end_ns - times[i - 1].stages[TD_STAGE_TRAIN].end_ns);
+        room[i - 1] = fmax(0, step - to_ms(train->busy_ns));
+    }
+    out->idle_ms = td_spread_of(room, n - 1);
+}
+
+bool td_pipeline_figures_of(const td_batch_times *times, size_t n, bool is_single, td_pipeline_figures *out)
+{
+    *out = (td_pipeline_figures){0};
+    if (n < 2) return false;
+    td_interval *intervals = calloc(n * TD_STAGE_COUNT, sizeof *intervals);
+    double *room = calloc(n, sizeof *room);
+    const uint64_t from = times[0].stages[TD_STAGE_TRAIN].end_ns;
+    const uint64_t to = times[n - 1].stages[TD_STAGE_TRAIN].end_ns;
+    const bool is_known = intervals && room && to > from;
+    if (is_known) {
+        const unsigned train = 1u << TD_STAGE_TRAIN, prepare = 1u << TD_STAGE_PREPARE;
+        out->steps = n;
+        measure_stages(times, n, room, out);
+        measure_steps(times, n, room, out);
+        out->data_utilisation =
+            utilisation(times, n, is_single ? prepare | train : prepare, from, to, intervals);
+        out->model_utilisation =
+            utilisation(times, n, is_single ? prepare | train : train, from, to, intervals);
+        out->overlap = measure_overlap(times, n, from, to, intervals);
+    }
+    free(intervals);
+    free(room);
+    return is_known;
+}

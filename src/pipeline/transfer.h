@@ -1,0 +1,46 @@
+/* The stage between two devices: takes batches from the data device and hands them out on the model device,
+ * ahead of whoever trains. A thread of its own packs each batch, sends it through a channel and goes on to
+ * the next without waiting for the devices; stages know each other by timeline points alone. Room is bounded:
+ * with `n_ready` batches on the model device the thread sleeps until one is released. Not needed with one
+ * device. Covered by tests/pipeline/test_transfer.c.
+ */
+#ifndef TD_PIPELINE_TRANSFER_H
+#define TD_PIPELINE_TRANSFER_H
+
+#include "data/source.h"
+#include "pipeline/monitor.h"
+#include "tandem/channel.h"
+
+/* Everything is borrowed until destroy; the source is the transfer's alone until then. */
+typedef struct td_transfer_settings {
+    td_batch_source source;
+    td_memory *data;      /* where the source's batches lie */
+    td_memory *model;     /* where they are to go */
+    uint64_t batch_bytes; /* td_batch_bytes() of the largest */
+    uint32_t n_ready;     /* batches on the model device at a time, on their way, waiting and in use; 0: 2 */
+    bool verify;          /* compare checksums of both ends of every batch: for checking, not for speed */
+    td_monitor *monitor;  /* NULL: none */
+} td_transfer_settings;
+
+typedef struct td_transfer td_transfer;
+
+/* Starts at once. *out: owned, td_transfer_destroy(). */
+td_status td_transfer_create(const td_transfer_settings *settings, td_transfer **out);
+
+/* Ends the thread and waits for what is under way. Whoever uses a batch must be done. The source must give a
+ * batch or end by itself: destroy the transfer before it, as every stage before the one it asks. */
+void td_transfer_destroy(td_transfer *transfer);
+
+/* The batches on the model device; a failure of the stage or of its source comes after the batches before it.
+ */
+td_batch_source td_transfer_source(td_transfer *transfer);
+
+typedef struct td_transfer_stats {
+    td_path path;
+    uint64_t n_batches, payload_bytes, copied_bytes;
+    uint64_t wait_ns; /* for the source */
+    uint64_t full_ns; /* for a batch to be released */
+} td_transfer_stats;
+td_transfer_stats td_transfer_count(td_transfer *transfer);
+
+#endif
