@@ -1,0 +1,142 @@
+/* Validation: losses with the true spectrogram given, dropout off; and how far what the model makes by itself
+ * is from the recordings. See train.h. Covered by tests/train/test_train_run.c. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "train/train_internal.h"
+
+/* ---------------------------------------------------------------- distance */
+
+static double frame_distance(const float *a, const float *b, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; ++i)
+        sum += fabs((double)a[i] - (double)b[i]);
+    return sum / n;
+}
+
+/* Dynamic time warping with steps (1,1), (1,0), (0,1); row by row, the length of the best path beside its
+ * sum. */
+td_status td_mel_distance(const float *a, uint32_t n_a, const float *b, uint32_t n_b, uint32_t n_mels,
+                          double *out)
+{
+    td_status status = TD_OK;
+    double *sums = NULL, *lengths = NULL;
+    *out = NAN;
+    if (n_a == 0 || n_b == 0) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&sums, 2 * (size_t)n_b));
+    TD_TRY(TD_NEW_ARRAY(&lengths, 2 * (size_t)n_b));
+    for (uint32_t i = 0; i < n_a; ++i) {
+        double *sum = sums + (i % 2) * (size_t)n_b, *length = lengths + (i % 2) * (size_t)n_b;
+        const double *sum0 = sums + ((i + 1) % 2) * (size_t)n_b,
+                     *length0 = lengths + ((i + 1) % 2) * (size_t)n_b;
+        for (uint32_t j = 0; j < n_b; ++j) {
+            double best = i == 0 && j == 0 ? 0 : INFINITY, steps = 0;
+            if (i > 0 && j > 0) best = sum0[j - 1], steps = length0[j - 1];
+            if (i > 0 && sum0[j] < best) best = sum0[j], steps = length0[j];
+            if (j > 0 && sum[j - 1] < best) best = sum[j - 1], steps = length[j - 1];
+            sum[j] = best + frame_distance(a + (size_t)i * n_mels, b + (size_t)j * n_mels, n_mels);
+            length[j] = steps + 1;
+        }
+    }
+    const size_t last = ((n_a - 1) % 2) * (size_t)n_b + n_b - 1;
+    *out = sums[last] / lengths[last];
+fail:
+    free(sums);
+    free(lengths);
+    return status;
+}
+
+static td_status measure_distance(td_trainer *t, const td_free_run *run, const float *target,
+                                  const uint32_t *counts, uint32_t frames, double *out)
+{
+    td_status status = TD_OK;
+    const uint32_t n_mels = t->info.mel.n_mels;
+    double sum = 0;
+    for (uint32_t i = 0; i < run->items; ++i) {
+        double distance;
+        TD_TRY(td_mel_distance(run->mel + (size_t)i * run->frames * n_mels, run->counts[i],
+                               target + (size_t)i * frames * n_mels, counts[i], n_mels, &distance));
+        sum += distance;
+    }
+    *out = run->items > 0 ? sum / run->items : NAN;
+fail:
+    return status;
+}
+
+/* The first batch: what the model makes of its texts alone, and how it looks and sounds. */
+static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, bool sample,
+                      double *distance)
+{
+    td_status status = TD_OK;
+    td_free_run run = {0};
+    td_view *view = NULL;
+    float *target = NULL;
+    uint32_t *counts = NULL;
+    TD_TRY(TD_NEW_ARRAY(&target, (size_t)batch->count * batch->frames * t->info.mel.n_mels));
+    TD_TRY(TD_NEW_ARRAY(&counts, batch->count));
+    TD_TRY(td_trainer_read(t->model_memory, batch->mel, batch->ready, target));
+    TD_TRY(td_trainer_read(t->model_memory, batch->frame_counts, batch->ready, counts));
+    if (sample) TD_TRY(td_trainer_view(t, shaped, batch, &view));
+    TD_TRY(td_trainer_run_free(t, batch, &run));
+    TD_TRY(measure_distance(t, &run, target, counts, batch->frames, distance));
+    if (sample) TD_TRY(td_trainer_show(t, batch, view, target, &run));
+fail:
+    td_free_run_clear(&run);
+    td_view_free(view);
+    free(target);
+    free(counts);
+    return status;
+}
+
+/* ---------------------------------------------------------------- losses */
+
+static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train_event *event, double *weight)
+{
+    td_status status = TD_OK;
+    td_batch batch;
+    td_shaped_plan *shaped;
+    td_scalars scalars;
+    uint32_t slot;
+    TD_TRY(td_lane_next(&t->val_lane, &batch));
+    const td_model_shape shape = td_trainer_shape(t, &batch);
+    TD_TRY(td_plans_get(t->plans, TD_USE_VALIDATE, &shape, &shaped));
+    TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
+    TD_TRY(td_trainer_fill_weights(shaped, slot, true));
+    TD_TRY(td_plan_run(shaped->plan, &(td_run){.slot = slot, .waits = &batch.ready, .n_waits = 1}, NULL));
+    TD_TRY(td_plan_scalars(shaped->plan, td_plan_runs(shaped->plan) - 1, &scalars));
+    if (is_first) TD_TRY(look(t, shaped, &batch, sample, &event->distance));
+    td_lane_release(&t->val_lane, &batch, td_plan_taken(shaped->plan, slot));
+    td_train_event_add(event, &scalars, batch.count);
+    *weight += batch.count;
+fail:
+    return status;
+}
+
+td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
+{
+    td_status status = TD_OK;
+    const uint64_t start_ns = td_clock_ns();
+    const size_t n_batches = td_sampler_batches_per_epoch(t->val.sampler);
+    double weight = 0;
+    td_train_event event = {
+        .kind = TD_TRAIN_VALIDATION, .step = t->state.step, .epoch = t->state.sampler.epoch, .distance = NAN};
+    for (size_t i = 0; i < n_batches; ++i)
+        TD_TRY(judge_batch(t, i == 0, sample, &event, &weight));
+    for (size_t i = 0; i < event.n_terms; ++i)
+        event.values[i] /= weight;
+    t->state.val_loss = event.values[0];
+    event.is_best = *better = !(event.values[0] >= t->state.best_loss) && isfinite(event.values[0]);
+    t->state.n_stale = *better ? 0 : t->state.n_stale + 1;
+    if (*better) {
+        t->state.best_loss = event.values[0];
+        t->state.best_step = t->state.step;
+    }
+    event.took_s = 1e-9 * (double)(td_clock_ns() - start_ns);
+    TD_TRY(td_trainer_tell(t, &event));
+fail:
+    return status;
+}

@@ -1,0 +1,337 @@
+/* The loop of a run: steps submitted ahead, scalars read one run late, what is due between steps. Nothing in
+ * here waits for the device but reading those scalars. See train.h. Covered by tests/train/test_train_run.c.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "train/train_internal.h"
+
+/* A loss this many times the first one has left what can be learnt from. */
+static const double DIVERGED = 1e4;
+
+static double seconds_since(uint64_t ns)
+{
+    return 1e-9 * (double)(td_clock_ns() - ns);
+}
+
+/* ---------------------------------------------------------------- bad steps */
+
+/* The parameter with the largest value. */
+static td_status find_largest(td_trainer *t, size_t *out, double *largest)
+{
+    td_status status = TD_OK;
+    float *values = NULL;
+    *largest = -1;
+    for (size_t i = 0; i < td_store_count(t->store); ++i) {
+        const td_store_entry entry = td_store_get(t->store, i);
+        const uint64_t n = td_shape_size(entry.shape);
+        if (entry.role != TD_TENSOR_PARAMETER) continue;
+        free(values);
+        TD_TRY(TD_NEW_ARRAY(&values, n));
+        TD_TRY(td_store_read(t->store, i, TD_BLOCK_WEIGHT, values));
+        for (uint64_t k = 0; k < n; ++k) {
+            if (!(fabs((double)values[k]) > *largest)) continue;
+            *largest = fabs((double)values[k]);
+            *out = i;
+        }
+    }
+fail:
+    free(values);
+    return status;
+}
+
+/* Which tensor to look at: the first that is not finite, or the one that has grown most. */
+static td_status name_broken(td_trainer *t, char *out, size_t capacity)
+{
+    td_status status = TD_OK;
+    size_t i;
+    double largest;
+    const size_t count = td_store_count(t->store);
+    TD_TRY(td_store_find_broken(t->store, TD_BLOCK_WEIGHT, &i));
+    if (i < count) {
+        snprintf(out, capacity, "; first broken: parameter %s", td_store_get(t->store, i).name);
+        return TD_OK;
+    }
+    TD_TRY(td_store_find_broken(t->store, TD_BLOCK_GRADIENT, &i));
+    if (i < count) {
+        snprintf(out, capacity, "; first broken: the gradient of %s", td_store_get(t->store, i).name);
+        return TD_OK;
+    }
+    TD_TRY(find_largest(t, &i, &largest));
+    if (largest >= 0)
+        snprintf(out, capacity, "; largest parameter: %s (%.3g)", td_store_get(t->store, i).name, largest);
+fail:
+    return status;
+}
+
+/* A step that was skipped, or whose loss has run away: told, counted, and after some in a row the end. */
+static td_status handle_bad(td_trainer *t, td_train_event *event, bool was_skipped)
+{
+    td_status status = TD_OK;
+    char tensor[256] = "", reason[512];
+    const char *term = "the gradient's norm";
+    const uint32_t most = t->s.max_bad_steps > 0 ? t->s.max_bad_steps : 10;
+    ++t->n_bad;
+    for (size_t i = event->n_terms; i-- > 0;)
+        if (!isfinite(event->values[i])) term = event->names[i];
+    if (t->n_bad == 1 || t->n_bad >= most) TD_TRY(name_broken(t, tensor, sizeof tensor));
+    if (was_skipped)
+        snprintf(reason, sizeof reason, "%s is not finite%s", term, tensor);
+    else
+        snprintf(reason, sizeof reason, "the loss is %.3g, it began at %.3g%s", event->values[0],
+                 t->first_loss, tensor);
+    td_train_event told = *event;
+    told.kind = TD_TRAIN_SKIPPED;
+    told.text = reason;
+    told.is_tick = t->n_bad > 1 && t->n_bad < most;
+    TD_TRY(td_trainer_tell(t, &told));
+    TD_FAIL_IF(t->n_bad >= most, TD_ERR_FORMAT,
+               "training has diverged: at step %" PRIu64
+               ", after %u bad steps in a row, %s; lower --lr (%g) or "
+               "raise --warmup-steps, then go on from %s",
+               event->step, t->n_bad, reason, t->s.schedule.lr,
+               t->result->checkpoint[0] != '\0' ? t->result->checkpoint
+                                                : "the beginning, no checkpoint was due yet");
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- scalars */
+
+static void add_scalars(td_step_sums *sums, const td_scalars *scalars, const td_pending *pending)
+{
+    td_train_event *event = &sums->event;
+    if (sums->count == 0) *event = (td_train_event){.kind = TD_TRAIN_STEP, .distance = NAN};
+    td_train_event_add(event, scalars, 1);
+    event->step = pending->step;
+    event->epoch = pending->epoch;
+    event->lr = pending->lr;
+    event->norm = (double)scalars->norm;
+    ++sums->count;
+}
+
+static void put_speed(td_trainer *t, td_train_event *event)
+{
+    const double seconds = seconds_since(t->window_ns) - 1e-9 * (double)t->paused_ns;
+    const double steps = (double)(event->step - t->window_step);
+    if (!(seconds > 0) || !(steps > 0)) return;
+    event->ms_per_step = 1e3 * seconds / steps;
+    event->samples_per_s = (double)t->window_items / seconds;
+    event->audio_s_per_s = t->window_audio_s / seconds;
+    event->eta_s = NAN;
+    if (t->max_step > 0) event->eta_s = 1e-3 * event->ms_per_step * (double)(t->max_step - event->step);
+    if (t->s.max_minutes > 0) {
+        const double left_s = 60 * t->s.max_minutes - seconds_since(t->start_ns);
+        if (!(event->eta_s < left_s)) event->eta_s = left_s > 0 ? left_s : 0;
+    }
+}
+
+static void begin_window(td_trainer *t, uint64_t step)
+{
+    t->window_ns = td_clock_ns();
+    t->window_step = step;
+    t->paused_ns = t->window_items = 0;
+    t->window_audio_s = 0;
+}
+
+static td_status finish_step(td_trainer *t, uint32_t n_skipped)
+{
+    td_status status = TD_OK;
+    td_train_event event = t->sums.event;
+    const bool was_skipped = n_skipped > t->state.n_skipped;
+    const uint64_t every = t->s.log_every > 0 ? t->s.log_every : 10;
+    for (size_t i = 0; i < event.n_terms; ++i)
+        event.values[i] /= t->sums.count;
+    t->sums.count = 0;
+    t->state.n_skipped = event.n_skipped = n_skipped;
+    if (!isfinite(t->first_loss)) t->first_loss = event.values[0] > 1 ? event.values[0] : 1;
+    if (was_skipped || !(event.values[0] < DIVERGED * t->first_loss)) {
+        TD_TRY(handle_bad(t, &event, was_skipped || !isfinite(event.values[0])));
+        return TD_OK;
+    }
+    t->n_bad = 0;
+    t->state.loss = t->result->loss = event.values[0];
+    put_speed(t, &event);
+    event.is_tick = event.step % every != 0 && event.step != 1;
+    TD_TRY(td_trainer_tell(t, &event));
+    if (!event.is_tick) begin_window(t, event.step);
+fail:
+    return status;
+}
+
+/* Reads what the run before left, waiting for it. */
+static td_status collect(td_trainer *t)
+{
+    td_status status = TD_OK;
+    td_scalars scalars;
+    const td_pending pending = t->pending;
+    if (pending.shaped == NULL) return TD_OK;
+    t->pending.shaped = NULL;
+    TD_TRY(td_plan_scalars(pending.shaped->plan, pending.run, &scalars));
+    td_monitor_collect(t->s.monitor);
+    add_scalars(&t->sums, &scalars, &pending);
+    if (pending.is_last) TD_TRY(finish_step(t, scalars.skipped));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+td_status td_trainer_fill_weights(td_shaped_plan *shaped, uint32_t slot, bool supervises)
+{
+    td_status status = TD_OK;
+    const td_model_inputs *in = &shaped->graph.in;
+    const float guided = 1, supervision = supervises ? 1 : 0;
+    if (in->supervision_weight.id != 0)
+        TD_TRY(td_plan_fill(shaped->plan, slot, in->supervision_weight, &supervision));
+    if (in->guided_weight.id != 0) TD_TRY(td_plan_fill(shaped->plan, slot, in->guided_weight, &guided));
+fail:
+    return status;
+}
+
+/* One micro-batch; the last of a step updates. */
+static td_status run_micro(td_trainer *t, uint32_t micro)
+{
+    td_status status = TD_OK;
+    td_batch batch;
+    td_shaped_plan *shaped;
+    uint32_t slot;
+    const bool is_last = micro + 1 == t->s.grad_accum;
+    const double lr = td_schedule_lr(&t->s.schedule, t->state.step);
+    TD_TRY(td_lane_next(&t->train_lane, &batch));
+    const td_model_shape shape = td_trainer_shape(t, &batch);
+    TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, &shaped));
+    TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
+    TD_TRY(td_trainer_fill_weights(shaped, slot, t->state.step >= t->s.supervision_start));
+    const td_run run = {.slot = slot,
+                        .step = (uint32_t)(t->state.step * t->s.grad_accum + micro),
+                        .adds = micro > 0,
+                        .optimizer = is_last ? t->optimizer : NULL,
+                        .learning_rate = (float)lr,
+                        .waits = &batch.ready,
+                        .n_waits = 1};
+    TD_TRY(td_plan_run(shaped->plan, &run, NULL));
+    td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, td_plan_points(shaped->plan), TD_RUN_POINTS);
+    if (t->s.is_serial)
+        TD_TRY(td_point_wait(td_plan_points(shaped->plan)[TD_RUN_POINTS - 1], TD_WAIT_FOREVER));
+    td_lane_release(&t->train_lane, &batch, td_plan_taken(shaped->plan, slot));
+    t->state.sampler = batch.after;
+    t->window_items += batch.count;
+    t->window_audio_s += batch.audio_s;
+    t->result->n_items += batch.count;
+    t->result->audio_s += batch.audio_s;
+    const td_pending next = {.shaped = shaped,
+                             .run = td_plan_runs(shaped->plan) - 1,
+                             .step = t->state.step + 1,
+                             .epoch = batch.epoch,
+                             .is_last = is_last,
+                             .lr = lr};
+    TD_TRY(collect(t));
+    t->pending = next;
+fail:
+    return status;
+}
+
+td_status td_trainer_save(td_trainer *t, bool is_best)
+{
+    td_status status = TD_OK;
+    if (t->s.is_trial) return TD_OK;
+    const uint64_t start_ns = td_clock_ns();
+    const td_snapshot_order order = {.state = t->state,
+                                     .info = &t->info,
+                                     .run = t->run,
+                                     .keep = t->s.keep > 0 ? t->s.keep : 5,
+                                     .is_best = is_best};
+    TD_TRY(td_snapshot_save(t->snapshot, t->side, &order));
+    TD_TRY(td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint));
+    t->last_saved_step = t->state.step;
+    t->save_ns += td_clock_ns() - start_ns;
+    ++t->result->n_saved;
+    td_train_event event = {.kind = TD_TRAIN_SAVED,
+                            .step = t->state.step,
+                            .epoch = t->state.sampler.epoch,
+                            .distance = NAN,
+                            .is_best = is_best,
+                            .took_s = seconds_since(start_ns),
+                            .text = t->result->checkpoint};
+    TD_TRY(td_trainer_tell(t, &event));
+fail:
+    return status;
+}
+
+static bool is_due(uint64_t step, uint64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* What is due after a step. A checkpoint is taken only of steps known to be good. */
+static td_status do_due(td_trainer *t, bool *ends)
+{
+    td_status status = TD_OK;
+    const uint64_t step = t->state.step;
+    const bool samples = is_due(step, t->s.sample_every), judges = is_due(step, t->s.val_every) || samples;
+    const bool saves = is_due(step, t->s.save_every);
+    bool better = false;
+    if (!judges && !saves) return TD_OK;
+    TD_TRY(collect(t));
+    const uint64_t start_ns = td_clock_ns();
+    if (judges) TD_TRY(td_trainer_judge(t, samples, &better));
+    t->paused_ns += td_clock_ns() - start_ns;
+    if ((saves || better) && t->n_bad == 0) TD_TRY(td_trainer_save(t, better));
+    if (t->s.patience > 0 && t->state.n_stale >= t->s.patience) {
+        t->result->reason = TD_END_PATIENCE;
+        *ends = true;
+    }
+fail:
+    return status;
+}
+
+static bool is_over(td_trainer *t)
+{
+    t->result->reason = TD_END_DONE;
+    if (t->max_step > 0 && t->state.step >= t->max_step) return true;
+    if (t->s.wants_end != NULL && t->s.wants_end(t->s.context)) {
+        t->result->reason = TD_END_ASKED;
+        return true;
+    }
+    if (t->s.max_minutes > 0 && seconds_since(t->start_ns) >= 60 * t->s.max_minutes) {
+        t->result->reason = TD_END_TIME;
+        return true;
+    }
+    return false;
+}
+
+td_status td_trainer_loop(td_trainer *t)
+{
+    td_status status = TD_OK;
+    bool ends = false;
+    t->start_ns = td_clock_ns();
+    t->last_saved_step = t->state.step;
+    begin_window(t, t->state.step);
+    while (!ends && !is_over(t)) {
+        const uint64_t start_ns = td_clock_ns();
+        for (uint32_t micro = 0; micro < t->s.grad_accum; ++micro)
+            TD_TRY(run_micro(t, micro));
+        ++t->state.step;
+        ++t->session_steps;
+        TD_TRY(td_side_check(t->side));
+        TD_TRY(td_side_check(t->painter));
+        TD_TRY(do_due(t, &ends));
+        t->session_ns += td_clock_ns() - start_ns;
+    }
+    TD_TRY(collect(t));
+    t->result->step = t->state.step;
+    if (t->session_steps > 0)
+        t->result->ms_per_step = 1e-6 * (double)t->session_ns / (double)t->session_steps;
+    if (t->state.step > t->last_saved_step && t->n_bad == 0) TD_TRY(td_trainer_save(t, false));
+    TD_TRY(td_side_wait(t->side));
+    TD_TRY(td_side_wait(t->painter));
+    if (t->result->n_saved > 0) t->result->save_ms = 1e-6 * (double)t->save_ns / (double)t->result->n_saved;
+fail:
+    return status;
+}

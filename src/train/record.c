@@ -1,0 +1,210 @@
+/* See record.h. */
+#include "train/record.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { MAX_METRICS_BYTES = 1 << 30, MAX_TAG_BYTES = 128 };
+
+struct td_record {
+    FILE *metrics;
+    td_events *events;
+    char path[TD_FILE_PATH_BYTES];
+};
+
+/* ---------------------------------------------------------------- events as JSON */
+
+const char *td_train_kind_name(td_train_kind kind)
+{
+    static const char *const NAMES[TD_TRAIN_KIND_COUNT] = {
+        [TD_TRAIN_START] = "start", [TD_TRAIN_STEP] = "step",       [TD_TRAIN_VALIDATION] = "validation",
+        [TD_TRAIN_SAVED] = "saved", [TD_TRAIN_SAMPLED] = "sampled", [TD_TRAIN_SKIPPED] = "skipped",
+        [TD_TRAIN_END] = "end",
+    };
+    return kind < TD_TRAIN_KIND_COUNT ? NAMES[kind] : "unknown";
+}
+
+static void put_whole(td_json *json, const char *key, uint64_t value)
+{
+    td_json_key(json, key);
+    td_json_uint(json, value);
+}
+
+static void put_real(td_json *json, const char *key, double value)
+{
+    if (!isfinite(value)) return;
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_losses(td_json *json, const td_train_event *event)
+{
+    for (size_t i = 0; i < event->n_terms; ++i) {
+        td_json_key(json, event->names[i]);
+        td_json_double(json, event->values[i]);
+    }
+}
+
+static void put_step(td_json *json, const td_train_event *event)
+{
+    put_losses(json, event);
+    put_real(json, "lr", event->lr);
+    put_real(json, "grad_norm", event->norm);
+    put_real(json, "ms_per_step", event->ms_per_step);
+    put_real(json, "samples_per_s", event->samples_per_s);
+    put_real(json, "audio_s_per_s", event->audio_s_per_s);
+    put_real(json, "eta_s", event->eta_s);
+    put_whole(json, "skipped", event->n_skipped);
+}
+
+void td_train_event_json(td_json *json, const td_train_event *event)
+{
+    td_json_begin_object(json);
+    td_json_key(json, "event");
+    td_json_string(json, td_train_kind_name(event->kind));
+    put_whole(json, "step", event->step);
+    put_whole(json, "epoch", event->epoch);
+    if (event->kind == TD_TRAIN_STEP) put_step(json, event);
+    if (event->kind == TD_TRAIN_START) {
+        put_whole(json, "parameters", event->parameters);
+        put_whole(json, "batch_size", event->batch_size);
+        put_whole(json, "batches_per_epoch", event->batches_per_epoch);
+        put_whole(json, "start_step", event->start_step);
+        if (event->max_step > 0) put_whole(json, "max_step", event->max_step);
+    }
+    if (event->kind == TD_TRAIN_VALIDATION) {
+        put_losses(json, event);
+        put_real(json, "free_running_distance", event->distance);
+        td_json_key(json, "best");
+        td_json_bool(json, event->is_best);
+    }
+    if (event->kind == TD_TRAIN_END) put_whole(json, "skipped", event->n_skipped);
+    if (event->took_s > 0) put_real(json, "took_s", event->took_s);
+    if (event->text != NULL) {
+        td_json_key(json, "text");
+        td_json_string(json, event->text);
+    }
+    td_json_end_object(json);
+}
+
+/* ---------------------------------------------------------------- files */
+
+/* The step that a line tells, or 0. */
+static uint64_t step_of(const char *line, size_t bytes)
+{
+    static const char KEY[] = "\"step\":";
+    const char *at = memmem(line, bytes, KEY, strlen(KEY));
+    return at != NULL ? strtoull(at + strlen(KEY), NULL, 10) : 0;
+}
+
+static td_status drop_lines_past(const char *path, uint64_t step)
+{
+    td_status status = TD_OK;
+    char *text = NULL;
+    size_t bytes = 0, kept = 0;
+    if (!td_file_exists(path)) return TD_OK;
+    TD_TRY(td_file_read(path, MAX_METRICS_BYTES, &text, &bytes));
+    for (size_t at = 0; at < bytes;) {
+        const char *end = memchr(text + at, '\n', bytes - at);
+        if (end == NULL) break; /* torn by a crash */
+        const size_t line = (size_t)(end - text) + 1 - at;
+        if (step_of(text + at, line) <= step) {
+            memmove(text + kept, text + at, line);
+            kept += line;
+        }
+        at += line;
+    }
+    if (kept < bytes) TD_TRY(td_file_write_atomic(path, text, kept));
+fail:
+    free(text);
+    return status;
+}
+
+td_status td_record_open(const td_run_dir *run, const char *events_dir, uint64_t step, td_record **out)
+{
+    td_status status = TD_OK;
+    td_record *record = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&record));
+    TD_TRY(td_run_dir_path(run, "metrics.jsonl", record->path));
+    TD_TRY(drop_lines_past(record->path, step));
+    record->metrics = fopen(record->path, "ae");
+    TD_FAIL_IF(record->metrics == NULL, TD_ERR_IO, "cannot write '%s': %s; choose another --checkpoint-dir",
+               record->path, strerror(errno));
+    TD_TRY(td_file_make_dirs(events_dir));
+    TD_TRY(td_events_open(events_dir, step, &record->events));
+    *out = record;
+    return TD_OK;
+fail:
+    td_record_close(record);
+    return status;
+}
+
+void td_record_close(td_record *record)
+{
+    if (record == NULL) return;
+    if (record->metrics != NULL) fclose(record->metrics);
+    td_events_close(record->events);
+    free(record);
+}
+
+td_events *td_record_events(td_record *record)
+{
+    return record->events;
+}
+
+static td_status write_line(td_record *record, const td_train_event *event)
+{
+    td_status status = TD_OK;
+    td_json *json = NULL;
+    TD_TRY(td_json_create(record->metrics, 0, &json));
+    td_train_event_json(json, event);
+    TD_TRY(td_json_finish(json, NULL));
+    TD_FAIL_IF(fflush(record->metrics) != 0, TD_ERR_IO, "cannot write '%s': %s; free space there",
+               record->path, strerror(errno));
+fail:
+    td_json_destroy(json);
+    return status;
+}
+
+static td_status write_scalars(td_record *record, const td_train_event *event)
+{
+    td_status status = TD_OK;
+    char tag[MAX_TAG_BYTES];
+    const bool is_step = event->kind == TD_TRAIN_STEP;
+    const struct {
+        const char *tag;
+        double value;
+    } extra[] = {{"train/learning_rate", event->lr},
+                 {"train/gradient_norm", event->norm},
+                 {"speed/ms_per_step", event->ms_per_step},
+                 {"speed/audio_s_per_s", event->audio_s_per_s}};
+    for (size_t i = 0; i < event->n_terms; ++i) {
+        snprintf(tag, sizeof tag, "%s/%s", is_step ? "train" : "validation", event->names[i]);
+        TD_TRY(td_events_scalar(record->events, event->step, tag, event->values[i]));
+    }
+    for (size_t i = 0; is_step && i < sizeof extra / sizeof extra[0]; ++i)
+        TD_TRY(td_events_scalar(record->events, event->step, extra[i].tag, extra[i].value));
+    if (!is_step && isfinite(event->distance))
+        TD_TRY(td_events_scalar(record->events, event->step, "validation/free_running_distance",
+                                event->distance));
+    TD_TRY(td_events_flush(record->events));
+fail:
+    return status;
+}
+
+td_status td_record_event(td_record *record, const td_train_event *event)
+{
+    td_status status = TD_OK;
+    if (event->is_tick) return TD_OK;
+    TD_TRY(write_line(record, event));
+    if (event->kind == TD_TRAIN_STEP || event->kind == TD_TRAIN_VALIDATION)
+        TD_TRY(write_scalars(record, event));
+fail:
+    return status;
+}

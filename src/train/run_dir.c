@@ -1,0 +1,192 @@
+/* See run_dir.h. */
+#include "train/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#define PREFIX "checkpoint-"
+#define SUFFIX ".safetensors"
+
+enum { MAX_LATEST_BYTES = 256 };
+
+struct td_run_dir {
+    char dir[TD_FILE_PATH_BYTES];
+    int lock; /* -1: not held */
+};
+
+/* ---------------------------------------------------------------- the folder */
+
+td_status td_run_dir_path(const td_run_dir *run, const char *name, char out[TD_FILE_PATH_BYTES])
+{
+    if (snprintf(out, TD_FILE_PATH_BYTES, "%s/%s", run->dir, name) >= TD_FILE_PATH_BYTES)
+        return TD_FAIL(TD_ERR_CONFIG, "'%s/%s' is too long a path; choose another --checkpoint-dir", run->dir,
+                       name);
+    return TD_OK;
+}
+
+td_status td_run_dir_checkpoint(const td_run_dir *run, uint64_t step, char out[TD_FILE_PATH_BYTES])
+{
+    char name[64];
+    snprintf(name, sizeof name, PREFIX "%" PRIu64 SUFFIX, step);
+    return td_run_dir_path(run, name, out);
+}
+
+const char *td_run_dir_name(const td_run_dir *run)
+{
+    return run->dir;
+}
+
+static td_status take_lock(td_run_dir *run)
+{
+    td_status status = TD_OK;
+    char path[TD_FILE_PATH_BYTES], who[32] = "";
+    TD_TRY(td_run_dir_path(run, "lock", path));
+    run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    TD_FAIL_IF(run->lock < 0, TD_ERR_IO, "cannot write '%s': %s; choose another --checkpoint-dir", path,
+               strerror(errno));
+    if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
+        const ssize_t bytes = read(run->lock, who, sizeof who - 1);
+        who[bytes > 0 ? strcspn(who, "\n") : 0] = '\0';
+        TD_FAIL_IF(
+            true, TD_ERR_CONFIG,
+            "another trainer (process %s) works in '%s'; wait for it or choose another --checkpoint-dir",
+            who[0] != '\0' ? who : "unknown", run->dir);
+    }
+    snprintf(who, sizeof who, "%ld\n", (long)getpid());
+    if (ftruncate(run->lock, 0) != 0 || write(run->lock, who, strlen(who)) < 0)
+        td_log_warn("'%s' cannot be written: %s", path, strerror(errno));
+fail:
+    return status;
+}
+
+/* Temporary files of writers that were killed: no process but this one may write here now. */
+static void remove_leftovers(const td_run_dir *run)
+{
+    char path[TD_FILE_PATH_BYTES];
+    DIR *dir = opendir(run->dir);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        if (strstr(entry->d_name, ".tmp-") == NULL) continue;
+        if (td_run_dir_path(run, entry->d_name, path) == TD_OK) unlink(path);
+    }
+    if (dir != NULL) closedir(dir);
+}
+
+td_status td_run_dir_open(const char *dir, td_run_dir **out)
+{
+    td_status status = TD_OK;
+    td_run_dir *run = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&run));
+    run->lock = -1;
+    TD_FAIL_IF(snprintf(run->dir, sizeof run->dir, "%s", dir) >= (int)sizeof run->dir, TD_ERR_CONFIG,
+               "--checkpoint-dir is too long a path");
+    TD_TRY(td_file_make_dirs(dir));
+    TD_TRY(take_lock(run));
+    remove_leftovers(run);
+    *out = run;
+    return TD_OK;
+fail:
+    td_run_dir_close(run);
+    return status;
+}
+
+void td_run_dir_close(td_run_dir *run)
+{
+    if (run == NULL) return;
+    if (run->lock >= 0) close(run->lock);
+    free(run);
+}
+
+/* ---------------------------------------------------------------- checkpoints */
+
+static bool parse_name(const char *name, uint64_t *step)
+{
+    char digits[32];
+    const size_t bytes = strlen(name), ends = strlen(PREFIX) + strlen(SUFFIX);
+    if (bytes <= ends || bytes - ends >= sizeof digits) return false;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return false;
+    if (strcmp(name + bytes - strlen(SUFFIX), SUFFIX) != 0) return false;
+    snprintf(digits, sizeof digits, "%.*s", (int)(bytes - ends), name + strlen(PREFIX));
+    return td_text_parse_u64(digits, step) == TD_OK;
+}
+
+static bool read_latest(const td_run_dir *run, uint64_t *step)
+{
+    char path[TD_FILE_PATH_BYTES], *name = NULL;
+    size_t bytes;
+    if (td_run_dir_path(run, "latest", path) != TD_OK) return false;
+    if (td_file_read(path, MAX_LATEST_BYTES, &name, &bytes) != TD_OK) return false;
+    name[strcspn(name, "\n")] = '\0';
+    const bool found = parse_name(name, step);
+    free(name);
+    return found;
+}
+
+static int compare_falling(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+td_status td_run_dir_list(const td_run_dir *run, uint64_t **out, size_t *count)
+{
+    td_status status = TD_OK;
+    uint64_t *steps = NULL, step;
+    size_t n = 0, capacity = 0;
+    DIR *dir = opendir(run->dir);
+    *out = NULL;
+    *count = 0;
+    TD_FAIL_IF(dir == NULL, TD_ERR_IO, "cannot read the folder '%s': %s", run->dir, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (!parse_name(entry->d_name, &step)) continue;
+        TD_TRY(td_alloc_grow(&steps, &capacity, n + 1, sizeof *steps));
+        steps[n++] = step;
+    }
+    if (n > 1) qsort(steps, n, sizeof *steps, compare_falling);
+    if (n > 0 && read_latest(run, &step)) {
+        for (size_t i = 0; i < n; ++i) {
+            if (steps[i] != step) continue;
+            memmove(steps + 1, steps, i * sizeof *steps);
+            steps[0] = step;
+            break;
+        }
+    }
+    *out = steps;
+    *count = n;
+    steps = NULL;
+fail:
+    free(steps);
+    if (dir != NULL) closedir(dir);
+    return status;
+}
+
+td_status td_run_dir_finish(const td_run_dir *run, uint64_t step, size_t keep)
+{
+    td_status status = TD_OK;
+    char path[TD_FILE_PATH_BYTES], name[64];
+    uint64_t *steps = NULL;
+    size_t count, kept = 0;
+    const int bytes = snprintf(name, sizeof name, PREFIX "%" PRIu64 SUFFIX "\n", step);
+    TD_TRY(td_run_dir_path(run, "latest", path));
+    TD_TRY(td_file_write_atomic(path, name, (size_t)bytes));
+    TD_TRY(td_run_dir_list(run, &steps, &count));
+    for (size_t i = 0; i < count; ++i) {
+        if (steps[i] <= step && kept++ < (keep > 0 ? keep : 1)) continue;
+        TD_TRY(td_run_dir_checkpoint(run, steps[i], path));
+        if (unlink(path) != 0) td_log_warn("'%s' cannot be removed: %s", path, strerror(errno));
+    }
+fail:
+    free(steps);
+    return status;
+}

@@ -1,0 +1,274 @@
+/* See snapshot.h. */
+#include "train/snapshot.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+enum { N_KEYS = 16, VALUE_BYTES = 32, CONTROL_BYTES = 4 * TD_CONTROL_WORDS };
+
+struct td_snapshot {
+    td_memory *memory;
+    td_span host; /* all tensors, one behind the other */
+    td_list *list;
+    td_queue *queue;
+    td_checkpoint_tensor_data *tensors; /* owned; they point into `host` */
+    size_t n_tensors;
+};
+
+/* ---------------------------------------------------------------- taking */
+
+static const struct {
+    td_block block;
+    const char *prefix;
+} BLOCKS[] = {
+    {TD_BLOCK_WEIGHT, "param."},
+    {TD_BLOCK_MOMENT1, "moment1."},
+    {TD_BLOCK_MOMENT2, "moment2."},
+    {TD_BLOCK_AVERAGE, "average."},
+};
+enum { N_BLOCKS = sizeof BLOCKS / sizeof BLOCKS[0] };
+
+static bool is_kept(const td_store_entry *entry)
+{
+    return entry->role != TD_TENSOR_STATE ||
+           (strncmp(entry->name, "constant.", 9) != 0 && strncmp(entry->name, "cache.", 6) != 0);
+}
+
+/* Lists tensors and their sources, block by block; `sources` may be NULL for the first pass, which counts. */
+static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
+{
+    uint64_t at = 0;
+    s->n_tensors = 0;
+    for (size_t b = 0; b < N_BLOCKS; ++b) {
+        for (size_t i = 0; i < td_store_count(store); ++i) {
+            const td_store_entry entry = td_store_get(store, i);
+            const td_span span = td_store_span(store, i, BLOCKS[b].block);
+            if (span.buffer == NULL || !is_kept(&entry)) continue;
+            if (sources != NULL) {
+                td_checkpoint_tensor_data *t = &s->tensors[s->n_tensors];
+                *t = (td_checkpoint_tensor_data){.prefix = entry.role == TD_TENSOR_STATE ? "state."
+                                                                                         : BLOCKS[b].prefix,
+                                                 .name = entry.name,
+                                                 .dtype = TD_SAFETENSORS_F32,
+                                                 .rank = entry.shape.n_dims,
+                                                 .bytes = span.bytes};
+                for (size_t d = 0; d < t->rank; ++d)
+                    t->dims[d] = entry.shape.dims[d];
+                sources[s->n_tensors] = span;
+            }
+            ++s->n_tensors;
+            at += span.bytes;
+        }
+    }
+    return at;
+}
+
+static td_status record(td_snapshot *s, td_store *store, const td_span *sources)
+{
+    td_status status = TD_OK;
+    uint64_t at = 0;
+    TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &s->list));
+    for (size_t i = 0; i < s->n_tensors; ++i) {
+        const td_span to = td_span_part(s->host, at, sources[i].bytes);
+        TD_TRY(td_list_copy(s->list, to, sources[i]));
+        s->tensors[i].data = td_span_host(to);
+        at += sources[i].bytes;
+    }
+    td_span control = td_store_control(store);
+    control.bytes = CONTROL_BYTES;
+    const td_span to = td_span_part(s->host, at, CONTROL_BYTES);
+    TD_TRY(td_list_copy(s->list, to, control));
+    s->tensors[s->n_tensors++] = (td_checkpoint_tensor_data){.prefix = "optimizer.",
+                                                             .name = "control",
+                                                             .dtype = TD_SAFETENSORS_U32,
+                                                             .rank = 1,
+                                                             .dims = {TD_CONTROL_WORDS},
+                                                             .data = td_span_host(to),
+                                                             .bytes = CONTROL_BYTES};
+    TD_TRY(td_list_finish(s->list));
+fail:
+    return status;
+}
+
+td_status td_snapshot_create(td_memory *memory, td_store *store, td_snapshot **out)
+{
+    td_status status = TD_OK;
+    td_snapshot *s = NULL;
+    td_span *sources = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&s));
+    s->memory = memory;
+    s->queue = td_device_queue(td_memory_device(memory), TD_QUEUE_COMPUTE);
+    const uint64_t bytes = list_tensors(s, store, NULL);
+    TD_TRY(TD_NEW_ARRAY(&s->tensors, s->n_tensors + 1));
+    TD_TRY(TD_NEW_ARRAY(&sources, s->n_tensors + 1));
+    (void)list_tensors(s, store, sources);
+    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, bytes + CONTROL_BYTES, &s->host));
+    TD_TRY(record(s, store, sources));
+    *out = s;
+    s = NULL;
+fail:
+    free(sources);
+    td_snapshot_destroy(s);
+    return status;
+}
+
+void td_snapshot_destroy(td_snapshot *s)
+{
+    if (s == NULL) return;
+    td_list_destroy(s->list);
+    td_memory_free(s->memory, s->host);
+    free(s->tensors);
+    free(s);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* Text of the numbers; doubles by their bits, so that they come back the same. */
+typedef struct pairs {
+    td_safetensors_pair items[N_KEYS];
+    char values[N_KEYS][VALUE_BYTES];
+    size_t count;
+} pairs;
+
+static void put_whole(pairs *p, const char *key, uint64_t value)
+{
+    snprintf(p->values[p->count], VALUE_BYTES, "%" PRIu64, value);
+    p->items[p->count] = (td_safetensors_pair){key, p->values[p->count]};
+    ++p->count;
+}
+
+static void put_real(pairs *p, const char *key, double value)
+{
+    if (!isfinite(value)) return;
+    td_text_format_double(value, p->values[p->count]);
+    p->items[p->count] = (td_safetensors_pair){key, p->values[p->count]};
+    ++p->count;
+}
+
+static void put_state(pairs *p, const td_train_state *state)
+{
+    put_whole(p, "train.step", state->step);
+    put_whole(p, "train.sampler_epoch", state->sampler.epoch);
+    put_whole(p, "train.sampler_position", state->sampler.position);
+    put_whole(p, "train.seed", state->seed);
+    put_whole(p, "train.batch_size", state->batch_size);
+    put_whole(p, "train.grad_accum", state->grad_accum);
+    put_real(p, "train.best_loss", state->best_loss);
+    put_whole(p, "train.best_step", state->best_step);
+    put_whole(p, "train.stale", state->n_stale);
+    put_whole(p, "train.skipped", state->n_skipped);
+    put_real(p, "train.loss", state->loss);
+    put_real(p, "train.val_loss", state->val_loss);
+}
+
+typedef struct write_job {
+    td_snapshot *snapshot;
+    td_snapshot_order order;
+    td_point copied;
+} write_job;
+
+static td_status write_files(void *context)
+{
+    const write_job *job = context;
+    td_status status = TD_OK;
+    char path[TD_FILE_PATH_BYTES];
+    pairs p = {0};
+    const td_snapshot *s = job->snapshot;
+    const td_snapshot_order *order = &job->order;
+    TD_TRY(td_point_wait(job->copied, TD_WAIT_FOREVER));
+    put_state(&p, &order->state);
+    TD_TRY(td_run_dir_checkpoint(order->run, order->state.step, path));
+    TD_TRY(td_checkpoint_write(path, order->info, p.items, p.count, s->tensors, s->n_tensors));
+    if (order->is_best) {
+        TD_TRY(td_run_dir_path(order->run, "best.safetensors", path));
+        TD_TRY(td_checkpoint_write(path, order->info, p.items, p.count, s->tensors, s->n_tensors));
+    }
+    TD_TRY(td_run_dir_finish(order->run, order->state.step, order->keep));
+fail:
+    return status;
+}
+
+td_status td_snapshot_save(td_snapshot *s, td_side *side, const td_snapshot_order *order)
+{
+    td_status status = TD_OK;
+    write_job *job = NULL;
+    TD_TRY(td_side_wait(side));
+    TD_TRY(TD_NEW(&job));
+    *job = (write_job){.snapshot = s, .order = *order};
+    TD_TRY(td_queue_submit(s->queue, &(td_submission){.list = s->list}, &job->copied));
+    status = td_side_give(side, write_files, job);
+    job = NULL;
+fail:
+    free(job);
+    return status;
+}
+
+/* ---------------------------------------------------------------- loading */
+
+static td_status get_whole(const td_checkpoint *c, const char *key, uint64_t *out)
+{
+    const char *text = td_checkpoint_text(c, key);
+    if (text == NULL)
+        return TD_FAIL(TD_ERR_FORMAT,
+                       "'%s' lacks '%s': it can speak but not be trained further; use it with --init-from",
+                       td_checkpoint_path(c), key);
+    return td_text_parse_u64(text, out) == TD_OK ? TD_OK : td_error_context("'%s'", td_checkpoint_path(c));
+}
+
+static double get_real(const td_checkpoint *c, const char *key)
+{
+    double value = NAN;
+    const char *text = td_checkpoint_text(c, key);
+    if (text != NULL && td_text_parse_double(text, &value) != TD_OK) value = NAN;
+    return value;
+}
+
+static td_status load_state(const td_checkpoint *c, td_train_state *out)
+{
+    td_status status = TD_OK;
+    uint64_t batch_size, grad_accum;
+    TD_TRY(get_whole(c, "train.step", &out->step));
+    TD_TRY(get_whole(c, "train.sampler_epoch", &out->sampler.epoch));
+    TD_TRY(get_whole(c, "train.sampler_position", &out->sampler.position));
+    TD_TRY(get_whole(c, "train.seed", &out->seed));
+    TD_TRY(get_whole(c, "train.batch_size", &batch_size));
+    TD_TRY(get_whole(c, "train.grad_accum", &grad_accum));
+    TD_TRY(get_whole(c, "train.best_step", &out->best_step));
+    TD_TRY(get_whole(c, "train.stale", &out->n_stale));
+    TD_TRY(get_whole(c, "train.skipped", &out->n_skipped));
+    out->batch_size = (uint32_t)batch_size;
+    out->grad_accum = (uint32_t)grad_accum;
+    out->best_loss = get_real(c, "train.best_loss");
+    out->loss = get_real(c, "train.loss");
+    out->val_loss = get_real(c, "train.val_loss");
+fail:
+    return status;
+}
+
+td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_train_state *out)
+{
+    td_status status = TD_OK;
+    const td_safetensors_tensor *control;
+    bool averages = false;
+    TD_TRY(load_state(c, out));
+    TD_TRY(td_checkpoint_verify(c));
+    TD_TRY(td_checkpoint_tensor(c, "optimizer.", "control", &control));
+    TD_FAIL_IF(control->bytes != CONTROL_BYTES, TD_ERR_FORMAT, "'%s': optimizer.control has a wrong size",
+               td_checkpoint_path(c));
+    TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_WEIGHT));
+    TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT1));
+    TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT2));
+    for (size_t i = 0; i < td_store_count(store); ++i)
+        averages |= td_store_span(store, i, TD_BLOCK_AVERAGE).buffer != NULL;
+    if (averages) TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_AVERAGE));
+    TD_TRY(td_store_write_control(store, control->data));
+fail:
+    return status;
+}

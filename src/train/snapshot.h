@@ -1,0 +1,51 @@
+/* A copy of all that training changes, taken between two steps without waiting: the device copies into
+ * pinned memory behind the steps already queued, and the side thread (side.h) waits for that copy, hashes it
+ * and writes the file. One snapshot is under way at a time. Covered by tests/train/test_train_run.c.
+ */
+#ifndef TD_TRAIN_SNAPSHOT_H
+#define TD_TRAIN_SNAPSHOT_H
+
+#include "data/sampler.h"
+#include "model/checkpoint.h"
+#include "train/run_dir.h"
+#include "train/side.h"
+
+/* What a run must know to go on, besides the store. The same bits go in and come out. */
+typedef struct td_train_state {
+    uint64_t step; /* updates done, skipped ones too */
+    td_sampler_state sampler;
+    uint64_t seed;
+    uint32_t batch_size, grad_accum;
+    double best_loss; /* of validation; not finite: none yet */
+    uint64_t best_step;
+    uint64_t n_stale; /* validations since the best one */
+    double loss;      /* last known, to look at */
+    double val_loss;  /* the same */
+    uint64_t n_skipped;
+} td_train_state;
+
+typedef struct td_snapshot td_snapshot;
+
+/* Records the copies of a store and takes the pinned memory. All is borrowed until destroy. *out: owned. */
+td_status td_snapshot_create(td_memory *memory, td_store *store, td_snapshot **out);
+
+/* The side thread must be done with it. */
+void td_snapshot_destroy(td_snapshot *snapshot);
+
+typedef struct td_snapshot_order {
+    td_train_state state;
+    const td_checkpoint_info *info; /* borrowed until the side thread is done */
+    td_run_dir *run;                /* the same */
+    size_t keep;
+    bool is_best; /* best.safetensors too */
+} td_snapshot_order;
+
+/* Submits the copy and gives the writing to the side thread; waits only if the one before is still being
+ * written. */
+td_status td_snapshot_save(td_snapshot *snapshot, td_side *side, const td_snapshot_order *order);
+
+/* Puts a checkpoint's content into the store and tells the state it was written with. TD_ERR_FORMAT if it
+ * has nothing to go on from (a slim one). */
+td_status td_snapshot_load(const td_checkpoint *checkpoint, td_store *store, td_train_state *out);
+
+#endif

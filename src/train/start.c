@@ -1,0 +1,361 @@
+/* Where a run begins: the newest whole checkpoint of its folder, one that the user names, the tensors of
+ * another model, or nothing. See train.h. Covered by tests/train/test_train_run.c. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/train_internal.h"
+
+enum { MAX_LISTED_BYTES = 700 };
+
+/* Names of docs/model.md. */
+static const char SYMBOL_TABLE[] = "text.embedding", SPEAKER_TABLE[] = "speaker.table";
+
+/* ---------------------------------------------------------------- finding */
+
+static td_status open_whole(const char *path, td_checkpoint **out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_checkpoint_open(path, out));
+    TD_TRY(td_checkpoint_verify(*out));
+    return TD_OK;
+fail:
+    td_checkpoint_close(*out);
+    *out = NULL;
+    return status;
+}
+
+/* After a damaged checkpoint that the user named: which one of the folder was written before it. */
+static td_status offer_older(const td_trainer *t, const char *path)
+{
+    const td_error error = *td_error_last();
+    uint64_t *steps = NULL;
+    size_t count;
+    char older[TD_FILE_PATH_BYTES] = "";
+    td_checkpoint *checkpoint;
+    if (td_run_dir_list(t->run, &steps, &count) == TD_OK) {
+        for (size_t i = 0; i < count && older[0] == '\0'; ++i) {
+            if (td_run_dir_checkpoint(t->run, steps[i], older) != TD_OK || strcmp(older, path) == 0 ||
+                open_whole(older, &checkpoint) != TD_OK)
+                older[0] = '\0';
+            else
+                td_checkpoint_close(checkpoint);
+        }
+    }
+    free(steps);
+    if (older[0] == '\0') return td_error_adopt(&error);
+    return TD_FAIL(error.status, "%s; the one before it is whole: --resume %s", error.message, older);
+}
+
+static td_status find_newest(td_trainer *t)
+{
+    td_status status = TD_OK;
+    uint64_t *steps = NULL;
+    size_t count;
+    char path[TD_FILE_PATH_BYTES];
+    TD_TRY(td_run_dir_list(t->run, &steps, &count));
+    for (size_t i = 0; i < count && t->from == NULL; ++i) {
+        TD_TRY(td_run_dir_checkpoint(t->run, steps[i], path));
+        if (open_whole(path, &t->from) == TD_OK) continue;
+        td_log_warn("%s; %s", td_error_last()->message,
+                    i + 1 < count ? "going on from the one before it" : "no other is left in the folder");
+        TD_FAIL_IF(i + 1 == count, TD_ERR_INTEGRITY,
+                   "no checkpoint in '%s' is whole; begin anew with --reset-training",
+                   td_run_dir_name(t->run));
+    }
+fail:
+    free(steps);
+    return status;
+}
+
+td_status td_trainer_find_start(td_trainer *t)
+{
+    td_status status = TD_OK;
+    TD_FAIL_IF(
+        t->s.resume != NULL && t->s.init_from != NULL, TD_ERR_CONFIG,
+        "--resume and --init-from exclude each other: the one goes on with a run, the other begins one");
+    if (t->s.resume != NULL) {
+        if (open_whole(t->s.resume, &t->from) != TD_OK) return offer_older(t, t->s.resume);
+        t->resumes = !t->s.reset;
+    } else if (!t->s.reset) {
+        TD_TRY(find_newest(t));
+        t->resumes = t->from != NULL;
+        if (t->resumes && t->s.init_from != NULL)
+            td_log_warn("--init-from is not used: the run in '%s' goes on from its own checkpoint",
+                        td_run_dir_name(t->run));
+    }
+    if (t->from == NULL && t->s.init_from != NULL) TD_TRY(open_whole(t->s.init_from, &t->from));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- symbols */
+
+/* The dataset's symbols and those of the model it goes on from, in one table. */
+td_status td_trainer_join_symbols(td_trainer *t, bool *changed)
+{
+    td_status status = TD_OK;
+    td_symbol_set *set = NULL;
+    td_symbols *joined = NULL;
+    const td_block_view *view = &t->feed.dataset->view;
+    const char *own = td_block_string(view, view->header->symbols);
+    const char *old = td_checkpoint_get_info(t->from)->symbols;
+    *changed = false;
+    TD_TRY(td_symbol_set_create(&set));
+    TD_TRY(td_symbol_set_add(set, own, strlen(own)));
+    TD_TRY(td_symbol_set_add(set, old, strlen(old)));
+    TD_TRY(td_symbols_create(set, &joined));
+    if (strcmp(td_symbols_text(joined), own) == 0) goto fail;
+    TD_TRY(TD_NEW_ARRAY(&t->symbols, strlen(td_symbols_text(joined)) + 1));
+    memcpy(t->symbols, td_symbols_text(joined), strlen(td_symbols_text(joined)) + 1);
+    *changed = true;
+fail:
+    td_symbols_destroy(joined);
+    td_symbol_set_destroy(set);
+    return status;
+}
+
+/* ---------------------------------------------------------------- tables whose rows have moved */
+
+/* Row of the old table for each new one, or UINT32_MAX. */
+static td_status map_symbols(const td_trainer *t, uint32_t *map)
+{
+    td_status status = TD_OK;
+    td_symbols *old = NULL;
+    uint32_t id = TD_SYMBOL_FIRST;
+    const char *text = t->info.symbols;
+    TD_TRY(td_symbols_parse(td_checkpoint_get_info(t->from)->symbols, &old));
+    for (uint32_t i = 0; i < TD_SYMBOL_FIRST; ++i)
+        map[i] = i;
+    while (*text != '\0') {
+        uint32_t codepoint;
+        text += td_text_utf8_next(text, strlen(text), &codepoint);
+        const int32_t at = td_symbols_find(old, codepoint);
+        map[id++] = at == TD_SYMBOL_UNKNOWN ? UINT32_MAX : (uint32_t)at;
+    }
+fail:
+    td_symbols_destroy(old);
+    return status;
+}
+
+static size_t line_bytes(const char *text)
+{
+    return strcspn(text, "\n");
+}
+
+static void map_speakers(const td_trainer *t, uint32_t n_new, uint32_t *map)
+{
+    const char *name = t->info.speakers;
+    for (uint32_t id = 0; id < n_new; ++id) {
+        uint32_t at = 0;
+        const char *old = td_checkpoint_get_info(t->from)->speakers;
+        map[id] = UINT32_MAX;
+        for (; *old != '\0'; ++at) {
+            if (line_bytes(old) == line_bytes(name) && strncmp(old, name, line_bytes(name)) == 0)
+                map[id] = at;
+            old += line_bytes(old);
+            old += *old == '\n';
+        }
+        name += line_bytes(name);
+        name += *name == '\n';
+    }
+}
+
+/* Whether the entry is a table with a row per symbol or speaker, and where its rows were. */
+static td_status map_rows(const td_trainer *t, const td_store_entry *entry, const td_safetensors_tensor *old,
+                          uint32_t **map)
+{
+    td_status status = TD_OK;
+    const td_model_config *now = &t->info.model, *then = &td_checkpoint_get_info(t->from)->model;
+    const bool symbols = strcmp(entry->name, SYMBOL_TABLE) == 0;
+    const bool speakers = strcmp(entry->name, SPEAKER_TABLE) == 0;
+    *map = NULL;
+    if ((!symbols && !speakers) || old->rank != 2 || entry->shape.n_dims != 2 ||
+        old->dims[1] != entry->shape.dims[1] ||
+        old->dims[0] != (symbols ? then->n_symbols : then->n_speakers) ||
+        entry->shape.dims[0] != (symbols ? now->n_symbols : now->n_speakers))
+        return TD_OK;
+    if (symbols && t->info.token_kind == TD_TOKENS_BPE) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(map, entry->shape.dims[0]));
+    if (symbols)
+        TD_TRY(map_symbols(t, *map));
+    else
+        map_speakers(t, now->n_speakers, *map);
+    return TD_OK;
+fail:
+    free(*map);
+    *map = NULL;
+    return status;
+}
+
+/* ---------------------------------------------------------------- loading */
+
+static bool has_shape(const td_safetensors_tensor *t, td_shape shape)
+{
+    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
+    for (size_t d = 0; d < t->rank; ++d)
+        if (t->dims[d] != shape.dims[d]) return false;
+    return true;
+}
+
+static td_status take_rows(td_trainer *t, size_t i, const td_store_entry *entry,
+                           const td_safetensors_tensor *old, const uint32_t *map)
+{
+    td_status status = TD_OK;
+    float *values = NULL;
+    const uint64_t width = entry->shape.dims[1];
+    TD_TRY(TD_NEW_ARRAY(&values, td_shape_size(entry->shape)));
+    TD_TRY(td_store_read(t->store, i, TD_BLOCK_WEIGHT, values)); /* what was initialised stays in new rows */
+    for (uint32_t row = 0; row < entry->shape.dims[0]; ++row)
+        if (map[row] != UINT32_MAX && map[row] < old->dims[0])
+            memcpy(values + row * width, (const float *)old->data + map[row] * width, 4 * width);
+    TD_TRY(td_store_write(t->store, i, TD_BLOCK_WEIGHT, values));
+fail:
+    free(values);
+    return status;
+}
+
+static void add_name(char *list, const char *name)
+{
+    const size_t used = strlen(list);
+    snprintf(list + used, MAX_LISTED_BYTES - used, "%s%s", used > 0 ? ", " : "", name);
+}
+
+/* Matching tensors from another model; the rest keeps what it was initialised with. */
+static td_status take_matching(td_trainer *t)
+{
+    td_status status = TD_OK;
+    char taken[MAX_LISTED_BYTES] = "", made[MAX_LISTED_BYTES] = "";
+    size_t n_taken = 0, n_made = 0;
+    uint32_t *map = NULL;
+    for (size_t i = 0; i < td_store_count(t->store); ++i) {
+        const td_store_entry entry = td_store_get(t->store, i);
+        const td_safetensors_tensor *old;
+        if (entry.role != TD_TENSOR_PARAMETER) continue;
+        if (td_checkpoint_tensor(t->from, "param.", entry.name, &old) != TD_OK) old = NULL;
+        free(map);
+        map = NULL;
+        if (old != NULL) TD_TRY(map_rows(t, &entry, old, &map));
+        if (map != NULL) {
+            TD_TRY(take_rows(t, i, &entry, old, map));
+        } else if (old != NULL && has_shape(old, entry.shape)) {
+            TD_TRY(td_store_write(t->store, i, TD_BLOCK_WEIGHT, old->data));
+        } else {
+            add_name(made, entry.name);
+            ++n_made;
+            continue;
+        }
+        add_name(taken, entry.name);
+        ++n_taken;
+    }
+    TD_FAIL_IF(n_taken == 0, TD_ERR_CONFIG,
+               "no tensor of '%s' fits this model; choose the model it was made with",
+               td_checkpoint_path(t->from));
+    td_log_info("%zu tensors come from '%s': %s", n_taken, td_checkpoint_path(t->from), taken);
+    td_log_info("%zu tensors begin anew%s%s", n_made, n_made > 0 ? ": " : "", made);
+fail:
+    free(map);
+    return status;
+}
+
+/* What cannot be gone on with exactly. */
+static td_status check_model(const td_trainer *t)
+{
+    const td_checkpoint_info *then = td_checkpoint_get_info(t->from);
+    const size_t key = td_model_config_differ(&t->info.model, &then->model);
+    char now[TD_MODEL_VALUE_BYTES], old[TD_MODEL_VALUE_BYTES];
+    if (key < td_model_key_count()) {
+        td_model_config_get(&t->info.model, key, now);
+        td_model_config_get(&then->model, key, old);
+        return TD_FAIL(
+            TD_ERR_CONFIG,
+            "'%s' is of another model: its %s is %s, here it is %s; choose the same model, another "
+            "--checkpoint-dir, or --init-from to take what fits",
+            td_checkpoint_path(t->from), td_model_key_name(key), old, now);
+    }
+    return TD_OK;
+}
+
+static td_status go_on(td_trainer *t)
+{
+    td_status status = TD_OK;
+    TD_TRY(check_model(t));
+    TD_TRY(td_snapshot_load(t->from, t->store, &t->state));
+    snprintf(t->result->checkpoint, sizeof t->result->checkpoint, "%s", td_checkpoint_path(t->from));
+    if (t->state.seed != t->s.seed || t->state.batch_size != t->s.feed.batch_size) {
+        td_log_warn("seed or batch size are others than before: the epoch begins anew");
+        t->state.sampler.position = 0;
+    }
+    td_log_info("going on from '%s', step %" PRIu64, td_checkpoint_path(t->from), t->state.step);
+fail:
+    return status;
+}
+
+/* A running average begins with what it is the average of. */
+static td_status begin_average(td_trainer *t)
+{
+    td_status status = TD_OK;
+    float *values = NULL;
+    for (size_t i = 0; i < td_store_count(t->store); ++i) {
+        if (td_store_span(t->store, i, TD_BLOCK_AVERAGE).buffer == NULL) continue;
+        free(values);
+        TD_TRY(TD_NEW_ARRAY(&values, td_shape_size(td_store_get(t->store, i).shape)));
+        TD_TRY(td_store_read(t->store, i, TD_BLOCK_WEIGHT, values));
+        TD_TRY(td_store_write(t->store, i, TD_BLOCK_AVERAGE, values));
+    }
+fail:
+    free(values);
+    return status;
+}
+
+td_status td_trainer_load_start(td_trainer *t)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_model_init(t->store, &t->info.model, t->s.seed));
+    if (t->resumes) return go_on(t);
+    if (t->from != NULL) TD_TRY(take_matching(t));
+    TD_TRY(begin_average(t));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- freezing */
+
+static bool matches(const char *patterns, const char *name)
+{
+    char pattern[TD_SAFETENSORS_MAX_NAME_BYTES];
+    for (const char *at = patterns; *at != '\0';) {
+        const size_t bytes = strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)bytes, at);
+        if (fnmatch(pattern, name, 0) == 0) return true;
+        at += bytes;
+        at += *at == ',';
+    }
+    return false;
+}
+
+td_status td_trainer_expand_freeze(td_trainer *t, td_store *names)
+{
+    td_status status = TD_OK;
+    const size_t count = td_store_count(names);
+    TD_TRY(TD_NEW_ARRAY(&t->freeze, count + 1));
+    for (size_t i = 0; i < count; ++i) {
+        const td_store_entry entry = td_store_get(names, i);
+        if (entry.role != TD_TENSOR_PARAMETER || !matches(t->s.freeze, entry.name)) continue;
+        TD_TRY(TD_NEW_ARRAY(&t->freeze[t->n_freeze], strlen(entry.name) + 1));
+        memcpy(t->freeze[t->n_freeze], entry.name, strlen(entry.name) + 1);
+        ++t->n_freeze;
+    }
+    TD_FAIL_IF(
+        t->n_freeze == 0, TD_ERR_CONFIG,
+        "--freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands for anything",
+        t->s.freeze);
+    td_log_info("%zu of %zu tensors are not trained", t->n_freeze, count);
+fail:
+    return status;
+}

@@ -1,0 +1,132 @@
+/* The inside of a training run, shared by its parts: train.c opens and closes it, start.c finds what to go on
+ * from, loop.c makes steps, judge.c validates, sample.c lets the model run free, dump.c writes one step out,
+ * batch_size.c finds what fits. */
+#ifndef TD_TRAIN_TRAIN_INTERNAL_H
+#define TD_TRAIN_TRAIN_INTERNAL_H
+
+#include "pipeline/lane.h"
+#include "train/plans.h"
+#include "train/record.h"
+#include "train/run_dir.h"
+#include "train/side.h"
+#include "train/snapshot.h"
+#include "train/train.h"
+
+/* A run of a plan whose scalars were not read yet. */
+typedef struct td_pending {
+    td_shaped_plan *shaped; /* NULL: none */
+    uint64_t run;
+    uint64_t step, epoch; /* the step is counted from 1 */
+    bool is_last;         /* of its step */
+    double lr;
+} td_pending;
+
+/* Sums over the micro-batches of a step. */
+typedef struct td_step_sums {
+    td_train_event event;
+    uint32_t count;
+} td_step_sums;
+
+typedef struct td_free_runner td_free_runner;
+
+typedef struct td_trainer {
+    td_train_settings s;
+    td_device *device; /* of the model role */
+    td_device *data_device;
+    td_memory *data_memory, *model_memory;
+    td_run_dir *run;
+    td_checkpoint *from;    /* what to go on from, or NULL */
+    bool resumes;           /* from `from`, exactly; else only its tensors are taken */
+    td_feed feed, val_feed; /* the second only with val_dir */
+    td_mel_cache *cache, *val_cache;
+    td_stream train, val;
+    td_lane train_lane, val_lane;
+    uint32_t n_rooms; /* that batches lie in on the model device */
+    td_stream_settings train_rows, val_rows;
+    char *symbols;  /* owned; of the dataset with those of a model that it goes on from */
+    char *speakers; /* owned */
+    td_checkpoint_info info;
+    char **freeze; /* owned names */
+    size_t n_freeze;
+    td_plans *plans;
+    td_store *store; /* borrowed from the plans */
+    td_optimizer *optimizer;
+    td_snapshot *snapshot;
+    td_side *side;    /* writes checkpoints */
+    td_side *painter; /* draws: a long queue here must not hold up a checkpoint */
+    td_record *record;
+    td_free_runner *free_runner;
+    td_train_state state;
+    uint64_t max_step; /* 0: no end */
+    td_train_result *result;
+
+    td_pending pending;
+    td_step_sums sums;
+    uint64_t start_ns, window_ns, paused_ns; /* paused: what in the window was no stepping */
+    uint64_t window_step, window_items;
+    double window_audio_s;
+    uint64_t last_saved_step;
+    uint64_t session_steps;
+    uint64_t session_ns; /* of stepping */
+    uint64_t save_ns;
+    uint32_t n_bad; /* steps in a row */
+    double first_loss;
+} td_trainer;
+
+/* start.c: the checkpoint to go on from (t->from, t->resumes), then its content into the store. */
+td_status td_trainer_find_start(td_trainer *t);
+td_status td_trainer_join_symbols(td_trainer *t, bool *changed);
+td_status td_trainer_load_start(td_trainer *t);
+td_status td_trainer_expand_freeze(td_trainer *t, td_store *names);
+
+/* train.c */
+td_model_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items);
+td_model_shape td_trainer_shape(const td_trainer *t, const td_batch *batch);
+/* Adds a run's scalars times a weight; the loss comes first, then its terms. */
+void td_train_event_add(td_train_event *event, const td_scalars *scalars, double weight);
+td_status td_trainer_tell(td_trainer *t, td_train_event *event);
+
+/* loop.c */
+td_status td_trainer_loop(td_trainer *t);
+td_status td_trainer_save(td_trainer *t, bool is_best);
+
+/* The inputs that say what the attention learns from; only the autoregressive strategy has them. */
+td_status td_trainer_fill_weights(td_shaped_plan *shaped, uint32_t slot, bool supervises);
+
+/* judge.c: validates, and with `sample` makes pictures and sounds. *better: the loss was the best so far. */
+td_status td_trainer_judge(td_trainer *t, bool sample, bool *better);
+
+/* sample.c: what the model makes of the texts of a batch by itself. */
+typedef struct td_free_run {
+    float *mel;       /* [B, T, n_mels]; owned */
+    uint32_t *counts; /* [B]; owned */
+    uint32_t items, frames;
+} td_free_run;
+void td_free_run_clear(td_free_run *run);
+td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out);
+void td_free_runner_destroy(td_free_runner *runner);
+
+/* What a validation run left of its first batch, read before another plan uses the memory. *out: owned. */
+typedef struct td_view td_view;
+td_status td_trainer_view(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, td_view **out);
+void td_view_free(td_view *view);
+
+/* Pictures and sounds of the batch's first items. */
+td_status td_trainer_show(td_trainer *t, const td_batch *batch, const td_view *view, const float *target,
+                          const td_free_run *run);
+
+/* Mean distance of two spectrograms of n_mels bands along their best alignment, per band and step of the
+ * path. */
+td_status td_mel_distance(const float *a, uint32_t n_a, const float *b, uint32_t n_b, uint32_t n_mels,
+                          double *out);
+
+/* dump.c: one step, all its numbers in a file. */
+td_status td_trainer_dump(td_trainer *t);
+
+/* A range of the device into host memory, once `ready` is reached. */
+td_status td_trainer_read(td_memory *memory, td_span span, td_point ready, void *out);
+
+/* batch_size.c */
+td_status td_trainer_find_batch_size(td_trainer *t, uint32_t *out);
+
+#endif

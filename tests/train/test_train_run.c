@@ -1,0 +1,452 @@
+/* Whole runs with the smallest model on a few tones: going on to the same bits, any number of threads,
+ * accumulation, divergence, damaged checkpoints, fine-tuning, the size of files, and what is left in the
+ * folder. */
+#include "data/fixture.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "model/checkpoint.h"
+#include "train/train_internal.h"
+
+enum { N_ROWS = 24, BATCH = 4 };
+
+static td_registry *registry;
+static td_device *device, *other; /* PoCL, lavapipe */
+
+static int open_device(void **state)
+{
+    (void)state;
+    const td_device_info *infos[2];
+    td_device *devices[2];
+    td_registry_options options;
+    td_registry_options_from_env(&options);
+    if (td_registry_open(&options, &registry) != TD_OK ||
+        td_registry_select(registry, "cl:0.0", &infos[0]) != TD_OK ||
+        td_registry_select(registry, "vk:0", &infos[1]) != TD_OK ||
+        td_devices_open(registry, infos, 2, devices) != TD_OK) {
+        print_message("%s\n", td_error_last()->message);
+        return -1;
+    }
+    device = devices[0];
+    other = devices[1];
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    td_device_close(other);
+    td_device_close(device);
+    td_registry_close(registry);
+    return 0;
+}
+
+/* Rows of `letters`, each with a tone; `equal`: all of one length. */
+static void make_dataset(const char *name, size_t n, const char *letters, bool equal)
+{
+    char text[4096], path[64];
+    size_t used = 0;
+    make_folder(name);
+    snprintf(path, sizeof path, "%s/wavs", name);
+    make_folder(path);
+    for (size_t i = 0; i < n; ++i) {
+        const size_t length = equal ? 8 : 4 + i * 5 % 9;
+        used += (size_t)snprintf(text + used, sizeof text - used, "r%02zu|", i);
+        for (size_t k = 0; k < length; ++k)
+            text[used++] = letters[(i * 3 + k) % strlen(letters)];
+        text[used++] = '\n';
+        text[used] = '\0';
+        snprintf(path, sizeof path, "%s/wavs/r%02zu.wav", name, i);
+        write_wav(temp_path(path), 22050, 1, (sf_count_t)(equal ? 12800 : 9000 + 700 * (i * 7 % n)));
+    }
+    snprintf(path, sizeof path, "%s/metadata.csv", name);
+    write_text(temp_path(path), text);
+}
+
+static int set_up(void **state)
+{
+    if (temp_dir_make(state) != 0) return -1;
+    make_dataset("set", N_ROWS, "abcde ", false);
+    logged[0] = '\0';
+    td_log_set_sink(keep_log, NULL, TD_LOG_INFO);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    return temp_dir_remove(state);
+}
+
+/* ---------------------------------------------------------------- help */
+
+static char set_path[512];
+
+static td_train_settings make_settings(const char *run, uint64_t steps)
+{
+    td_train_settings s = {
+        .losses = td_model_losses_default(),
+        .feed = {.dataset = {.language = "en", .val_fraction = 0.2, .max_bad_fraction = 0},
+                 .workers = 2,
+                 .batch_size = BATCH,
+                 .max_mel_frames = 256,
+                 .max_text_length = 64,
+                 .n_buckets = 2,
+                 .mel_cache = TD_MEL_CACHE_NONE},
+        .schedule =
+            {.kind = TD_SCHEDULE_COSINE, .lr = 1e-3, .min_lr = 1e-5, .warmup_steps = 2, .decay_steps = 50},
+        .optimizer = {.beta1 = 0.9F, .beta2 = 0.98F, .eps = 1e-9F, .decay = 0.01F, .max_norm = 1},
+        .max_steps = steps,
+        .save_every = 3,
+        .log_every = 1,
+        .seed = 5,
+        .keep = 5};
+    assert_int_equal(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &s.model), TD_OK);
+    s.model.dropout = 0.1F; /* so that its masks must go on too */
+    snprintf(set_path, sizeof set_path, "%s", temp_path("set"));
+    s.feed.dataset.dir = set_path;
+    s.run_dir = temp_path(run);
+    return s;
+}
+
+static td_train_result train_on(td_device *data, td_device *model, const td_train_settings *settings)
+{
+    td_train_result result;
+    const td_status status = td_train_run(data, model, settings, &result);
+    if (status != TD_OK) print_message("%s\n", td_error_last()->message);
+    assert_int_equal(status, TD_OK);
+    return result;
+}
+
+static td_train_result train(const td_train_settings *settings)
+{
+    return train_on(device, device, settings);
+}
+
+static td_checkpoint *open_checkpoint(const char *path)
+{
+    td_checkpoint *c;
+    const td_status status = td_checkpoint_open(path, &c);
+    if (status != TD_OK) print_message("%s\n", td_error_last()->message);
+    assert_int_equal(status, TD_OK);
+    return c;
+}
+
+/* Largest difference of two checkpoints' tensors, relative to the tensor's largest value; 0: the same bits.
+ */
+static double compare(const char *a_path, const char *b_path, const char *prefix)
+{
+    td_checkpoint *a = open_checkpoint(a_path), *b = open_checkpoint(b_path);
+    const td_safetensors *file = td_checkpoint_file(a);
+    double worst = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+        const td_safetensors_tensor *x = td_safetensors_at(file, i);
+        const td_safetensors_tensor *y = td_safetensors_find(td_checkpoint_file(b), x->name);
+        if (strncmp(x->name, prefix, strlen(prefix)) != 0) continue;
+        ++n;
+        assert_non_null(y);
+        assert_int_equal(x->bytes, y->bytes);
+        if (memcmp(x->data, y->data, x->bytes) == 0) continue;
+        double most = 1e-30, difference = 0;
+        const float *p = x->data, *q = y->data;
+        for (size_t k = 0; k < x->bytes / 4; ++k) {
+            most = fmax(most, fabs((double)p[k]));
+            difference = fmax(difference, fabs((double)p[k] - (double)q[k]));
+        }
+        worst = fmax(worst, fmax(difference / most, 1e-12));
+    }
+    assert_true(n > 0);
+    td_checkpoint_close(a);
+    td_checkpoint_close(b);
+    return worst;
+}
+
+/* ---------------------------------------------------------------- tests */
+
+static void test_going_on_gives_the_same_bits(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("whole", 6);
+    const td_train_result whole = train(&s);
+    assert_int_equal(whole.step, 6);
+    s = make_settings("parts", 3);
+    const td_train_result first = train(&s);
+    assert_int_equal(first.step, 3);
+    s = make_settings("parts", 6);
+    const td_train_result second = train(&s);
+    assert_non_null(strstr(logged, "step 3"));
+    assert_int_equal(second.step, 6);
+    assert_true(compare(whole.checkpoint, second.checkpoint, "") ==
+                0); /* parameters, moments, control words */
+    assert_true(compare(whole.checkpoint, first.checkpoint, "param.") > 0);
+    assert_true(whole.loss == second.loss);
+}
+
+static void test_any_number_of_workers(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("one", 4);
+    s.feed.workers = 1;
+    const td_train_result one = train(&s);
+    s = make_settings("eight", 4);
+    s.feed.workers = 8;
+    s.feed.mel_cache = TD_MEL_CACHE_RAM;
+    const td_train_result eight = train(&s);
+    assert_true(compare(one.checkpoint, eight.checkpoint, "") == 0);
+}
+
+/* On one device, from lavapipe to PoCL and from PoCL to lavapipe: every batch arrives as it was sent, and
+ * overlapping changes no bit. */
+static void test_overlap_changes_nothing(void **state)
+{
+    (void)state;
+    td_device *const pairs[][2] = {{device, device}, {other, device}, {device, other}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i) {
+        char run[32];
+        snprintf(run, sizeof run, "overlapped%zu", i);
+        td_train_settings s = make_settings(run, 5);
+        s.val_every = 4;
+        s.verify_transfers = true;
+        const td_train_result overlapped = train_on(pairs[i][0], pairs[i][1], &s);
+        snprintf(run, sizeof run, "serial%zu", i);
+        s.run_dir = temp_path(run);
+        s.is_serial = true;
+        const td_train_result serial = train_on(pairs[i][0], pairs[i][1], &s);
+        assert_true(overlapped.loss == serial.loss);
+        assert_true(compare(overlapped.checkpoint, serial.checkpoint, "") == 0);
+        assert_true(overlapped.data_peak_bytes > 0 && overlapped.model_peak_bytes > 0);
+    }
+}
+
+static void test_accumulation_is_a_larger_batch(void **state)
+{
+    (void)state;
+    make_dataset("even", BATCH, "abcde ", true);
+    td_train_settings s = make_settings("large", 3);
+    snprintf(set_path, sizeof set_path, "%s", temp_path("even"));
+    s.feed.dataset.val_fraction = 0;
+    s.model.dropout = 0;
+    s.feed.n_buckets = 1;
+    td_train_result large = train(&s);
+    td_train_settings twice = s;
+    twice.run_dir = temp_path("twice");
+    twice.feed.batch_size = BATCH / 2;
+    twice.grad_accum = 2;
+    td_train_result parts = train(&twice);
+    assert_true(fabs(large.loss - parts.loss) < 1e-5 * large.loss);
+    assert_true(compare(large.checkpoint, parts.checkpoint, "moment1.") < 1e-3);
+    assert_true(compare(large.checkpoint, parts.checkpoint, "param.") < 1e-3);
+}
+
+static void test_divergence_keeps_the_last_good_checkpoint(void **state)
+{
+    (void)state;
+    td_train_result result;
+    td_train_settings s = make_settings("wild", 3);
+    (void)train(&s);
+    s = make_settings("wild", 500);
+    s.schedule.lr = 1e6;
+    s.save_every = 1000;
+    s.max_bad_steps = 3;
+    assert_int_equal(td_train_run(device, device, &s, &result), TD_ERR_FORMAT);
+    const char *message = td_error_last()->message;
+    assert_non_null(strstr(message, "diverged: at step"));
+    assert_non_null(strstr(message, "checkpoint-3.safetensors"));
+    s = make_settings("wild", 5); /* goes on from it */
+    assert_int_equal(train(&s).step, 5);
+}
+
+static void flip_bit(const char *path)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -5000, SEEK_END), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, -5000, SEEK_END), 0);
+    fputc(byte ^ 4, file);
+    fclose(file);
+}
+
+static void test_damaged_checkpoint_is_named(void **state)
+{
+    (void)state;
+    td_train_result result;
+    td_train_settings s = make_settings("run", 6);
+    train(&s);
+    char last[TD_FILE_PATH_BYTES];
+    snprintf(last, sizeof last, "%s/checkpoint-6.safetensors", s.run_dir);
+    flip_bit(last);
+    s = make_settings("run", 7);
+    s.resume = last;
+    assert_int_equal(td_train_run(device, device, &s, &result), TD_ERR_INTEGRITY);
+    assert_non_null(strstr(td_error_last()->message, "tensor "));
+    assert_non_null(strstr(td_error_last()->message, "checkpoint-3.safetensors")); /* is offered */
+    s.resume = NULL; /* by itself it takes the one before, and says so */
+    assert_int_equal(train(&s).step, 7);
+    assert_non_null(strstr(logged, "is damaged"));
+    assert_non_null(strstr(logged, "going on from the one before it"));
+}
+
+static void test_fine_tuning_keeps_rows(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("old", 3);
+    const td_train_result old = train(&s);
+    make_dataset("more", N_ROWS, "abcdez ", false); /* one symbol more */
+    s = make_settings("new", 1);
+    snprintf(set_path, sizeof set_path, "%s", temp_path("more"));
+    s.init_from = old.checkpoint;
+    s.freeze = "text.*";
+    logged[0] = '\0';
+    const td_train_result new = train(&s);
+    assert_non_null(strstr(logged, "tensors come from"));
+    assert_non_null(strstr(logged, "0 tensors begin anew"));
+    td_checkpoint *a = open_checkpoint(old.checkpoint), *b = open_checkpoint(new.checkpoint);
+    assert_int_equal(td_checkpoint_get_info(b)->model.n_symbols,
+                     td_checkpoint_get_info(a)->model.n_symbols + 1);
+    const td_safetensors_tensor *x, *y;
+    assert_int_equal(td_checkpoint_tensor(a, "param.", "text.embedding", &x), TD_OK);
+    assert_int_equal(td_checkpoint_tensor(b, "param.", "text.embedding", &y), TD_OK);
+    assert_memory_equal(x->data, y->data, x->bytes); /* z comes last, so the old rows stay where they were */
+    assert_int_equal(td_checkpoint_tensor(b, "moment1.", "text.embedding", &y),
+                     TD_ERR_NOT_FOUND); /* frozen */
+    td_checkpoint_close(a);
+    td_checkpoint_close(b);
+    assert_true(compare(old.checkpoint, new.checkpoint, "param.decoder.out") > 0);
+    s = make_settings("old", 4);
+    s.model.text_width *= 2;
+    td_train_result result;
+    assert_int_equal(td_train_run(device, device, &s, &result), TD_ERR_CONFIG);
+    assert_non_null(strstr(td_error_last()->message, "text_width"));
+    s = make_settings("none", 1);
+    s.freeze = "nothing.*";
+    assert_int_equal(td_train_run(device, device, &s, &result), TD_ERR_CONFIG);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("run", 6);
+    s.val_every = 2;
+    s.sample_every = 6;
+    s.patience = 100;
+    s.config_text = "[training]\n";
+    const td_train_result result = train(&s);
+    struct stat info;
+    td_checkpoint *c = open_checkpoint(result.checkpoint);
+    uint64_t parameters;
+    assert_int_equal(td_model_count(&td_checkpoint_get_info(c)->model, &parameters), TD_OK);
+    assert_int_equal(stat(result.checkpoint, &info), 0);
+    assert_true((uint64_t)info.st_size <= 12 * parameters + (1 << 20));
+    assert_int_equal(td_checkpoint_write_slim(c, temp_path("slim.safetensors")), TD_OK);
+    assert_int_equal(stat(temp_path("slim.safetensors"), &info), 0);
+    assert_true((uint64_t)info.st_size <= 4 * parameters + (1 << 18));
+    td_checkpoint_close(c);
+    assert_true(compare(temp_path("slim.safetensors"), result.checkpoint, "param.") == 0);
+    td_train_result refused;
+    s.resume = temp_path("slim.safetensors");
+    assert_int_equal(td_train_run(device, device, &s, &refused), TD_ERR_FORMAT);
+    assert_non_null(strstr(td_error_last()->message, "--init-from"));
+    static const char *const NAMES[] = {"best.safetensors",
+                                        "latest",
+                                        "config.ini",
+                                        "metrics.jsonl",
+                                        "samples/step-6-0.wav",
+                                        "samples/step-6-0-alignment.png",
+                                        "samples/step-6-1-target.png"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i) {
+        char path[TD_FILE_PATH_BYTES];
+        snprintf(path, sizeof path, "%s/run/%s", temp_dir, NAMES[i]);
+        if (!td_file_exists(path)) fail_msg("%s is missing", path);
+    }
+    assert_true(isfinite(result.best_loss));
+}
+
+static bool end_after_two(void *context)
+{
+    return ++*(int *)context > 2;
+}
+
+static void test_ends_when_asked(void **state)
+{
+    (void)state;
+    int asked = 0;
+    td_train_settings s = make_settings("run", 100);
+    s.wants_end = end_after_two;
+    s.context = &asked;
+    const td_train_result result = train(&s);
+    assert_int_equal(result.reason, TD_END_ASKED);
+    assert_int_equal(result.step, 2);
+    assert_true(td_file_exists(temp_path("run/checkpoint-2.safetensors")));
+}
+
+static void test_patience(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("run", 100);
+    s.schedule.lr = 1e-10; /* nothing gets better */
+    s.schedule.min_lr = 1e-11;
+    s.val_every = 1;
+    s.patience = 2;
+    s.model.dropout = 0;
+    const td_train_result result = train(&s);
+    assert_int_equal(result.reason, TD_END_PATIENCE);
+    assert_true(result.step < 20);
+}
+
+static void test_batch_size_that_fits(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("run", 1);
+    s.auto_batch = true;
+    s.model_limit_bytes = 32 << 20;
+    logged[0] = '\0';
+    train(&s);
+    unsigned size = 0;
+    const char *at = strstr(logged, "batch size ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "batch size %u", &size), 1);
+    assert_in_range(size, 1, N_ROWS);
+    s = make_settings("small", 1);
+    s.auto_batch = true;
+    s.model_limit_bytes = 64 << 10;
+    td_train_result result;
+    assert_int_not_equal(td_train_run(device, device, &s, &result), TD_OK);
+}
+
+static void test_distance_after_alignment(void **state)
+{
+    (void)state;
+    const float a[6] = {0, 0, 1, 1, 2, 4};          /* three frames of two bands */
+    const float b[8] = {0, 0, 1, 1, 1, 1, 2, 4};    /* the same, one held for two */
+    const float c[6] = {0.5F, 0, 1.5F, 1, 2.5F, 4}; /* each frame 0.25 away on average */
+    double distance;
+    assert_int_equal(td_mel_distance(a, 3, b, 4, 2, &distance), TD_OK);
+    assert_true(distance == 0);
+    assert_int_equal(td_mel_distance(a, 3, c, 3, 2, &distance), TD_OK);
+    assert_true(fabs(distance - 0.25) < 1e-12);
+    assert_int_equal(td_mel_distance(a, 0, c, 3, 2, &distance), TD_OK);
+    assert_true(isnan(distance));
+}
+
+int main(void)
+{
+#define RUN(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        RUN(test_going_on_gives_the_same_bits),
+        RUN(test_any_number_of_workers),
+        RUN(test_overlap_changes_nothing),
+        RUN(test_accumulation_is_a_larger_batch),
+        RUN(test_divergence_keeps_the_last_good_checkpoint),
+        RUN(test_damaged_checkpoint_is_named),
+        RUN(test_fine_tuning_keeps_rows),
+        RUN(test_files),
+        RUN(test_ends_when_asked),
+        RUN(test_patience),
+        RUN(test_batch_size_that_fits),
+        cmocka_unit_test(test_distance_after_alignment),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
