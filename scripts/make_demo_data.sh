@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes a small dataset in LJSpeech's layout from the sentences beside this script, spoken by espeak-ng: about
 # 28 minutes by one voice, or by two in turns. The same version of espeak-ng always makes the same files.
-#   scripts/make_demo_data.sh OUT_DIR [--two-speakers]
+#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE]
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+sentences=$here/demo_sentences.txt
 words_per_minute=160
 
 die() {
@@ -14,21 +15,28 @@ die() {
 
 out=
 two_speakers=0
-for argument in "$@"; do
+while (($#)); do
+    argument=$1
+    shift
     case $argument in
     --two-speakers) two_speakers=1 ;;
+    --sentences)
+        (($#)) || code=2 die "--sentences needs a file with one sentence a line"
+        sentences=$1
+        shift
+        ;;
     -h | --help)
         sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there is --two-speakers" ;;
+    -*) code=2 die "unknown option $argument; there are --two-speakers and --sentences" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
         ;;
     esac
 done
-[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers]"
+[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE]"
 
 "$here/setup.sh"
 command -v espeak-ng > /dev/null || die "espeak-ng is missing; install it with your package manager"
@@ -57,7 +65,7 @@ list_work() {
             printf '%s|%s|%s\n' "$id" "$sentence" "$sentence" >&3
         fi
         printf '%s\0%s\0%s\0' "$voice" "$out/wavs/$id.wav" "$sentence"
-    done < "$here/demo_sentences.txt"
+    done < "$sentences"
 }
 
 ((two_speakers)) && printf 'id|text|normalised|speaker\n' > "$table"
@@ -67,4 +75,4 @@ list_work 3>> "$table" |
     die "espeak-ng failed; is the disk full?"
 chmod 644 -- "$table"
 mv -- "$table" "$out/metadata.csv"
-printf 'make_demo_data: %s recordings in %s\n' "$(wc -l < "$here/demo_sentences.txt")" "$out" >&2
+printf 'make_demo_data: %s recordings in %s\n' "$(wc -l < "$sentences")" "$out" >&2

@@ -1,0 +1,250 @@
+"""The work of evaluate_wer.sh: makes sentences, speaks them in every way there is, and has them recognised.
+
+The sentences of demo_sentences.txt follow eight patterns. Their words, sorted by the places they stand in, give
+the recogniser's grammar and, put together anew, sentences that no voice was trained with. A recogniser with a
+closed grammar only has to tell the words of a place apart; one that may put any word anywhere has a harder task.
+"""
+
+import argparse
+import array
+import json
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import wave
+
+import pocketsphinx
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# A word in capitals is a place. TIME may be several words.
+PATTERNS = [
+    "TIME, the WEATHER ADVERB MOVED over the PLACE.",
+    "We left the THING and the THING WHERE the COLOR PLACE.",
+    "The MOOD PERSON DID the COLOR THING TIME.",
+    "TIME, the PERSON DID NUMBER COLOR THINGS.",
+    "Please DO the COLOR THING WHERE the PLACE.",
+    "Did the MOOD PERSON DO my THING WHERE the PLACE?",
+    "Our PERSON ADVERB ACTED WHERE the PLACE TIME.",
+    "The PERSON and the PERSON ACTED WHERE the PLACE.",
+]
+PLACES = re.compile(r"\b[A-Z]{2,}\b")
+RATE = 22050
+PAUSE = RATE // 5  # of near silence before and after, as the recogniser likes it
+
+
+def words_of(sentence):
+    return re.sub(r"[^a-z ]", "", sentence.lower()).split()
+
+
+def read_patterns(sentences):
+    """The words of each place, as they occur in the sentences."""
+    slots = {}
+    forms = [re.compile(PLACES.sub(lambda m: "(.+)" if m[0] == "TIME" else r"(\w+)", re.escape(p).replace(r"\ ", " "))
+                        + "$") for p in PATTERNS]
+    for sentence in sentences:
+        for number, form in enumerate(forms):
+            found = form.match(sentence)
+            if found:
+                break
+        else:
+            sys.exit(f"evaluate_wer: a sentence that follows no pattern: {sentence}")
+        for name, text in zip(PLACES.findall(PATTERNS[number]), found.groups()):
+            slots.setdefault(name, set()).add(text.lower().replace("sunday", "Sunday"))
+    return {name: sorted(texts) for name, texts in slots.items()}
+
+
+def make_new(slots, old, count):
+    """Sentences that are not among the old ones, the same each time, patterns in turns."""
+    rng, made = random.Random(20), []
+    while len(made) < count:
+        pattern = PATTERNS[len(made) % len(PATTERNS)]
+        chosen = []
+
+        def choose(match):
+            chosen.append(rng.choice([text for text in slots[match[0]] if text not in chosen]))
+            return chosen[-1]
+
+        sentence = PLACES.sub(choose, pattern)
+        sentence = sentence[0].upper() + sentence[1:]
+        if sentence not in old and sentence not in made:
+            made.append(sentence)
+    return made
+
+
+# ---------------------------------------------------------------- recogniser
+
+class Recogniser:
+    def __init__(self, work, slots):
+        model = os.path.join(pocketsphinx.get_model_path(), "en-us")
+        words = sorted({w for p in PATTERNS for w in words_of(PLACES.sub("", p))}
+                       | {w for texts in slots.values() for text in texts for w in words_of(text)})
+        self.n_words = len(words)
+        dictionary = os.path.join(work, "words.dict")
+        self.write_dictionary(os.path.join(model, "cmudict-en-us.dict"), set(words), dictionary)
+        grammar, loop = os.path.join(work, "grammar.jsgf"), os.path.join(work, "loop.lm")
+        self.write_grammar(slots, grammar)
+        self.write_loop(words, loop)
+        common = dict(hmm=os.path.join(model, "en-us"), dict=dictionary, samprate=RATE, nfft=1024, lw=6.5,
+                      beam=1e-60, pbeam=1e-60, wbeam=1e-40, loglevel="FATAL")
+        self.decoders = {"grammar": pocketsphinx.Decoder(jsgf=grammar, **common),
+                         "loop": pocketsphinx.Decoder(lm=loop, **common)}
+        rng = random.Random(0)
+        self.noise = [rng.gauss(0, 3) for _ in range(1 << 16)]  # absolute silence upsets the recogniser
+
+    @staticmethod
+    def write_dictionary(source, words, path):
+        known = set()
+        with open(source, encoding="utf-8") as lines, open(path, "w", encoding="utf-8") as out:
+            for line in lines:
+                word = line.split(" ", 1)[0].split("(")[0]
+                if word in words:
+                    known.add(word)
+                    out.write(line)
+        if words - known:
+            sys.exit(f"evaluate_wer: the recogniser's dictionary lacks {', '.join(sorted(words - known))}")
+
+    @staticmethod
+    def write_grammar(slots, path):
+        with open(path, "w", encoding="utf-8") as out:
+            out.write("#JSGF V1.0;\ngrammar demo;\n")
+            rules = []
+            for pattern in PATTERNS:
+                parts = re.sub(r"[.,?]", "", pattern).split()
+                rules.append(" ".join(f"<{p}>" if PLACES.fullmatch(p) else p.lower() for p in parts))
+            out.write(f"public <sentence> = {' | '.join(rules)};\n")
+            for name, texts in slots.items():
+                out.write(f"<{name}> = {' | '.join(' '.join(words_of(text)) for text in texts)};\n")
+
+    @staticmethod
+    def write_loop(words, path):
+        """Every word as likely as any other, whatever came before."""
+        share = math.log10(1 / (len(words) + 1))
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(f"\\data\\\nngram 1={len(words) + 2}\n\n\\1-grams:\n-99 <s>\n{share:.4f} </s>\n")
+            out.writelines(f"{share:.4f} {word}\n" for word in words)
+            out.write("\n\\end\\\n")
+
+    def prepare(self, path):
+        with wave.open(path, "rb") as file:
+            if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (RATE, 1, 2):
+                sys.exit(f"evaluate_wer: {path}: not {RATE} Hz, one channel, 16 bits")
+            samples = array.array("h", file.readframes(file.getnframes()))
+        gain = 0.6 * 32767 / max(3, max(map(abs, samples), default=0))
+        quiet = [0] * PAUSE
+        noisy = (gain * x + self.noise[i & 0xffff] for i, x in enumerate([*quiet, *samples, *quiet]))
+        return array.array("h", [max(-32768, min(32767, round(x))) for x in noisy]).tobytes()
+
+    def hear(self, path):
+        """What each decoder understands."""
+        heard, samples = {}, self.prepare(path)
+        for kind, decoder in self.decoders.items():
+            decoder.start_utt()
+            decoder.process_raw(samples, False, True)
+            decoder.end_utt()
+            hypothesis = decoder.hyp()
+            heard[kind] = hypothesis.hypstr.split() if hypothesis else []
+        return heard
+
+
+def count_errors(said, heard):
+    """Words to insert, delete or replace."""
+    row = list(range(len(heard) + 1))
+    for i, word in enumerate(said, 1):
+        before, row[0] = row[0], i
+        for j, other in enumerate(heard, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
+    return row[-1]
+
+
+# ---------------------------------------------------------------- speech
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"evaluate_wer: {' '.join(command)} failed:\n{done.stderr.strip()}")
+
+
+def speak_all(args, sentences):
+    """Paths of the recordings, their copies and, with a checkpoint, the voice; of each sentence."""
+    listing = os.path.join(args.work, "sentences.txt")
+    with open(listing, "w", encoding="utf-8") as out:
+        out.writelines(sentence + "\n" for sentence in sentences)
+    data = os.path.join(args.work, "data")
+    run(os.path.join(HERE, "make_demo_data.sh"), data, "--sentences", listing)
+    kinds = {"original": [], "copy": []}
+    if args.checkpoint:
+        kinds["voice"] = []
+    for kind in kinds:
+        os.makedirs(os.path.join(args.work, kind), exist_ok=True)
+    for number, sentence in enumerate(sentences, 1):
+        name = f"demo{number:04}.wav"
+        kinds["original"].append(os.path.join(data, "wavs", name))
+        kinds["copy"].append(os.path.join(args.work, "copy", name))
+        run(args.tandem, "synth", "--copy", kinds["original"][-1], "-o", kinds["copy"][-1])
+        if args.checkpoint:
+            kinds["voice"].append(os.path.join(args.work, "voice", name))
+            run(args.tandem, "synth", "--checkpoint", args.checkpoint, "--text", sentence, "-o", kinds["voice"][-1])
+    return kinds
+
+
+def judge(recogniser, sentences, paths, verbose):
+    """Word error rates, in percent."""
+    errors, total = {}, 0
+    for sentence, path in zip(sentences, paths):
+        said = words_of(sentence)
+        total += len(said)
+        for kind, words in recogniser.hear(path).items():
+            wrong = count_errors(said, words)
+            errors[kind] = errors.get(kind, 0) + wrong
+            if verbose and wrong and kind == "grammar":
+                print(f"  {path}\n    said  {' '.join(said)}\n    heard {' '.join(words)}", file=sys.stderr)
+    return {kind: 100 * wrong / total for kind, wrong in errors.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="evaluate_wer.sh", description="Word error rates of a voice.")
+    parser.add_argument("checkpoint", nargs="?")
+    parser.add_argument("--sentences", type=int, default=40, help="of each kind (40)")
+    parser.add_argument("--verbose", action="store_true", help="tell what was misunderstood")
+    parser.add_argument("--json", action="store_true", help="print the rates as JSON")
+    parser.add_argument("--tandem", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--keep", metavar="DIR", help="leave all recordings there")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tandem-wer-") as folder:
+        args.work = args.keep or folder
+        os.makedirs(args.work, exist_ok=True)
+        evaluate(parser, args)
+
+
+def evaluate(parser, args):
+    with open(os.path.join(HERE, "demo_sentences.txt"), encoding="utf-8") as lines:
+        known = lines.read().splitlines()
+    if not 0 < args.sentences <= len(known):
+        parser.error(f"--sentences: 1 to {len(known)}")
+    slots = read_patterns(known)
+    n = args.sentences
+    training = [known[i * len(known) // n] for i in range(n)]
+    sentences = training + make_new(slots, set(known), n)
+    recogniser = Recogniser(args.work, slots)
+    rates = {}
+    for kind, paths in speak_all(args, sentences).items():
+        rates[kind] = {"training": judge(recogniser, sentences[:n], paths[:n], args.verbose),
+                       "new": judge(recogniser, sentences[n:], paths[n:], args.verbose)}
+    if args.json:
+        print(json.dumps({"sentences": n, "words": recogniser.n_words, "rates": rates}, indent=2))
+        return
+    print(f"Word error rate in %, {n} sentences of each kind, {recogniser.n_words} words\n")
+    print(f"{'':10}{'closed grammar':>22}{'any word anywhere':>24}")
+    print(f"{'':10}{'training':>12}{'new':>10}{'training':>14}{'new':>10}")
+    for kind, rate in rates.items():
+        print(f"{kind:10}{rate['training']['grammar']:12.1f}{rate['new']['grammar']:10.1f}"
+              f"{rate['training']['loop']:14.1f}{rate['new']['loop']:10.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+/* Samples to audio files: WAV, FLAC or OGG by the name's ending, one channel, written by atomic rename. Does
+ * not resample. Covered by tests/synth/test_audio_out.c.
+ */
+#ifndef TD_AUDIO_ENCODE_H
+#define TD_AUDIO_ENCODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tandem/status.h"
+
+/* TD_ERR_CONFIG if the path does not end in .wav, .flac or .ogg; for use before any work is done. */
+td_status td_audio_check_path(const char *path);
+
+/* 16 bits a sample (OGG: Vorbis); beyond full scale is cut to it. The same samples give the same bytes.
+ * TD_ERR_IO names the path and the reason; then an old file is untouched. */
+td_status td_audio_encode(const char *path, const float *samples, size_t count, uint32_t rate);
+
+/* One sample as 16 bits, as above. */
+int16_t td_audio_quantize(float sample);
+
+#endif

@@ -1,0 +1,160 @@
+/* See script.h. Paragraphs, which empty lines part, are normalised one by one, since normalising joins lines.
+ */
+#include "synth/script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "text/normalize.h"
+#include "text/unicode.h"
+
+typedef struct writer {
+    const td_checkpoint_info *voice;
+    td_normalizer *normalizer;
+    td_symbols *symbols;
+    td_tokenizer *tokenizer;
+    size_t max_characters;
+    td_script *out;
+} writer;
+
+static td_status open_writer(writer *w)
+{
+    const td_checkpoint_info *v = w->voice;
+    td_status status = TD_OK;
+    TD_TRY(td_normalizer_create(w->out->lang, NULL, &w->normalizer));
+    if (v->token_kind == TD_TOKENS_BPE) {
+        TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &w->tokenizer));
+    } else {
+        TD_TRY(td_symbols_parse(v->symbols, &w->symbols));
+        TD_TRY(td_tokenizer_create(v->token_kind, w->symbols, &w->tokenizer));
+    }
+fail:
+    return status;
+}
+
+static void close_writer(writer *w)
+{
+    td_tokenizer_destroy(w->tokenizer);
+    td_symbols_destroy(w->symbols);
+    td_normalizer_destroy(w->normalizer);
+}
+
+static td_status check_tokens(const td_tokens *tokens, const td_model_config *model)
+{
+    char shown[8] = "";
+    const uint32_t c = tokens->first_unknown;
+    td_status status = TD_OK;
+    if (c >= 0x20 && c < 0x7f) snprintf(shown, sizeof shown, "'%c' ", (int)c);
+    TD_FAIL_IF(tokens->n_unknown > 0, TD_ERR_FORMAT,
+               "the text has %s(U+%04X), which the voice has not learnt; write it in other letters, or train "
+               "with texts that have it",
+               shown, (unsigned)c);
+    for (size_t i = 0; i < tokens->count; i++)
+        TD_FAIL_IF(tokens->ids[i] < 0 || (uint32_t)tokens->ids[i] >= model->n_symbols, TD_ERR_FORMAT,
+                   "token %d of the text is beyond the voice's %u; the tokenizer is of another voice",
+                   (int)tokens->ids[i], model->n_symbols);
+fail:
+    return status;
+}
+
+static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_end end)
+{
+    td_script *s = w->out;
+    const td_model_config *model = &w->voice->model;
+    td_status status = TD_OK;
+    TD_TRY(td_alloc_grow(&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
+    td_script_piece *piece = &s->pieces[s->count++];
+    *piece = (td_script_piece){.end = end};
+    TD_TRY(TD_NEW_ARRAY(&piece->text, bytes + 1));
+    memcpy(piece->text, text, bytes);
+    TD_TRY(td_tokenizer_encode(w->tokenizer, s->lang, text, bytes, &piece->tokens));
+    TD_TRY(check_tokens(&piece->tokens, model));
+    TD_FAIL_IF(
+        piece->tokens.count > model->max_tokens, TD_ERR_LIMIT,
+        "a piece of the text has %zu tokens, and the voice takes %u: '%.40s'; add full stops or commas",
+        piece->tokens.count, model->max_tokens, piece->text);
+fail:
+    return status;
+}
+
+/* Marks alone cannot be spoken. */
+static bool has_letter(const char *text, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        uint32_t codepoint;
+        at += td_text_utf8_next(text + at, bytes - at, &codepoint);
+        if (td_unicode_is_letter(codepoint)) return true;
+    }
+    return false;
+}
+
+static td_status add_paragraph(writer *w, const char *text, size_t bytes)
+{
+    const char *spoken;
+    td_piece piece;
+    const size_t before = w->out->count;
+    td_status status = TD_OK;
+    TD_TRY(td_normalizer_run(w->normalizer, text, bytes, &spoken));
+    for (size_t at = 0; td_split_next(spoken, w->out->lang, w->max_characters, &at, &piece);)
+        if (has_letter(spoken + piece.first, piece.bytes))
+            TD_TRY(add_piece(w, spoken + piece.first, piece.bytes, piece.end));
+    if (w->out->count > before) w->out->pieces[w->out->count - 1].end = TD_PIECE_PARAGRAPH;
+fail:
+    return status;
+}
+
+/* Bytes up to the next empty line; *behind: with it and all that follow. */
+static size_t find_paragraph(const char *text, size_t bytes, size_t *behind)
+{
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        size_t j = i + 1;
+        if (text[i] != '\n') continue;
+        while (j < bytes && strchr(" \t\r", text[j]) && text[j])
+            j++;
+        if (j >= bytes || text[j] != '\n') continue;
+        *behind = j;
+        return i;
+    }
+    *behind = bytes;
+    return bytes;
+}
+
+td_status td_script_make(const td_checkpoint_info *voice, const char *language, const char *text,
+                         size_t bytes, td_script *out)
+{
+    writer w = {.voice = voice, .out = out};
+    td_status status = TD_OK;
+    *out = (td_script){0};
+    if (!language || !*language || strcmp(language, "auto") == 0) language = voice->language;
+    TD_FAIL_IF(bytes > TD_SCRIPT_MAX_BYTES, TD_ERR_CONFIG,
+               "a text of %zu bytes; at most %d at a time, so split it and speak the parts", bytes,
+               TD_SCRIPT_MAX_BYTES);
+    TD_TRY(td_lang_parse(language, &out->lang));
+    TD_TRY(open_writer(&w));
+    /* Start and end are tokens too; phonemes are more than the characters they stand for. */
+    w.max_characters = voice->model.max_tokens > 4 ? voice->model.max_tokens - 2 : 1;
+    if (voice->token_kind != TD_TOKENS_CHARACTERS) w.max_characters = (w.max_characters + 1) / 2;
+    if (w.max_characters > TD_SCRIPT_PIECE_CHARACTERS) w.max_characters = TD_SCRIPT_PIECE_CHARACTERS;
+    for (size_t at = 0, behind; at < bytes; at += behind) {
+        const size_t n = find_paragraph(text + at, bytes - at, &behind);
+        TD_TRY(add_paragraph(&w, text + at, n));
+    }
+    TD_FAIL_IF(out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
+fail:
+    close_writer(&w);
+    if (status != TD_OK) td_script_free(out);
+    return status;
+}
+
+void td_script_free(td_script *script)
+{
+    for (size_t i = 0; i < script->count; i++) {
+        free(script->pieces[i].text);
+        td_tokens_free(&script->pieces[i].tokens);
+    }
+    free(script->pieces);
+    *script = (td_script){0};
+}

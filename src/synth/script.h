@@ -1,0 +1,33 @@
+/* What a voice is to say: a text, normalised and made tokens as in its training, in pieces short enough for
+ * it. Covered by tests/synth/test_script.c.
+ */
+#ifndef TD_SYNTH_SCRIPT_H
+#define TD_SYNTH_SCRIPT_H
+
+#include "model/checkpoint.h"
+#include "synth/split.h"
+
+enum {
+    TD_SCRIPT_MAX_BYTES = 1 << 20,    /* of a text */
+    TD_SCRIPT_PIECE_CHARACTERS = 160, /* at most, if the voice permits: about ten seconds */
+};
+
+typedef struct td_script_piece {
+    char *text; /* owned, normalised */
+    td_tokens tokens;
+    td_piece_end end;
+} td_script_piece;
+
+typedef struct td_script {
+    td_script_piece *pieces;
+    size_t count, capacity;
+    td_lang lang;
+} td_script;
+
+/* `language`: a code; NULL, "" or "auto": the voice's. TD_ERR_CONFIG: nothing to say, or too much;
+ * TD_ERR_FORMAT: no UTF-8, or a symbol that the voice has not learnt, by name. On failure *out is empty. */
+td_status td_script_make(const td_checkpoint_info *voice, const char *language, const char *text,
+                         size_t bytes, td_script *out);
+void td_script_free(td_script *script);
+
+#endif

@@ -1,0 +1,124 @@
+/* See vocoder.h. An item has (frames - 1) * hop samples; the device works on all items at once. */
+#include "synth/vocoder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+typedef struct griffin_lim {
+    td_vocoder base; /* first */
+    const td_mel *mel;
+    td_memory *memory;
+    td_device *device;
+    uint32_t iterations;
+} griffin_lim;
+
+/* What one call takes from the device. */
+typedef struct room {
+    td_span host_places, places, workspace, signals, host_signals;
+    td_list *list;
+} room;
+
+static td_status take(const griffin_lim *g, td_memory_kind kind, uint64_t words, td_span *out)
+{
+    const td_status status = td_memory_alloc(g->memory, kind, 4 * words, out);
+    if (status == TD_OK) *out = td_span_part(*out, 0, 4 * words);
+    return status;
+}
+
+static void free_room(const griffin_lim *g, room *r)
+{
+    td_list_destroy(r->list);
+    td_memory_free(g->memory, r->host_places);
+    td_memory_free(g->memory, r->places);
+    td_memory_free(g->memory, r->workspace);
+    td_memory_free(g->memory, r->signals);
+    td_memory_free(g->memory, r->host_signals);
+}
+
+static td_status run_list(const griffin_lim *g, const td_vocoder_batch *batch, td_list *list)
+{
+    td_point done;
+    td_status status = TD_OK;
+    const td_submission submission = {.list = list, .waits = &batch->ready, .n_waits = 1};
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_queue_submit(td_device_queue(g->device, TD_QUEUE_COMPUTE), &submission, &done));
+    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
+fail:
+    return status;
+}
+
+static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *batch, float **samples,
+                                 size_t *firsts)
+{
+    griffin_lim *g = (griffin_lim *)vocoder;
+    const uint32_t hop = td_mel_get_config(g->mel)->hop_samples;
+    const uint64_t workspace =
+        td_griffin_lim_workspace(g->mel, td_device_class(g->device), batch->items, batch->max_frames);
+    room r = {0};
+    td_status status = TD_OK;
+    *samples = NULL;
+    TD_TRY(take(g, TD_MEMORY_HOST, UINT64_C(2) * batch->items, &r.host_places));
+    TD_TRY(take(g, TD_MEMORY_DEVICE, UINT64_C(2) * batch->items, &r.places));
+    uint32_t *places = td_span_host(r.host_places);
+    firsts[0] = 0;
+    for (uint32_t i = 0; i < batch->items; i++) {
+        places[(size_t)2 * i] = (uint32_t)firsts[i];
+        places[(size_t)2 * i + 1] = batch->frames[i];
+        firsts[i + 1] = firsts[i] + (batch->frames[i] > 1 ? (size_t)(batch->frames[i] - 1) * hop : 0);
+    }
+    const size_t total = firsts[batch->items];
+    TD_TRY(TD_NEW_ARRAY(samples, total + 1));
+    if (total == 0) goto fail;
+    TD_TRY(take(g, TD_MEMORY_DEVICE, workspace, &r.workspace));
+    TD_TRY(take(g, TD_MEMORY_DEVICE, total, &r.signals));
+    TD_TRY(take(g, TD_MEMORY_HOST, total, &r.host_signals));
+    TD_TRY(td_list_create(g->device, TD_QUEUE_COMPUTE, &r.list));
+    TD_TRY(td_list_copy(r.list, r.places, r.host_places));
+    TD_TRY(td_griffin_lim_record(g->mel, r.list,
+                                 &(td_griffin_lim_args){.items = batch->items,
+                                                        .max_frames = batch->max_frames,
+                                                        .mel = batch->mel,
+                                                        .places = r.places,
+                                                        .samples = r.signals,
+                                                        .workspace = r.workspace,
+                                                        .iterations = g->iterations,
+                                                        .seed = batch->seed}));
+    TD_TRY(td_list_copy(r.list, r.host_signals, r.signals));
+    TD_TRY(run_list(g, batch, r.list));
+    memcpy(*samples, td_span_host(r.host_signals), total * sizeof **samples);
+fail:
+    free_room(g, &r);
+    if (status != TD_OK) {
+        free(*samples);
+        *samples = NULL;
+    }
+    return status;
+}
+
+static void destroy_griffin_lim(td_vocoder *vocoder)
+{
+    free(vocoder);
+}
+
+td_status td_vocoder_griffin_lim(const td_mel *mel, td_memory *memory, uint32_t iterations, td_vocoder **out)
+{
+    griffin_lim *g;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&g));
+    *g = (griffin_lim){.base = {"griffin-lim", run_griffin_lim, destroy_griffin_lim},
+                       .mel = mel,
+                       .memory = memory,
+                       .device = td_memory_device(memory),
+                       .iterations = iterations};
+    *out = &g->base;
+fail:
+    return status;
+}
+
+void td_vocoder_destroy(td_vocoder *vocoder)
+{
+    if (vocoder) vocoder->destroy(vocoder);
+}

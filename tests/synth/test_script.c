@@ -1,0 +1,99 @@
+/* Texts to tokens: as in training, in pieces the voice can take, with everything it cannot say refused. */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/script.h"
+
+static void expect_pieces(const char *text, const char *const *pieces, size_t count)
+{
+    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_script script;
+    check(td_script_make(&info, "auto", text, strlen(text), &script));
+    assert_int_equal(script.count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(script.pieces[i].text, pieces[i]);
+        assert_int_equal(script.pieces[i].tokens.count, strlen(pieces[i]) + 2);
+        assert_int_equal(script.pieces[i].tokens.ids[0], TD_SYMBOL_BOS);
+    }
+    td_script_free(&script);
+}
+
+static void test_pieces(void **state)
+{
+    static const char *const PIECES[] = {"doctor smith has two cats.", "he left.", "the end"};
+    static const char *const MARKS[] = {"so?..."};
+    (void)state;
+    expect_pieces("Dr. Smith has 2 cats. He left.\n  \nThe end", PIECES, 3);
+    expect_pieces("... So? ...", MARKS, 1);
+}
+
+static void test_ends(void **state)
+{
+    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    static const char TEXT[] = "One\ntwo. Three.\n\nFour.";
+    td_script script;
+    (void)state;
+    check(td_script_make(&info, NULL, TEXT, strlen(TEXT), &script));
+    assert_int_equal(script.count, 3);
+    assert_string_equal(script.pieces[0].text, "one two.");
+    assert_int_equal(script.pieces[0].end, TD_PIECE_SENTENCE);
+    assert_int_equal(script.pieces[1].end, TD_PIECE_PARAGRAPH);
+    td_script_free(&script);
+}
+
+/* Without any place to cut, and with many. */
+static void test_long(void **state)
+{
+    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    enum { LENGTH = 20000 };
+    char *text = malloc(LENGTH + 1);
+    td_script script;
+    (void)state;
+    assert_non_null(text);
+    info.model.max_tokens = 50;
+    for (int is_spaced = 0; is_spaced < 2; is_spaced++) {
+        size_t letters = 0;
+        for (size_t i = 0; i < LENGTH; i++)
+            text[i] = is_spaced && i % 7 == 6 ? ' ' : 'a';
+        text[LENGTH] = 0;
+        check(td_script_make(&info, NULL, text, LENGTH, &script));
+        for (size_t i = 0; i < script.count; i++) {
+            assert_true(script.pieces[i].tokens.count <= 50);
+            for (const char *c = script.pieces[i].text; *c; c++)
+                letters += *c == 'a';
+        }
+        assert_int_equal(letters, is_spaced ? LENGTH - LENGTH / 7 : LENGTH);
+        td_script_free(&script);
+    }
+    free(text);
+}
+
+static void test_refusals(void **state)
+{
+    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_script script;
+    char *much = calloc(1, TD_SCRIPT_MAX_BYTES + 2);
+    (void)state;
+    assert_non_null(much);
+    memset(much, 'a', TD_SCRIPT_MAX_BYTES + 1);
+    refuse(td_script_make(&info, NULL, "", 0, &script), TD_ERR_CONFIG, "nothing to say");
+    refuse(td_script_make(&info, NULL, " ...\n!", 6, &script), TD_ERR_CONFIG, "nothing to say");
+    refuse(td_script_make(&info, NULL, much, TD_SCRIPT_MAX_BYTES + 1, &script), TD_ERR_CONFIG, "at most");
+    refuse(td_script_make(&info, NULL, "a; b", 4, &script), TD_ERR_FORMAT, "';' (U+003B)");
+    refuse(td_script_make(&info, NULL, "caf\303\251", 5, &script), TD_ERR_FORMAT, "U+00E9");
+    refuse(td_script_make(&info, NULL, "\377", 1, &script), TD_ERR_FORMAT, "UTF-8");
+    refuse(td_script_make(&info, "xx", "a", 1, &script), TD_ERR_CONFIG, "xx");
+    info.model.n_symbols = 10;
+    refuse(td_script_make(&info, NULL, "z", 1, &script), TD_ERR_FORMAT, "another voice");
+    assert_null(script.pieces);
+    free(much);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_ends),
+                                       cmocka_unit_test(test_long), cmocka_unit_test(test_refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
