@@ -31,9 +31,13 @@ enum {
     TD_COMMAND_PREPARE,
     TD_COMMAND_INSPECT,
     TD_COMMAND_ANALYZE,
+    TD_COMMAND_TRAIN,
+    TD_COMMAND_PROFILE,
+    TD_COMMAND_SYNTH,
     TD_COMMAND_TUNE,
     TD_COMMAND_BENCH_GEMM,
     TD_COMMAND_BENCH_MEL,
+    TD_COMMAND_BENCH_STEP,
     TD_COMMAND_BENCH_KERNELS,
     TD_COMMAND_BENCH_SUBMIT,
     TD_COMMAND_BENCH_TEXT,
@@ -99,9 +103,13 @@ int td_cmd_validate(td_cli *cli);
 int td_cmd_prepare(td_cli *cli);
 int td_cmd_inspect(td_cli *cli);
 int td_cmd_analyze(td_cli *cli);
+int td_cmd_train(td_cli *cli);
+int td_cmd_profile(td_cli *cli);
+int td_cmd_synth(td_cli *cli);
 int td_cmd_tune(td_cli *cli);
 int td_cmd_bench_gemm(td_cli *cli);
 int td_cmd_bench_mel(td_cli *cli);
+int td_cmd_bench_step(td_cli *cli);
 int td_cmd_bench_kernels(td_cli *cli);
 int td_cmd_bench_submit(td_cli *cli);
 int td_cmd_bench_text(td_cli *cli);

@@ -43,9 +43,9 @@ static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *
     for (size_t i = 0; i < a->n_slowest; ++i) {
         td_json_begin_object(json);
         td_json_key(json, "id");
-        td_json_string(json, td_dataset_id(rig->dataset, a->slowest[i].row));
+        td_json_string(json, td_dataset_id(rig->feed.dataset, a->slowest[i].row));
         td_json_key(json, "line");
-        td_json_uint(json, rig->dataset->view.rows[a->slowest[i].row].line);
+        td_json_uint(json, rig->feed.dataset->view.rows[a->slowest[i].row].line);
         put_number(json, "ms", a->slowest[i].ms);
         put_number(json, "audio_s", a->slowest[i].audio_s);
         td_json_end_object(json);
@@ -116,7 +116,7 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_lo
     td_json_begin_object(json);
     put_number(json, "cold_s", a->text_cold_s);
     td_json_key(json, "cached_s");
-    if (rig->options.dataset.cache_dir != NULL) {
+    if (rig->feed.options.dataset.cache_dir != NULL) {
         td_json_double(json, a->text_cached_s);
     } else {
         td_json_null(json);
@@ -136,13 +136,13 @@ static void print_result(const td_device_info *info, const td_load_rig *rig, dou
     printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
     printf("data           %zu rows to train, %zu workers\n", a->n_rows, a->workers);
     printf("text           %.3f s cold", a->text_cold_s);
-    if (rig->options.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
+    if (rig->feed.options.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
     printf("\naudio          %.2f ms a file, CV %.2f, slowest %.2f ms (%zu files, one thread)\n",
            a->decode_ms.mean, a->decode_ms.cv, a->decode_ms.max, a->n_files);
     for (size_t i = 0; i < a->n_slowest; ++i)
         printf("               %.2f ms for %.1f s: %s (line %u)\n", a->slowest[i].ms, a->slowest[i].audio_s,
-               td_dataset_id(rig->dataset, a->slowest[i].row),
-               rig->dataset->view.rows[a->slowest[i].row].line);
+               td_dataset_id(rig->feed.dataset, a->slowest[i].row),
+               rig->feed.dataset->view.rows[a->slowest[i].row].line);
     printf("mel            %.1f ms a batch, %.0f times real time\n", a->mel_ms,
            a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
     printf("batches        %.0f samples/s from disk, one every %.1f ms (p95 %.1f)\n", rate_of(&a->free_run),

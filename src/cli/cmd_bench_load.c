@@ -29,7 +29,7 @@ static void put_numbers(td_json *json, const td_bench_load_result *r)
     }
 }
 
-static int print_json(const td_cli *cli, const td_device_info *info, const td_load_options *options,
+static int print_json(const td_cli *cli, const td_device_info *info, const td_feed_options *options,
                       const td_bench_load_result *result)
 {
     td_json *json;
@@ -49,7 +49,7 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_lo
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
-static void print_result(const td_device_info *info, const td_load_options *options, uint32_t rounds,
+static void print_result(const td_device_info *info, const td_feed_options *options, uint32_t rounds,
                          const td_bench_load_result *r)
 {
     printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
@@ -73,7 +73,7 @@ int td_cmd_bench_load(td_cli *cli)
 {
     td_registry *registry;
     const td_device_info *info;
-    td_load_options options;
+    td_feed_options options;
     td_bench_load_result result;
     char cache_dir[TD_FILE_PATH_BYTES];
     int code = TD_EXIT_DONE;

@@ -1,4 +1,4 @@
-/* `tandem inspect`: what is in a dataset or a cache file. Covered by tests/cli/test_data.py. */
+/* `tandem inspect`: what is in a dataset, a cache file or a checkpoint. Covered by tests/cli/test_data.py. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/dataset_view.h"
+#include "cli/inspect_checkpoint.h"
 
 /* ---------------------------------------------------------------- a dataset */
 
@@ -110,7 +111,7 @@ static void print_cache(const char *path, const td_block_view *view)
 
 static int inspect_cache(const td_cli *cli, const char *path)
 {
-    td_block block;
+    td_data_block block;
     td_block_view view;
     td_json *json;
     const char *reason;
@@ -146,6 +147,8 @@ int td_cmd_inspect(td_cli *cli)
     }
     if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);
     const size_t bytes = strlen(path);
+    if (bytes > 12 && strcmp(path + bytes - 12, ".safetensors") == 0)
+        return td_cli_inspect_checkpoint(cli, path);
     if (bytes > 4 && strcmp(path + bytes - 4, ".csv") == 0 && bytes < sizeof dir) {
         const char *slash = strrchr(path, '/');
         snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1,

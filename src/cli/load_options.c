@@ -12,15 +12,15 @@ static td_mel_cache_kind find_kind(const char *name)
     return TD_MEL_CACHE_DISK;
 }
 
-td_status td_cli_load_options(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES], td_load_options *out)
+td_status td_cli_load_options(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES], td_feed_options *out)
 {
     const td_options *options = cli->options;
-    *out = (td_load_options){
+    *out = (td_feed_options){
         .batch_size = (uint32_t)td_options_get(options, "training.batch_size")->integer,
         .max_mel_frames = (uint32_t)td_options_get(options, "data.max_mel_frames")->integer,
         .max_text_length = (uint32_t)td_options_get(options, "data.max_text_length")->integer,
         .mel_cache = find_kind(td_options_get(options, "data.mel_cache")->text),
-        .mel_cache_bytes = (uint64_t)td_options_get(options, "data.mel_cache_size")->integer << 20,
+        .mel_cache_bytes = td_options_get(options, "data.mel_cache_size")->bytes,
         .with_pitch = td_options_get(options, "data.pitch")->truth,
         .reference_s = (double)td_options_get(options, "data.reference_seconds")->integer,
     };

@@ -5,42 +5,19 @@
 #define TD_TOOLS_LOAD_RIG_H
 
 #include "base/stats.h"
-#include "data/dataset.h"
-#include "data/loader.h"
-#include "data/mel_cache.h"
-
-/* Texts are borrowed until the rig closes. */
-typedef struct td_load_options {
-    td_dataset_settings dataset;
-    size_t workers; /* threads that load; 0: one per core */
-    uint32_t batch_size;
-    uint32_t max_mel_frames, max_text_length; /* longer rows are left out */
-    td_mel_cache_kind mel_cache;
-    uint64_t mel_cache_bytes; /* 0: by what is free */
-    bool with_pitch;
-    double reference_s; /* 0: no references */
-} td_load_options;
+#include "data/feed.h"
 
 /* Open; fields are borrowed until close. */
 typedef struct td_load_rig {
-    td_load_options options;
-    size_t workers; /* as it came out */
-    td_pool *pool;
-    td_dataset *dataset;
     td_device *device;
     td_memory *memory;
-    td_mel *mel;
-    td_sampler_row *rows; /* of the training rows; owned */
-    char device_key[256];
+    td_feed feed;
 } td_load_rig;
 
 /* *rig: td_load_rig_close(), also after a failure. */
-td_status td_load_rig_open(td_registry *registry, const td_device_info *info, const td_load_options *options,
+td_status td_load_rig_open(td_registry *registry, const td_device_info *info, const td_feed_options *options,
                            td_load_rig *rig);
 void td_load_rig_close(td_load_rig *rig);
-
-/* The mel cache that the options ask for. *out: owned. */
-td_status td_load_rig_open_cache(const td_load_rig *rig, td_mel_cache **out);
 
 typedef struct td_load_run {
     size_t n_batches, n_items; /* of an epoch */

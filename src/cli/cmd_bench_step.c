@@ -1,0 +1,174 @@
+/* `tandem bench step`: shows what tools/bench_step.h measured. Covered by tests/cli/test_step.py. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "tools/bench_step.h"
+
+static void put_number(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_count(td_json *json, const char *key, uint64_t value)
+{
+    td_json_key(json, key);
+    td_json_uint(json, value);
+}
+
+static void put_work(td_json *json, const td_bench_step_options *o, const char *name)
+{
+    td_json_key(json, o->preset ? "model_size" : "sketch");
+    td_json_string(json, name);
+    put_count(json, "batch_size", o->size.items);
+    put_count(json, "text_length", o->size.tokens);
+    put_count(json, "mel_frames", o->size.frames);
+    put_count(json, "steps", o->steps);
+    td_json_key(json, "precision");
+    td_json_string(json, o->bf16 ? "bf16" : "fp32");
+    td_json_key(json, "checkpointing");
+    td_json_bool(json, o->checkpoint);
+}
+
+static void put_result(td_json *json, const td_bench_step_result *r)
+{
+    put_count(json, "parameters", r->parameters);
+    put_number(json, "flops_per_step", r->plan.flops);
+    td_json_key(json, "ms_per_step");
+    td_json_begin_object(json);
+    put_number(json, "median", r->ms.median);
+    put_number(json, "min", r->ms.min);
+    put_number(json, "p95", r->ms.p95);
+    put_number(json, "spread", r->ms.spread);
+    td_json_end_object(json);
+    put_number(json, "gflops", r->gflops);
+    put_number(json, "audio_s_per_s", r->audio_s_per_s);
+    put_count(json, "peak_device_bytes", r->peak_bytes);
+    put_count(json, "arena_bytes", r->plan.arena_bytes);
+    put_count(json, "kept_bytes", r->plan.kept_bytes);
+    put_count(json, "store_bytes", r->plan.store_bytes);
+    put_number(json, "host_share", r->host_share);
+    put_number(json, "cpu_ms_per_step", r->cpu_ms);
+    put_number(json, "plan_ms", r->plan_ms);
+    put_count(json, "nodes", r->plan.nodes);
+    put_count(json, "launches", r->plan.launches);
+    put_number(json, "first_loss", (double)r->first_loss);
+    put_number(json, "last_loss", (double)r->last_loss);
+}
+
+static int print_json(const td_cli *cli, const td_device_info *info, const td_bench_step_options *options,
+                      const char *name, const td_bench_step_result *result, const char *explanation)
+{
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, info);
+    put_work(json, options, name);
+    put_result(json, result);
+    if (explanation) {
+        td_json_key(json, "explain");
+        td_json_string(json, explanation);
+    }
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static void print_result(const td_device_info *info, const td_bench_step_options *o, const char *name,
+                         const td_bench_step_result *r)
+{
+    char peak[TD_TEXT_FORMAT_BYTES], arena[TD_TEXT_FORMAT_BYTES], store[TD_TEXT_FORMAT_BYTES];
+    td_text_format_bytes(r->peak_bytes, peak);
+    td_text_format_bytes(r->plan.arena_bytes, arena);
+    td_text_format_bytes(r->plan.store_bytes, store);
+    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("work           %s %s, %.2f M parameters; %u items of %u tokens and %u frames; %s%s\n",
+           o->preset ? "model" : "sketch", name, (double)r->parameters * 1e-6, o->size.items, o->size.tokens,
+           o->size.frames, o->bf16 ? "bf16" : "fp32", o->checkpoint ? ", checkpointing" : "");
+    printf("step           %.1f ms, at best %.1f, p95 %.1f, spread %.0f %%, median of %u steps\n",
+           r->ms.median, r->ms.min, r->ms.p95, 100 * r->ms.spread, o->steps);
+    printf("rate           %.1f GFLOP/s of %.2f GFLOP, %.0f s of audio per second\n", r->gflops,
+           r->plan.flops * 1e-9, r->audio_s_per_s);
+    printf("memory         %s: arena %s, parameters, gradients and moments %s\n", peak, arena, store);
+    printf("host           %.2f %% of the step; %zu launches, planned in %.1f ms\n", 100 * r->host_share,
+           r->plan.launches, r->plan_ms);
+    printf("loss           %g to %g\n", (double)r->first_loss, (double)r->last_loss);
+}
+
+static uint32_t count(const td_cli *cli, const char *key)
+{
+    return (uint32_t)td_options_get(cli->options, key)->integer;
+}
+
+static td_status read_options(const td_cli *cli, td_bench_step_options *out)
+{
+    const char *dot = td_options_get(cli->options, "bench.explain_dot")->text;
+    const char *dump = td_options_get(cli->options, "bench.dump")->text;
+    td_status status = TD_OK;
+    *out = (td_bench_step_options){
+        .steps = count(cli, "bench.steps"),
+        .bf16 = strcmp(td_options_get(cli->options, "bench.precision")->text, "bf16") == 0,
+        .checkpoint = td_options_get(cli->options, "bench.checkpointing")->truth,
+        .ragged = td_options_get(cli->options, "bench.ragged")->truth,
+        .dump = dump && dump[0] ? dump : NULL,
+    };
+    TD_TRY(td_sketch_parse(td_options_get(cli->options, "bench.sketch")->text, &out->size));
+    if (td_options_get(cli->options, "model.model_size")->origin != TD_ORIGIN_DEFAULT)
+        out->preset = td_options_get(cli->options, "model.model_size")->text;
+    if (strcmp(td_options_get(cli->options, "model.decoder_strategy")->text, "autoregressive") == 0)
+        out->strategy = TD_AUTOREGRESSIVE;
+    out->size.items = count(cli, "training.batch_size");
+    out->size.tokens = count(cli, "bench.text_length");
+    out->size.frames = count(cli, "bench.mel_frames");
+    if (!dot || !dot[0]) return TD_OK;
+    out->explain_dot = fopen(dot, "w");
+    TD_FAIL_IF(!out->explain_dot, TD_ERR_IO, "%s cannot be written; give --explain-dot another file", dot);
+fail:
+    return status;
+}
+
+static int run(td_cli *cli, td_bench_step_options *options)
+{
+    td_registry *registry = NULL;
+    const td_device_info *info = NULL;
+    td_bench_step_result result = {0};
+    char *explanation = NULL;
+    size_t bytes = 0;
+    int code = TD_EXIT_DONE;
+    const char *name = options->preset ? options->preset : td_options_get(cli->options, "bench.sketch")->text;
+    if (td_options_get(cli->options, "bench.explain")->truth)
+        options->explain = open_memstream(&explanation, &bytes);
+    if (td_cli_open_registry(cli, &registry) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    } else if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+        code = td_cli_fail(cli, registry);
+    } else if (td_bench_step_run(registry, info, options, &result) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    }
+    if (options->explain) fclose(options->explain); /* fills explanation in */
+    if (code == TD_EXIT_DONE && cli->json) {
+        code = print_json(cli, info, options, name, &result, explanation);
+    } else if (code == TD_EXIT_DONE) {
+        print_result(info, options, name, &result);
+        if (explanation) printf("\n%s", explanation);
+    }
+    free(explanation);
+    td_registry_close(registry);
+    return code;
+}
+
+int td_cmd_bench_step(td_cli *cli)
+{
+    td_bench_step_options options;
+    if (read_options(cli, &options) != TD_OK) return td_cli_fail(cli, NULL);
+    const int code = run(cli, &options);
+    if (options.explain_dot && fclose(options.explain_dot) != 0 && code == TD_EXIT_DONE) {
+        (void)TD_FAIL(TD_ERR_IO, "the picture of the plan could not be written");
+        return td_cli_fail(cli, NULL);
+    }
+    return code;
+}

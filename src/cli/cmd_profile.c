@@ -1,0 +1,124 @@
+/* `tandem profile`: shows what tools/profile.h found. Covered by tests/cli/test_profile.py. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/train_options.h"
+#include "tools/profile.h"
+
+static void print_row(const char *name, const td_spread *s, double step_ms)
+{
+    printf("  %-12s %9.2f %8.2f %9.2f %9.2f %9.2f  %5.0f %%\n", name, s->mean, s->std, s->min, s->max, s->p95,
+           step_ms > 0 ? 100 * s->mean / step_ms : 0);
+}
+
+static void print_profile(const td_cli *cli, const td_profile *p)
+{
+    const td_pipeline_figures *f = &p->figures;
+    printf("%s, data on %s, model on %s%s\n", p->is_single ? "single-device" : "two-device", p->data_device,
+           p->model_device, p->is_simulated ? " (simulated)" : "");
+    printf("%zu steps, the first %zu not counted\n\n", p->n_times, p->n_warm_up);
+    printf("  phase             mean      std       min       max       p95  share   (ms)\n");
+    print_row("step", &f->step_ms, f->step_ms.mean);
+    for (int s = 0; s < TD_STAGE_COUNT; ++s)
+        print_row(td_stage_name((td_stage)s), &f->stage_ms[s], f->step_ms.mean);
+    print_row("idle", &f->idle_ms, f->step_ms.mean);
+    printf(
+        "\nbusy           model device %.0f %%, data device %.0f %%; %.0f %% of the data work overlapped\n",
+        100 * f->model_utilisation, 100 * f->data_utilisation, 100 * f->overlap);
+    printf("variation      %.3f\n", f->cv);
+    if (p->samples_per_step > 0)
+        printf("rate           %.1f samples/s, %.1f s of audio per second\n",
+               1000 * p->samples_per_step / f->step_ms.mean, 1000 * p->audio_s_per_step / f->step_ms.mean);
+    if (p->model_peak_bytes > 0)
+        printf("memory         data role %.1f MB, model role %.1f MB\n", (double)p->data_peak_bytes / 1048576,
+               (double)p->model_peak_bytes / 1048576);
+    for (size_t i = 0; i < p->n_verdicts; ++i) {
+        printf("\n");
+        td_cli_print_colored(cli, TD_COLOR_YELLOW, p->verdicts[i].message, 0);
+        printf("\n  %s\n", p->verdicts[i].advice);
+    }
+}
+
+/* One device plays both roles where only the model device was named, as in training. */
+static td_status run_simulation(const td_cli *cli, const char *stages, td_profile *out)
+{
+    const td_options *o = cli->options;
+    const char *data = td_options_get(o, "devices.data")->text,
+               *model = td_options_get(o, "devices.model")->text;
+    td_simulation s = {
+        .is_single = model && !data,
+        .is_serial = td_options_get(o, "profile.serial")->truth,
+        .seed = (uint64_t)td_options_get(o, "training.seed")->integer,
+        .buffer_size = (uint32_t)td_options_get(o, "pipeline.buffer_size")->integer,
+        .prefetch_size = (uint32_t)td_options_get(o, "pipeline.prefetch_buffer_size")->integer,
+        .depth = (uint32_t)td_options_get(o, "pipeline.pipeline_depth")->integer,
+        .steps = (uint64_t)td_options_get(o, "profile.num_steps")->integer,
+    };
+    td_status status = TD_OK;
+    TD_TRY(td_simulation_parse(stages, &s));
+    if (s.prefetch_size == 0) s.prefetch_size = 8;
+    TD_TRY(td_profile_simulate(&s, out));
+fail:
+    return status;
+}
+
+static td_status write_files(const td_cli *cli, const td_profile *profile)
+{
+    const char *trace = td_options_get(cli->options, "profile.trace")->text;
+    const char *html = td_options_get(cli->options, "profile.html")->text;
+    td_status status = TD_OK;
+    if (trace) TD_TRY(td_profile_write_trace(profile, trace));
+    if (html) TD_TRY(td_profile_write_html(profile, html));
+fail:
+    return status;
+}
+
+/* Trains as `train` would with these options. */
+static td_status run_training(td_cli *cli, td_registry *registry, td_profile *out)
+{
+    td_train_settings settings;
+    td_roles roles;
+    char cache_dir[TD_FILE_PATH_BYTES];
+    td_status status = TD_OK;
+    const uint64_t steps = (uint64_t)td_options_get(cli->options, "profile.num_steps")->integer;
+    TD_TRY(td_cli_resolve_roles(cli, registry, &roles));
+    TD_TRY(td_cli_train_settings(cli, roles.model, cache_dir, &settings));
+    settings.is_serial = td_options_get(cli->options, "profile.serial")->truth;
+    TD_TRY(td_profile_train(registry, &roles, &settings, steps, out));
+fail:
+    return status;
+}
+
+static int show(const td_cli *cli, const td_profile *profile)
+{
+    td_json *json;
+    if (!cli->json) {
+        print_profile(cli, profile);
+        return TD_EXIT_DONE;
+    }
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_profile_put_json(json, profile);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+int td_cmd_profile(td_cli *cli)
+{
+    const char *stages = td_options_get(cli->options, "profile.simulate")->text;
+    td_profile profile = {0};
+    td_registry *registry = NULL;
+    td_status status = TD_OK;
+    int code = TD_EXIT_DONE;
+    if (stages) {
+        TD_TRY(run_simulation(cli, stages, &profile));
+    } else {
+        TD_TRY(td_cli_open_registry(cli, &registry));
+        TD_TRY(run_training(cli, registry, &profile));
+    }
+    TD_TRY(write_files(cli, &profile));
+    code = show(cli, &profile);
+fail:
+    if (status != TD_OK) code = td_cli_fail(cli, registry);
+    td_profile_free(&profile);
+    td_registry_close(registry);
+    return code;
+}

@@ -1,0 +1,235 @@
+/* `tandem synth`: speech from a text and a checkpoint, or the copy of a recording (src/synth). Audio goes to
+ * a file, or as raw samples to stdout. Covered by tests/cli/test_synth.py.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audio/decode.h"
+#include "audio/encode.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/cli.h"
+#include "synth/voice.h"
+
+#define LONGEST_COPY_S 300.0
+
+/* What is open while the command runs. */
+typedef struct synth_run {
+    td_registry *registry;
+    const td_device_info *info;
+    td_device *device;
+    td_memory *memory;
+    td_speech speech;
+    size_t n_pieces; /* 0: a copy */
+    double work_s;   /* from the open device to the last sample */
+} synth_run;
+
+static const char *get_text(const td_cli *cli, const char *name)
+{
+    return td_options_get(cli->options, name)->text;
+}
+
+static bool is_to_stdout(const td_cli *cli)
+{
+    return strcmp(get_text(cli, "output"), "-") == 0;
+}
+
+/* ---------------------------------------------------------------- usage */
+
+static td_status check_usage(const td_cli *cli)
+{
+    static const char *const SOURCES[] = {"copy", "text", "text-file"};
+    const char *output = get_text(cli, "output");
+    size_t n_sources, n_arguments;
+    const char *const *arguments = td_options_arguments(cli->options, &n_arguments);
+    td_status status = TD_OK;
+    n_sources = n_arguments;
+    for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++)
+        n_sources += get_text(cli, SOURCES[i]) != NULL;
+    TD_FAIL_IF(n_arguments > 0 && strcmp(arguments[0], "-") != 0, TD_ERR_CONFIG,
+               "'%s' is no option; what to say goes behind --text", arguments[0]);
+    TD_FAIL_IF(n_sources != 1, TD_ERR_CONFIG,
+               "%s; give one of --text, --text-file, - (standard input) and --copy",
+               n_sources ? "more than one thing to say" : "nothing to say");
+    TD_FAIL_IF(!output, TD_ERR_CONFIG, "no output was named; add -o speech.wav, or -o - for raw samples");
+    TD_FAIL_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
+               "--json and -o - both need the standard output; write the speech to a file");
+    if (!is_to_stdout(cli)) TD_TRY(td_audio_check_path(output));
+    const bool has_checkpoint = get_text(cli, "synth.checkpoint") != NULL;
+    const bool is_copy = get_text(cli, "copy") != NULL;
+    TD_FAIL_IF(!is_copy && !has_checkpoint, TD_ERR_CONFIG,
+               "no voice was named; add --checkpoint FILE, which `tandem train` writes");
+    TD_FAIL_IF(is_copy && get_text(cli, "save-mel"), TD_ERR_CONFIG,
+               "--save-mel is for texts, not for --copy");
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- work */
+
+static td_status open_device(const td_cli *cli, synth_run *run)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_cli_find_device(cli, run->registry, &run->info));
+    TD_FAIL_IF(run->info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+               "the simulated device computes nothing, so it cannot speak");
+    TD_TRY(td_device_open(run->registry, run->info, &run->device));
+    TD_TRY(td_memory_create(run->device, "model", 0, &run->memory));
+fail:
+    return status;
+}
+
+static uint64_t get_seed(const td_cli *cli)
+{
+    return (uint64_t)td_options_get(cli->options, "training.seed")->integer;
+}
+
+static td_status copy_recording(const td_cli *cli, synth_run *run)
+{
+    const td_mel_config config = td_mel_config_default();
+    const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S};
+    td_audio audio = {0};
+    td_mel *mel = NULL;
+    td_vocoder *vocoder = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_audio_decode(get_text(cli, "copy"), &options, &audio));
+    TD_TRY(td_mel_create(run->memory, &config, &mel));
+    TD_TRY(td_vocoder_griffin_lim(mel, run->memory, 0, &vocoder));
+    TD_TRY(td_copy_run(vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli),
+                       &run->speech.samples, &run->speech.count));
+    run->speech.rate = config.rate;
+fail:
+    td_vocoder_destroy(vocoder);
+    td_mel_destroy(mel);
+    td_audio_free(&audio);
+    return status;
+}
+
+/* *text: owned, free(). */
+static td_status read_text(const td_cli *cli, char **text, size_t *bytes)
+{
+    const char *given = get_text(cli, "text"), *path = get_text(cli, "text-file");
+    td_status status = TD_OK;
+    *text = NULL;
+    if (path && strcmp(path, "-") != 0) return td_file_read(path, TD_SCRIPT_MAX_BYTES, text, bytes);
+    if (given) {
+        *bytes = strlen(given);
+        TD_TRY(TD_NEW_ARRAY(text, *bytes + 1));
+        memcpy(*text, given, *bytes);
+        return TD_OK;
+    }
+    TD_TRY(TD_NEW_ARRAY(text, (size_t)TD_SCRIPT_MAX_BYTES + 2)); /* one more, to see that it is too much */
+    *bytes = fread(*text, 1, (size_t)TD_SCRIPT_MAX_BYTES + 1, stdin);
+    TD_FAIL_IF(ferror(stdin), TD_ERR_IO, "stdin: reading the text failed: %s", strerror(errno));
+fail:
+    return status;
+}
+
+static td_status speak_text(const td_cli *cli, synth_run *run)
+{
+    td_speak_options options = {.speed = td_options_get(cli->options, "synth.speed")->real,
+                                .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
+                                .energy = td_options_get(cli->options, "synth.energy")->real,
+                                .seed = get_seed(cli)};
+    const char *save_mel = get_text(cli, "save-mel");
+    td_voice *voice = NULL;
+    td_script script = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    td_status status = TD_OK;
+    TD_TRY(read_text(cli, &text, &bytes));
+    TD_TRY(td_voice_open(run->memory, get_text(cli, "synth.checkpoint"), &voice));
+    TD_TRY(td_script_make(td_voice_info(voice), get_text(cli, "data.language"), text, bytes, &script));
+    TD_TRY(td_voice_find_speaker(voice, get_text(cli, "synth.speaker"), &options.speaker));
+    TD_TRY(td_voice_check_options(voice, &options));
+    TD_TRY(td_voice_set_reference(voice, get_text(cli, "synth.reference")));
+    TD_TRY(td_voice_speak(voice, &script, &options, &run->speech));
+    run->n_pieces = script.count;
+    if (save_mel) TD_TRY(td_speech_save_mel(&run->speech, &td_voice_info(voice)->mel, save_mel));
+fail:
+    td_script_free(&script);
+    td_voice_close(voice);
+    free(text);
+    return status;
+}
+
+static td_status write_raw(const synth_run *run)
+{
+    for (size_t i = 0; i < run->speech.count; i++) {
+        const uint16_t sample = (uint16_t)td_audio_quantize(run->speech.samples[i]);
+        const unsigned char bytes[2] = {(unsigned char)(sample & 255), (unsigned char)(sample >> 8)};
+        if (fwrite(bytes, 1, 2, stdout) != 2)
+            return TD_FAIL(TD_ERR_IO, "stdout: writing the samples failed: %s", strerror(errno));
+    }
+    return TD_OK;
+}
+
+static td_status speak(const td_cli *cli, synth_run *run)
+{
+    td_status status = TD_OK;
+    TD_TRY(open_device(cli, run));
+    const uint64_t start_ns = td_clock_ns();
+    TD_TRY(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
+    run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
+    if (is_to_stdout(cli)) return write_raw(run);
+    TD_TRY(
+        td_audio_encode(get_text(cli, "output"), run->speech.samples, run->speech.count, run->speech.rate));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+static int tell(const td_cli *cli, const synth_run *run)
+{
+    const double audio_s = (double)run->speech.count / run->speech.rate;
+    const double factor = audio_s / run->work_s;
+    td_json *json;
+    if (!cli->json) {
+        fprintf(is_to_stdout(cli) ? stderr : stdout,
+                "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz\n", get_text(cli, "output"),
+                audio_s, run->work_s, factor, run->speech.rate);
+        return TD_EXIT_DONE;
+    }
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, run->info);
+    td_json_key(json, "output");
+    td_json_string(json, get_text(cli, "output"));
+    td_json_key(json, "pieces");
+    td_json_uint(json, run->n_pieces);
+    td_json_key(json, "rate");
+    td_json_uint(json, run->speech.rate);
+    td_json_key(json, "audio_s");
+    td_json_double(json, audio_s);
+    td_json_key(json, "work_s");
+    td_json_double(json, run->work_s);
+    td_json_key(json, "realtime_factor");
+    td_json_double(json, factor);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+static void close_run(synth_run *run)
+{
+    td_speech_free(&run->speech);
+    td_memory_destroy(run->memory);
+    td_device_close(run->device);
+    td_registry_close(run->registry);
+}
+
+int td_cmd_synth(td_cli *cli)
+{
+    synth_run run = {0};
+    int code;
+    if (check_usage(cli) != TD_OK || td_cli_open_registry(cli, &run.registry) != TD_OK ||
+        speak(cli, &run) != TD_OK)
+        code = td_cli_fail(cli, NULL);
+    else
+        code = tell(cli, &run);
+    close_run(&run);
+    return code;
+}

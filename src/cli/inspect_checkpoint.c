@@ -1,0 +1,116 @@
+/* `tandem inspect CHECKPOINT`: the model, the symbols, every tensor, checked by their hashes; --slim writes a
+ * copy that can only speak. Covered by tests/cli/test_train.py.
+ */
+#include "cli/inspect_checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "model/checkpoint.h"
+
+static void format_shape(const td_safetensors_tensor *t, char *out, size_t capacity)
+{
+    size_t used = (size_t)snprintf(out, capacity, "[");
+    for (size_t d = 0; d < t->rank && used < capacity; ++d)
+        used += (size_t)snprintf(out + used, capacity - used, "%s%" PRIu64, d > 0 ? ", " : "", t->dims[d]);
+    if (used < capacity) snprintf(out + used, capacity - used, "]");
+}
+
+/* Metadata that is worth a line: not the hashes. */
+static bool is_shown(const char *key)
+{
+    return strncmp(key, "hash.", 5) != 0;
+}
+
+static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
+{
+    const td_safetensors *file = td_checkpoint_file(c);
+    char shape[128];
+    printf("checkpoint     %s: whole, %zu tensors, %" PRIu64 " parameters\n", td_checkpoint_path(c),
+           td_safetensors_count(file), parameters);
+    for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
+        const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
+        if (!is_shown(pair->key)) continue;
+        printf("%-24s", pair->key);
+        for (const char *at = pair->value; *at != '\0'; ++at)
+            putchar(*at == '\n' ? ' ' : *at);
+        putchar('\n');
+    }
+    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(file, i);
+        format_shape(t, shape, sizeof shape);
+        printf("%-48s %s %s\n", t->name, td_safetensors_dtype_name(t->dtype), shape);
+    }
+}
+
+static void put_tensors(td_json *json, const td_safetensors *file)
+{
+    td_json_key(json, "tensors");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(file, i);
+        td_json_begin_object(json);
+        td_json_key(json, "name");
+        td_json_string(json, t->name);
+        td_json_key(json, "dtype");
+        td_json_string(json, td_safetensors_dtype_name(t->dtype));
+        td_json_key(json, "shape");
+        td_json_begin_array(json);
+        for (size_t d = 0; d < t->rank; ++d)
+            td_json_uint(json, t->dims[d]);
+        td_json_end_array(json);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
+static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parameters)
+{
+    td_json *json;
+    const td_safetensors *file = td_checkpoint_file(c);
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_json_key(json, "kind");
+    td_json_string(json, "checkpoint");
+    td_json_key(json, "path");
+    td_json_string(json, td_checkpoint_path(c));
+    td_json_key(json, "parameters");
+    td_json_uint(json, parameters);
+    td_json_key(json, "metadata");
+    td_json_begin_object(json);
+    for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
+        const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
+        if (!is_shown(pair->key)) continue;
+        td_json_key(json, pair->key);
+        td_json_string(json, pair->value);
+    }
+    td_json_end_object(json);
+    put_tensors(json, file);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
+{
+    td_status status = TD_OK;
+    td_checkpoint *c = NULL;
+    uint64_t parameters;
+    int code = TD_EXIT_DONE;
+    const char *slim = td_options_get(cli->options, "slim")->text;
+    TD_TRY(td_checkpoint_open(path, &c));
+    TD_TRY(td_checkpoint_verify(c));
+    TD_TRY(td_model_count(&td_checkpoint_get_info(c)->model, &parameters));
+    if (slim != NULL) TD_TRY(td_checkpoint_write_slim(c, slim));
+    if (cli->json) {
+        code = print_json(cli, c, parameters);
+    } else {
+        print_checkpoint(c, parameters);
+        if (slim != NULL) printf("slim           %s\n", slim);
+    }
+fail:
+    if (status != TD_OK) code = td_cli_fail(cli, NULL);
+    td_checkpoint_close(c);
+    return code;
+}

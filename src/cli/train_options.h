@@ -1,0 +1,14 @@
+/* From options to the settings of a training run. Covered by tests/cli/test_train.py. */
+#ifndef TD_CLI_TRAIN_OPTIONS_H
+#define TD_CLI_TRAIN_OPTIONS_H
+
+#include "cli/cli.h"
+#include "train/train.h"
+
+/* The presets of the model and what the device's memory decides are put among the options, so that config.ini
+ * shows them. `cache_dir` is where a part of *out lives; tell, wants_end and config_text are left to the
+ * caller. */
+td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
+                                td_train_settings *out);
+
+#endif

@@ -1,0 +1,230 @@
+/* Figures and verdicts of a profile. See profile.h. */
+#include "tools/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+void td_profile_free(td_profile *profile)
+{
+    free(profile->times);
+    profile->times = NULL;
+    profile->n_times = 0;
+}
+
+/* ---------------------------------------------------------------- verdicts */
+
+static td_verdict *add_verdict(td_profile *profile, const char *code, const char *advice)
+{
+    td_verdict *verdict = &profile->verdicts[profile->n_verdicts++];
+    verdict->code = code;
+    (void)snprintf(verdict->advice, sizeof verdict->advice, "%s", advice);
+    return verdict;
+}
+
+static double get_share(const td_pipeline_figures *f, td_stage stage)
+{
+    return f->step_ms.mean > 0 ? f->stage_ms[stage].mean / f->step_ms.mean : 0;
+}
+
+/* A stage that takes long but runs beside the training costs nothing yet. */
+static const char *tell_hidden(const td_pipeline_figures *f)
+{
+    return f->model_utilisation >= 0.95 ? "; hidden behind training so far" : "";
+}
+
+static void judge_phases(td_profile *profile)
+{
+    const td_pipeline_figures *f = &profile->figures;
+    const double load = get_share(f, TD_STAGE_LOAD), transfer = get_share(f, TD_STAGE_TRANSFER);
+    const double train = get_share(f, TD_STAGE_TRAIN);
+    if (load > 0.20)
+        (void)snprintf(add_verdict(profile, "load_slow",
+                                   "raise --num-workers, keep mels with --mel-cache, or put the dataset on a "
+                                   "faster disk; `tandem analyze` tells which")
+                           ->message,
+                       sizeof profile->verdicts->message, "loading takes %.0f %% of a step%s", 100 * load,
+                       tell_hidden(f));
+    if (transfer > 0.15)
+        (void)snprintf(add_verdict(profile, "transfer_slow",
+                                   "choose two devices on one PCIe root, raise --prefetch-buffer-size, or "
+                                   "give both roles to one device")
+                           ->message,
+                       sizeof profile->verdicts->message, "transfer takes %.0f %% of a step%s",
+                       100 * transfer, tell_hidden(f));
+    if (train < 0.50)
+        (void)snprintf(
+            add_verdict(
+                profile, "train_small",
+                "raise --batch-size: the model device has time for more, or see what holds it up above")
+                ->message,
+            sizeof profile->verdicts->message, "training is only %.0f %% of a step", 100 * train);
+}
+
+static void judge_devices(td_profile *profile)
+{
+    const td_pipeline_figures *f = &profile->figures;
+    const char *slowest = td_stage_name(f->slowest);
+    if (f->cv > 0.30)
+        (void)snprintf(
+            add_verdict(profile, "steps_vary",
+                        "raise --buffer-size, use --enable-static-shapes, and let nothing else run "
+                        "on the devices")
+                ->message,
+            sizeof profile->verdicts->message, "steps vary by %.2f of their mean", f->cv);
+    if (f->model_utilisation < 0.70)
+        (void)snprintf(add_verdict(profile, "model_starved",
+                                   f->slowest == TD_STAGE_TRAIN
+                                       ? "raise --pipeline-depth and --prefetch-buffer-size"
+                                       : "make that stage faster, or give the stronger device its role")
+                           ->message,
+                       sizeof profile->verdicts->message,
+                       "the model device works %.0f %% of the time; the %s stage sets the pace",
+                       100 * f->model_utilisation, slowest);
+    if (!profile->is_single && f->data_utilisation > 0.80)
+        (void)snprintf(add_verdict(profile, "data_busy",
+                                   "keep mels with --mel-cache, or give the data role to a faster device")
+                           ->message,
+                       sizeof profile->verdicts->message,
+                       "the data device works %.0f %% of the time: the %s stage is %s the pace of training",
+                       100 * f->data_utilisation, td_stage_name(TD_STAGE_PREPARE),
+                       f->slowest == TD_STAGE_PREPARE ? "setting" : "near");
+}
+
+td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up, td_profile *profile)
+{
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&profile->times, capacity));
+    profile->n_times = td_monitor_read(monitor, profile->times);
+    profile->n_warm_up = n_warm_up;
+    TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
+               "%zu steps are too few for figures after %zu to warm up; raise --num-steps", profile->n_times,
+               n_warm_up);
+    (void)td_pipeline_figures_of(profile->times + n_warm_up, profile->n_times - n_warm_up, profile->is_single,
+                                 &profile->figures);
+    judge_phases(profile);
+    judge_devices(profile);
+fail:
+    return status;
+}
+
+td_status td_profile_simulate(const td_simulation *simulation, td_profile *out)
+{
+    td_monitor *monitor = NULL;
+    td_status status = TD_OK;
+    *out = (td_profile){.is_simulated = true, .is_single = simulation->is_single};
+    (void)snprintf(out->data_device, sizeof out->data_device, "sim:0");
+    (void)snprintf(out->model_device, sizeof out->model_device, simulation->is_single ? "sim:0" : "sim:1");
+    TD_TRY(td_monitor_create(simulation->steps, simulation->is_single, &monitor));
+    TD_TRY(td_simulate(simulation, monitor));
+    /* What was prepared before the first step flatters the figures of a single device until it is used up. */
+    const size_t ahead =
+        simulation->is_serial ? 1 : (size_t)simulation->buffer_size + simulation->prefetch_size;
+    TD_TRY(td_profile_read(monitor, simulation->steps,
+                           ahead < simulation->steps / 2 ? ahead : simulation->steps / 2, out));
+fail:
+    td_monitor_destroy(monitor);
+    return status;
+}
+
+/* ---------------------------------------------------------------- JSON */
+
+static void put_double(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+static void put_phase(td_json *json, const char *name, const td_spread *s, double step_ms)
+{
+    td_json_key(json, name);
+    td_json_begin_object(json);
+    put_double(json, "mean_ms", s->mean);
+    put_double(json, "std_ms", s->std);
+    put_double(json, "min_ms", s->min);
+    put_double(json, "max_ms", s->max);
+    put_double(json, "p95_ms", s->p95);
+    put_double(json, "share", step_ms > 0 ? s->mean / step_ms : 0);
+    td_json_end_object(json);
+}
+
+static void put_step(td_json *json, const td_pipeline_figures *f)
+{
+    td_json_key(json, "step_ms");
+    td_json_begin_object(json);
+    put_double(json, "mean", f->step_ms.mean);
+    put_double(json, "std", f->step_ms.std);
+    put_double(json, "min", f->step_ms.min);
+    put_double(json, "max", f->step_ms.max);
+    put_double(json, "p95", f->step_ms.p95);
+    put_double(json, "cv", f->cv);
+    td_json_end_object(json);
+    td_json_key(json, "phases");
+    td_json_begin_object(json);
+    for (int s = 0; s < TD_STAGE_COUNT; ++s)
+        put_phase(json, td_stage_name((td_stage)s), &f->stage_ms[s], f->step_ms.mean);
+    put_phase(json, "idle", &f->idle_ms, f->step_ms.mean);
+    td_json_end_object(json);
+}
+
+static void put_rates(td_json *json, const td_profile *p)
+{
+    const double steps_per_s = p->figures.step_ms.mean > 0 ? 1000 / p->figures.step_ms.mean : 0;
+    td_json_key(json, "utilisation");
+    td_json_begin_object(json);
+    put_double(json, "data", p->figures.data_utilisation);
+    put_double(json, "model", p->figures.model_utilisation);
+    td_json_end_object(json);
+    put_double(json, "overlap", p->figures.overlap);
+    td_json_key(json, "throughput");
+    td_json_begin_object(json);
+    put_double(json, "steps_per_s", steps_per_s);
+    put_double(json, "samples_per_s", steps_per_s * p->samples_per_step);
+    put_double(json, "audio_s_per_s", steps_per_s * p->audio_s_per_step);
+    td_json_end_object(json);
+    td_json_key(json, "memory");
+    td_json_begin_object(json);
+    td_json_key(json, "data_peak_bytes");
+    td_json_uint(json, p->data_peak_bytes);
+    td_json_key(json, "model_peak_bytes");
+    td_json_uint(json, p->model_peak_bytes);
+    td_json_end_object(json);
+}
+
+static void put_verdicts(td_json *json, const td_profile *p)
+{
+    td_json_key(json, "verdicts");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < p->n_verdicts; ++i) {
+        td_json_begin_object(json);
+        td_json_key(json, "code");
+        td_json_string(json, p->verdicts[i].code);
+        td_json_key(json, "message");
+        td_json_string(json, p->verdicts[i].message);
+        td_json_key(json, "advice");
+        td_json_string(json, p->verdicts[i].advice);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
+void td_profile_put_json(td_json *json, const td_profile *profile)
+{
+    td_json_begin_object(json);
+    td_json_key(json, "simulated");
+    td_json_bool(json, profile->is_simulated);
+    td_json_key(json, "mode");
+    td_json_string(json, profile->is_single ? "single-device" : "two-device");
+    td_json_key(json, "data_device");
+    td_json_string(json, profile->data_device);
+    td_json_key(json, "model_device");
+    td_json_string(json, profile->model_device);
+    td_json_key(json, "steps");
+    td_json_uint(json, profile->n_times);
+    put_step(json, &profile->figures);
+    put_rates(json, profile);
+    put_verdicts(json, profile);
+    td_json_end_object(json);
+}

@@ -1,0 +1,59 @@
+/* Where the time of training steps goes across both devices: figures of a watched pipeline, what they mean,
+ * and the run as a trace for Perfetto and as a page for a browser. Prints nothing (src/cli/cmd_profile.c
+ * does). Covered by tests/tools/test_profile.c and tests/cli/test_profile.py.
+ */
+#ifndef TD_TOOLS_PROFILE_H
+#define TD_TOOLS_PROFILE_H
+
+#include "base/json.h"
+#include "pipeline/roles.h"
+#include "pipeline/simulate.h"
+#include "train/train.h"
+
+/* Something to change. */
+typedef struct td_verdict {
+    const char *code; /* "model_starved" */
+    char message[192];
+    char advice[256];
+} td_verdict;
+
+enum { TD_PROFILE_MAX_VERDICTS = 8 };
+
+typedef struct td_profile {
+    bool is_simulated;
+    bool is_single;
+    char data_device[128], model_device[128];
+    td_batch_times *times; /* owned; every batch, oldest first */
+    size_t n_times;
+    size_t n_warm_up; /* the first of `times` that `figures` leaves out */
+    td_pipeline_figures figures;
+    double samples_per_step, audio_s_per_step; /* 0: not known */
+    uint64_t data_peak_bytes, model_peak_bytes;
+    td_verdict verdicts[TD_PROFILE_MAX_VERDICTS];
+    size_t n_verdicts;
+} td_profile;
+
+void td_profile_free(td_profile *profile);
+
+/* Runs simulated stages. *out: td_profile_free(), also after a failure. */
+td_status td_profile_simulate(const td_simulation *simulation, td_profile *out);
+
+/* Trains for `steps` steps as the settings say, writing nothing. *out: td_profile_free(), also after a
+ * failure.
+ */
+td_status td_profile_train(td_registry *registry, const td_roles *roles, const td_train_settings *settings,
+                           uint64_t steps, td_profile *out);
+
+/* Takes what a monitor has seen, leaves `n_warm_up` batches out of the figures, and judges. */
+td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up, td_profile *profile);
+
+/* What `profile --json` prints: one object. */
+void td_profile_put_json(td_json *json, const td_profile *profile);
+
+/* Trace in the format of Chrome and Perfetto: a track for each stage, arrows from preparing to training. */
+td_status td_profile_write_trace(const td_profile *profile, const char *path);
+
+/* A page that needs nothing else, not even a network. */
+td_status td_profile_write_html(const td_profile *profile, const char *path);
+
+#endif

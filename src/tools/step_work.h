@@ -1,0 +1,38 @@
+/* What `bench step` runs: a graph with its gradients, and a made-up batch. */
+#ifndef TD_TOOLS_STEP_WORK_H
+#define TD_TOOLS_STEP_WORK_H
+
+#include "model/model.h"
+#include "tools/sketch.h"
+
+typedef struct td_step_input {
+    td_tensor tensor;
+    void *words; /* as they lie in memory; owned */
+    size_t n;
+    bool is_uint;
+} td_step_input;
+
+enum { TD_STEP_INPUTS = 12 };
+
+typedef struct td_step_work {
+    td_graph *graph; /* owned */
+    td_step_input inputs[TD_STEP_INPUTS];
+    size_t n_inputs;
+    bool is_model; /* else a sketch */
+    td_model_config config;
+} td_step_work;
+
+void td_step_work_clear(td_step_work *work);
+
+/* A sketch and a batch of noise, the same every time. `ragged`: lengths from the whole down to half, instead
+ * of the whole. *out is owned: td_step_work_clear(). */
+td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, td_step_work *out);
+
+/* The same of a model that is trained; size->items, tokens and frames count. */
+td_status td_step_work_model(const char *preset, td_strategy strategy, const td_sketch_size *size,
+                             bool ragged, td_step_work *out);
+
+/* First values of the parameters. */
+td_status td_step_work_init(const td_step_work *work, td_store *store);
+
+#endif
