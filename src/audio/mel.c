@@ -8,6 +8,7 @@
 #include "audio/mel_internal.h"
 #include "audio/mel_tables.h"
 #include "base/error.h"
+#include "device/once.h"
 #include "kernels/audio_geometry.h"
 #include "ops/rows.h"
 
@@ -16,26 +17,6 @@
 
 /* ---------------------------------------------------------------- tables */
 
-static td_status upload(td_memory *memory, td_span to, const void *from)
-{
-    td_device *device = td_memory_device(memory);
-    td_list *list = NULL;
-    td_span host = {0};
-    td_point done;
-    td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, to.bytes, &host));
-    memcpy(td_span_host(host), from, to.bytes);
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, to, td_span_part(host, 0, to.bytes)));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-fail:
-    td_list_destroy(list);
-    td_memory_free(memory, host);
-    return status;
-}
-
 static td_status place_tables(td_memory *memory, const td_mel_tables *tables, td_mel_constants *out)
 {
     const uint64_t float_bytes = 4 * (uint64_t)tables->n_floats;
@@ -43,8 +24,8 @@ static td_status place_tables(td_memory *memory, const td_mel_tables *tables, td
     td_status status = TD_OK;
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, float_bytes, &out->floats));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, word_bytes, &out->words));
-    TD_TRY(upload(memory, td_span_part(out->floats, 0, float_bytes), tables->floats));
-    TD_TRY(upload(memory, td_span_part(out->words, 0, word_bytes), tables->words));
+    TD_TRY(td_once_write(memory, td_span_part(out->floats, 0, float_bytes), tables->floats));
+    TD_TRY(td_once_write(memory, td_span_part(out->words, 0, word_bytes), tables->words));
     out->shares = tables->shares;
     out->window_power = tables->window_power;
 fail:

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/once.h"
 #include "graph/plan_internal.h"
 #include "ops/optim.h"
 
@@ -375,21 +376,11 @@ fail:
 td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
 {
     const td_tensor_info *t = td_graph_at(plan->draft.graph, output.id);
-    td_span host = {0};
-    td_list *list = NULL;
     td_status status = TD_OK;
     TD_FAIL_IF(!output.id || !t->is_output || !plan->spans[output.id].buffer, TD_ERR_ARGUMENT,
                "%s was not kept; mark it with td_graph_output before planning", t->name);
-    const td_span from = plan->spans[output.id];
-    TD_TRY(td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, from.bytes, &host));
-    host.bytes = from.bytes;
-    TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, host, from));
-    TD_TRY(td_store_run_once(plan->store, list));
-    memcpy(values, td_span_host(host), from.bytes);
+    TD_TRY(td_once_read(plan->store->memory, plan->spans[output.id], (td_point){0}, values));
 fail:
-    td_list_destroy(list);
-    td_memory_free(plan->store->memory, host);
     return status;
 }
 

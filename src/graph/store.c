@@ -2,6 +2,7 @@
  * Groups lie together, so that an update is one launch per group and piece; every entry starts where any
  * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
 #include "graph/store.h"
+#include "device/once.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -121,7 +122,8 @@ static td_status allocate(td_store *store)
                 TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[block]));
         }
     }
-    TD_TRY(td_store_run_once(store, list));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_once_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -192,7 +194,8 @@ td_status td_store_extend(td_store *store, const td_graph *graph)
         if (info->role == TD_TENSOR_STATE && !has_entry(store, info->name))
             TD_TRY(add_state(store, list, info));
     }
-    TD_TRY(td_store_run_once(store, list));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_once_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -257,56 +260,35 @@ fail:
 
 /* ---------------------------------------------------------------- moving values */
 
-td_status td_store_run_once(td_store *store, td_list *list)
+static td_status find_values(const td_store *store, size_t i, td_block block, td_span *out)
 {
-    const td_submission submission = {.list = list};
-    td_point reached = {0};
-    td_status status = TD_OK;
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(store->device, TD_QUEUE_COMPUTE), &submission, &reached));
-    TD_TRY(td_point_wait(reached, TD_WAIT_FOREVER));
-fail:
-    return status;
-}
-
-/* Between a span of the device and host words, through pinned memory. */
-static td_status move(td_store *store, td_span span, void *to, const void *from)
-{
-    td_span host = {0};
-    td_list *list = NULL;
-    td_status status = TD_OK;
-    TD_FAIL_IF(!span.buffer, TD_ERR_ARGUMENT, "the store does not keep this block for this entry");
-    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_HOST, span.bytes, &host));
-    host.bytes = span.bytes;
-    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
-    if (from) memcpy(td_span_host(host), from, span.bytes);
-    TD_TRY(from ? td_list_copy(list, span, host) : td_list_copy(list, host, span));
-    TD_TRY(td_store_run_once(store, list));
-    if (to) memcpy(to, td_span_host(host), span.bytes);
-fail:
-    td_list_destroy(list);
-    td_memory_free(store->memory, host);
-    return status;
+    *out = td_store_span(store, i, block);
+    if (out->buffer) return TD_OK;
+    return TD_FAIL(TD_ERR_ARGUMENT, "the store does not keep this block for this entry");
 }
 
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
-    return move(store, td_store_span(store, i, block), NULL, values);
+    td_span span;
+    const td_status status = find_values(store, i, block, &span);
+    return status == TD_OK ? td_once_write(store->memory, span, values) : status;
 }
 
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
-    return move(store, td_store_span(store, i, block), values, NULL);
+    td_span span;
+    const td_status status = find_values(store, i, block, &span);
+    return status == TD_OK ? td_once_read(store->memory, span, (td_point){0}, values) : status;
 }
 
 td_status td_store_write_control(td_store *store, const uint32_t *words)
 {
-    return move(store, store->control, NULL, words);
+    return td_once_write(store->memory, store->control, words);
 }
 
 td_status td_store_read_control(td_store *store, uint32_t *words)
 {
-    return move(store, store->control, words, NULL);
+    return td_once_read(store->memory, store->control, (td_point){0}, words);
 }
 
 td_span td_store_control(const td_store *store)

@@ -41,7 +41,4 @@ struct td_store {
 td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
                         td_span *out);
 
-/* A copy, or any one list, run and waited for. */
-td_status td_store_run_once(td_store *store, td_list *list);
-
 #endif

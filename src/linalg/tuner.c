@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/stats.h"
+#include "device/once.h"
 #include "linalg/tuning.h"
 
 #define ROUNDS_USUAL 7u
@@ -45,6 +46,7 @@ typedef struct tuner {
 
 /* ---------------------------------------------------------------- running lists */
 
+/* Unlike elsewhere not for ever: a candidate may hang a driver. */
 static td_status run_list(const tuner *t, td_list *list, double *ns)
 {
     td_point done;
@@ -55,20 +57,6 @@ static td_status run_list(const tuner *t, td_list *list, double *ns)
     TD_TRY(td_point_wait(done, PATIENCE_NS));
     *ns = (double)(td_clock_ns() - begin);
 fail:
-    return status;
-}
-
-static td_status copy(const tuner *t, td_span to, td_span from)
-{
-    td_list *list = NULL;
-    double ns = 0;
-    td_status status = TD_OK;
-    TD_TRY(td_list_create(t->device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, to, from));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(run_list(t, list, &ns));
-fail:
-    td_list_destroy(list);
     return status;
 }
 
@@ -93,7 +81,8 @@ static td_status fill_random(const tuner *t, td_span span, uint64_t elements, ui
     float *values = td_span_host(t->host);
     for (uint64_t i = 0; i < elements; i++)
         values[i] = td_rng_float(1, stream, i) - 0.5f;
-    return copy(t, td_span_part(span, 0, 4 * elements), td_span_part(t->host, 0, 4 * elements));
+    return td_once_copy(t->device, td_span_part(span, 0, 4 * elements),
+                        td_span_part(t->host, 0, 4 * elements));
 }
 
 static td_status make_operands(tuner *t)
@@ -126,7 +115,7 @@ static td_status compute_once(const tuner *t, td_gemm_choice choice, double *ns)
     TD_TRY(td_list_finish(list));
     TD_TRY(run_list(t, list, ns)); /* the first run may build kernels */
     TD_TRY(run_list(t, list, ns));
-    TD_TRY(copy(t, td_span_part(t->host, 0, 4 * t->n_c), c));
+    TD_TRY(td_once_copy(t->device, td_span_part(t->host, 0, 4 * t->n_c), c));
 fail:
     td_list_destroy(list);
     return status;

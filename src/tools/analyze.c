@@ -8,6 +8,7 @@
 #include "audio/decode.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/once.h"
 
 enum { MEL_ROUNDS = 5 };
 
@@ -122,12 +123,8 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
     TD_TRY(td_mel_record(rig->feed.mel, list, &args));
     TD_TRY(td_list_finish(list));
     for (size_t i = 0; i < MEL_ROUNDS; ++i) {
-        td_point done;
-        const uint64_t start_ns = td_clock_ns();
-        TD_TRY(td_queue_submit(td_device_queue(rig->device, TD_QUEUE_COMPUTE), &(td_submission){.list = list},
-                               &done));
-        TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-        ms[i] = 1e3 * since_s(start_ns);
+        TD_TRY(td_once_run(list, &ms[i]));
+        ms[i] *= 1e3;
     }
     out->mel_ms = td_stats_of(ms, MEL_ROUNDS).median;
     out->audio_s_per_batch = mean_s * n;

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/stats.h"
+#include "device/once.h"
 #include "linalg/gemm_internal.h"
 #include "tools/openblas_peer.h"
 
@@ -30,33 +30,6 @@ typedef struct gemm_bench {
 } gemm_bench;
 
 /* ---------------------------------------------------------------- lists */
-
-static td_status run_list(const gemm_bench *bench, td_list *list, double *seconds)
-{
-    td_queue *queue = td_device_queue(bench->device, TD_QUEUE_COMPUTE);
-    td_point done;
-    td_status status = TD_OK;
-    const uint64_t begin = td_clock_ns();
-    TD_TRY(td_queue_submit(queue, &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    *seconds = 1e-9 * (double)(td_clock_ns() - begin);
-fail:
-    return status;
-}
-
-static td_status copy(const gemm_bench *bench, td_span to, td_span from)
-{
-    td_list *list = NULL;
-    double seconds = 0;
-    td_status status = TD_OK;
-    TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, to, from));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(run_list(bench, list, &seconds));
-fail:
-    td_list_destroy(list);
-    return status;
-}
 
 static td_status record(gemm_bench *bench, const td_gemm_desc *desc, uint32_t repeats)
 {
@@ -80,8 +53,8 @@ static td_status upload(const gemm_bench *bench, td_span host, td_span to, float
     for (uint64_t i = 0; i < elements; i++)
         values[i] = td_rng_float(1, stream, i) - 0.5f;
     memcpy(td_span_host(host), values, elements * sizeof(float));
-    return copy(bench, td_span_part(to, 0, elements * sizeof(float)),
-                td_span_part(host, 0, elements * sizeof(float)));
+    return td_once_copy(bench->device, td_span_part(to, 0, elements * sizeof(float)),
+                        td_span_part(host, 0, elements * sizeof(float)));
 }
 
 static td_status make_operands(gemm_bench *bench, td_gemm_desc *d, td_span *host)
@@ -128,7 +101,7 @@ static td_status measure_error(const gemm_bench *bench, const td_gemm_desc *d, t
     double error = 0;
     double largest = 0;
     td_status status = TD_OK;
-    TD_TRY(copy(bench, got, td_span_part(d->c, 0, sizeof(float) * elements)));
+    TD_TRY(td_once_copy(bench->device, got, td_span_part(d->c, 0, sizeof(float) * elements)));
     for (uint64_t s = 0; s < samples; s++) {
         const uint64_t at = elements == samples ? s : s == 0 ? elements - 1 : td_rng_below(2, 0, s, elements);
         const double want =
@@ -151,7 +124,7 @@ static td_status measure_rounds(gemm_bench *bench, const td_bench_gemm_row *row)
     td_status status = TD_OK;
     for (uint32_t round = 0; round < rounds; round++) {
         double seconds = 0;
-        TD_TRY(run_list(bench, bench->list, &seconds));
+        TD_TRY(td_once_run(bench->list, &seconds));
         bench->seconds[round] = seconds / bench->repeats;
         for (size_t p = 0; p < peers; p++)
             TD_TRY(td_openblas_run(bench->peers, p, &row->shape, row->layout, bench->repeats,
@@ -199,12 +172,12 @@ static td_status measure_row(gemm_bench *bench, td_bench_gemm_row *row)
     TD_TRY(make_operands(bench, &desc, &host));
     TD_TRY(name_choice(bench, &desc, row));
     TD_TRY(record(bench, &desc, 1));
-    TD_TRY(run_list(bench, bench->list, &seconds)); /* the first run may build kernels */
-    TD_TRY(run_list(bench, bench->list, &seconds));
+    TD_TRY(td_once_run(bench->list, &seconds)); /* the first run may build kernels */
+    TD_TRY(td_once_run(bench->list, &seconds));
     TD_TRY(measure_error(bench, &desc, host, &row->max_rel_err));
     const double repeats = ceil(RUN_SECONDS / seconds);
     TD_TRY(record(bench, &desc, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
-    TD_TRY(run_list(bench, bench->list, &seconds));
+    TD_TRY(td_once_run(bench->list, &seconds));
     TD_TRY(measure_rounds(bench, row));
     summarize(bench, row);
 fail:

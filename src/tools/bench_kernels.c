@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/stats.h"
+#include "device/once.h"
 #include "linalg/gemm.h"
 #include "tools/bench_kernels_internal.h"
 
@@ -123,18 +123,6 @@ typedef struct timed_list {
     double *seconds; /* [rounds] of one launch */
 } timed_list;
 
-static td_status run_list(td_device *device, td_list *list, double *seconds)
-{
-    td_point done;
-    td_status status = TD_OK;
-    const uint64_t begin = td_clock_ns();
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    *seconds = 1e-9 * (double)(td_clock_ns() - begin);
-fail:
-    return status;
-}
-
 static td_status record(timed_list *timed, uint32_t repeats)
 {
     td_kernel_bench *bench = &timed->bench;
@@ -177,12 +165,12 @@ static td_status open_timed(timed_list *timed)
     TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->fills));
     TD_TRY(record(timed, 1));
     TD_TRY(td_list_finish(bench->fills));
-    TD_TRY(run_list(bench->device, bench->fills, &seconds));
-    TD_TRY(run_list(bench->device, bench->list, &seconds)); /* may build kernels */
-    TD_TRY(run_list(bench->device, bench->list, &seconds));
+    TD_TRY(td_once_run(bench->fills, &seconds));
+    TD_TRY(td_once_run(bench->list, &seconds)); /* may build kernels */
+    TD_TRY(td_once_run(bench->list, &seconds));
     const double repeats = ceil(RUN_SECONDS / seconds);
     TD_TRY(record(timed, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
-    TD_TRY(run_list(bench->device, bench->list, &seconds));
+    TD_TRY(td_once_run(bench->list, &seconds));
 fail:
     return status;
 }
@@ -231,7 +219,7 @@ static td_status measure_rounds(timed_list *const lists[2], uint32_t rounds)
     for (uint32_t round = 0; round < rounds; round++) {
         for (int i = 0; i < 2; i++) {
             double seconds = 0;
-            TD_TRY(run_list(lists[i]->bench.device, lists[i]->bench.list, &seconds));
+            TD_TRY(td_once_run(lists[i]->bench.list, &seconds));
             lists[i]->seconds[round] = seconds / lists[i]->repeats;
         }
     }

@@ -6,10 +6,10 @@
 
 #include "audio/mel.h"
 #include "audio/mel_tables.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/stats.h"
+#include "device/once.h"
 
 #define PI 3.14159265358979323846
 #define CHECKED_FRAMES 24u
@@ -25,19 +25,6 @@ typedef struct mel_bench {
     uint32_t samples, frames; /* of a clip */
     td_list *list, *griffin;
 } mel_bench;
-
-static td_status run_list(const mel_bench *b, td_list *list, double *seconds)
-{
-    td_point done;
-    td_status status = TD_OK;
-    const uint64_t begin = td_clock_ns();
-    TD_TRY(
-        td_queue_submit(td_device_queue(b->device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    *seconds = 1e-9 * (double)(td_clock_ns() - begin);
-fail:
-    return status;
-}
 
 static td_status take(const mel_bench *b, td_memory_kind kind, uint64_t words, td_span *out)
 {
@@ -144,7 +131,7 @@ static td_status measure_error(const mel_bench *b, double *out)
     TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_list_copy(list, b->host_mel, b->args.mel));
     TD_TRY(td_list_finish(list));
-    TD_TRY(run_list(b, list, &seconds));
+    TD_TRY(td_once_run(list, &seconds));
     for (uint32_t i = 0; i < CHECKED_FRAMES && b->frames > 2 * edge; i++) {
         const uint32_t clip = (uint32_t)td_rng_below(2, 0, 2 * i + 1, b->options->clips);
         const uint32_t frame = edge + (uint32_t)td_rng_below(2, 0, 2 * i + 2, b->frames - 2 * edge);
@@ -180,8 +167,8 @@ static td_status measure_griffin_lim(mel_bench *b, td_bench_mel_result *out)
                                                         .samples = b->signals,
                                                         .workspace = b->workspace}));
     TD_TRY(td_list_finish(b->griffin));
-    TD_TRY(run_list(b, b->griffin, &seconds)); /* the first run may build kernels */
-    TD_TRY(run_list(b, b->griffin, &seconds));
+    TD_TRY(td_once_run(b->griffin, &seconds)); /* the first run may build kernels */
+    TD_TRY(td_once_run(b->griffin, &seconds));
     out->griffin_lim_factor = clips * b->options->seconds / seconds;
 fail:
     return status;
@@ -194,9 +181,9 @@ static td_status measure_speed(const mel_bench *b, td_bench_mel_result *out)
     double warm_up = 0;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&seconds, o->rounds));
-    TD_TRY(run_list(b, b->list, &warm_up));
+    TD_TRY(td_once_run(b->list, &warm_up));
     for (uint32_t i = 0; i < o->rounds; i++)
-        TD_TRY(run_list(b, b->list, &seconds[i]));
+        TD_TRY(td_once_run(b->list, &seconds[i]));
     const td_stats stats = td_stats_of(seconds, o->rounds);
     out->ms = 1e3 * stats.median;
     out->spread = stats.spread;

@@ -6,30 +6,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/once.h"
 #include "train/train_internal.h"
 
 enum { MAX_BATCH_TENSORS = 9 };
-
-td_status td_trainer_read(td_memory *memory, td_span span, td_point ready, void *out)
-{
-    td_status status = TD_OK;
-    td_span host = {0};
-    td_list *list = NULL;
-    td_point done;
-    td_device *device = td_memory_device(memory);
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, span.bytes, &host));
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, td_span_part(host, 0, span.bytes), span));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE),
-                           &(td_submission){.list = list, .waits = &ready, .n_waits = 1}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    memcpy(out, td_span_host(host), span.bytes);
-fail:
-    td_list_destroy(list);
-    td_memory_free(memory, host);
-    return status;
-}
 
 /* ---------------------------------------------------------------- what is written */
 
@@ -99,7 +79,7 @@ static td_status add_batch(dump *d, td_trainer *t, const td_model_graph *g, cons
         uint8_t *values = NULL;
         if (parts[i].tensor.id == 0) continue;
         TD_TRY(TD_NEW_ARRAY(&values, parts[i].span.bytes));
-        status = td_trainer_read(t->model_memory, parts[i].span, batch->ready, values);
+        status = td_once_read(t->model_memory, parts[i].span, batch->ready, values);
         if (status != TD_OK) free(values);
         TD_TRY(status);
         TD_TRY(add(d, "batch.", parts[i].name, parts[i].dtype, td_graph_shape(g->graph, parts[i].tensor),
