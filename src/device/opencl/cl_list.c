@@ -232,7 +232,7 @@ void td_cl_list_discard(td_list *list)
     for (size_t i = 0; i < native->n_steps; i++) {
         free(native->steps[i].call);
         if (native->steps[i].kind != TD_CL_KERNEL) continue;
-        if (has_run) td_cl_program_save(device, native->steps[i].program);
+        if (has_run) atomic_store(&native->steps[i].program->has_run, true);
         if (native->steps[i].kernel) (void)device->api->clReleaseKernel(native->steps[i].kernel);
     }
     for (size_t i = 0; i < native->n_views; i++) {

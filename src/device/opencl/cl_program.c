@@ -2,9 +2,10 @@
  *
  * When a binary is taken matters. GPU drivers compile in clBuildProgram, so theirs is stored at once. PoCL
  * compiles for the work-group size at the first launch, and only a binary taken after that holds the finished
- * code; so on CPU drivers it is stored when a list that ran is discarded (cl_list.c). Then the next start
- * compiles nothing, even where PoCL's own cache is gone.
- * Covered by tests/device/test_kernels.c. */
+ * code; and it must not be asked while other threads of it launch kernels: its count of users of a kernel's
+ * library is not safe against that and ends the program. So on CPU drivers binaries are stored when the
+ * device is closed. Then the next start compiles nothing, even where PoCL's own cache is gone. Covered by
+ * tests/device/test_kernels.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,13 +161,6 @@ static void save_locked(td_cl_device *device, td_cl_program *program)
     free(binary);
 }
 
-void td_cl_program_save(td_cl_device *device, td_cl_program *program)
-{
-    pthread_mutex_lock(&device->mutex);
-    save_locked(device, program);
-    pthread_mutex_unlock(&device->mutex);
-}
-
 /* ---------------------------------------------------------------- the device's programs */
 
 td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl_program **out)
@@ -197,6 +191,7 @@ void td_cl_programs_release(td_cl_device *device)
     while (device->programs) {
         td_cl_program *program = device->programs;
         device->programs = program->next;
+        if (atomic_load(&program->has_run) && !atomic_load(&device->base.lost)) save_locked(device, program);
         release_program(device, &program->program);
         free(program);
     }

@@ -50,7 +50,8 @@ typedef struct td_cl_program {
     const td_kernel *kernel;
     cl_program program;
     td_digest key;
-    bool unsaved; /* built from source, not yet in the cache */
+    bool unsaved;        /* built from source, not yet in the cache */
+    atomic_bool has_run; /* so a CPU driver's binary has what it compiled at the first launch */
 } td_cl_program;
 
 /* A submission on its way: its events, kept until it is seen finished. */
@@ -234,8 +235,7 @@ cl_mem td_cl_buffer_mem(const td_cl_device *device, const td_buffer *buffer);
 
 /* cl_program.c */
 td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl_program **out);
-/* Puts the program into the cache if it came from source. Never fails: no cache is no fault. */
-void td_cl_program_save(td_cl_device *device, td_cl_program *program);
+/* Puts programs that came from source into the cache; no cache is no fault. Nothing may be under way. */
 void td_cl_programs_release(td_cl_device *device);
 
 /* cl_list.c */
