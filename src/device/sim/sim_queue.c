@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 
 #define NS_PER_US 1e3
 #define NS_PER_S UINT64_C(1000000000)
+#define LARGE_FILL_BYTES (UINT64_C(1) << 20)
 
 typedef struct sim_work {
     struct sim_work *next;
@@ -115,6 +117,20 @@ static bool is_on(const td_device *device, td_span span)
     return span.buffer->device == device && span.buffer->kind == TD_MEMORY_DEVICE;
 }
 
+/* Zeros without touching memory: whole pages of a device buffer, which is anonymous memory of ours, are given
+ * back and read as zeros. So plans of models far larger than the computer can be made. Returns how many bytes
+ * from the start are zero now. */
+static uint64_t drop_pages(unsigned char *bytes, uint64_t n)
+{
+    const uint64_t page = 4096;
+    const uint64_t head = (page - (uintptr_t)bytes % page) % page;
+    if (n < LARGE_FILL_BYTES) return 0;
+    const uint64_t whole = (n - head) / page * page;
+    if (madvise(bytes + head, whole, MADV_DONTNEED) != 0) return 0;
+    memset(bytes, 0, head);
+    return head + whole;
+}
+
 /* Truly does the command, and returns the time that the model gives it. 1 GB/s is 1 byte per nanosecond. */
 static double run_command(const sim_model *model, const td_device *device, const td_command *command)
 {
@@ -127,7 +143,9 @@ static double run_command(const sim_model *model, const td_device *device, const
     }
     case TD_COMMAND_FILL: {
         unsigned char *bytes = span_bytes(to);
-        for (uint64_t i = 0; i < to.bytes; i += sizeof command->word)
+        uint64_t i = 0;
+        if (command->word == 0 && is_on(device, to)) i = drop_pages(bytes, to.bytes);
+        for (; i < to.bytes; i += sizeof command->word)
             memcpy(bytes + i, &command->word, sizeof command->word);
         return (double)to.bytes / (is_on(device, to) ? model->gbps : model->copy_gbps);
     }
