@@ -3,6 +3,7 @@
 The sentences of demo_sentences.txt follow eight patterns. Their words, sorted by the places they stand in, give
 the recogniser's grammar and, put together anew, sentences that no voice was trained with. A recogniser with a
 closed grammar only has to tell the words of a place apart; one that may put any word anywhere has a harder task.
+Beside that, how long the voice speaks is compared with the original: one that does not end in time is found so.
 """
 
 import argparse
@@ -76,6 +77,13 @@ def make_new(slots, old, count):
     return made
 
 
+def read_samples(path):
+    with wave.open(path, "rb") as file:
+        if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (RATE, 1, 2):
+            sys.exit(f"evaluate_wer: {path}: not {RATE} Hz, one channel, 16 bits")
+        return array.array("h", file.readframes(file.getnframes()))
+
+
 # ---------------------------------------------------------------- recogniser
 
 class Recogniser:
@@ -130,10 +138,7 @@ class Recogniser:
             out.write("\n\\end\\\n")
 
     def prepare(self, path):
-        with wave.open(path, "rb") as file:
-            if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (RATE, 1, 2):
-                sys.exit(f"evaluate_wer: {path}: not {RATE} Hz, one channel, 16 bits")
-            samples = array.array("h", file.readframes(file.getnframes()))
+        samples = read_samples(path)
         gain = 0.6 * 32767 / max(3, max(map(abs, samples), default=0))
         quiet = [0] * PAUSE
         noisy = (gain * x + self.noise[i & 0xffff] for i, x in enumerate([*quiet, *samples, *quiet]))
@@ -192,6 +197,21 @@ def speak_all(args, sentences):
     return kinds
 
 
+def measure_length(path):
+    """Samples from the first to the last that is heard."""
+    samples = read_samples(path)
+    heard = max(map(abs, samples), default=0) / 50
+    places = [i for i, x in enumerate(samples) if abs(x) > heard]
+    return places[-1] - places[0] + 1 if places else 1
+
+
+def compare_lengths(originals, voices):
+    """Lengths of speech as shares of the original's, and how many of them are right."""
+    shares = [measure_length(voice) / measure_length(original) for original, voice in zip(originals, voices)]
+    right = sum(0.9 <= share <= 1.1 for share in shares)
+    return {"right": 100 * right / len(shares), "shortest": min(shares), "longest": max(shares)}
+
+
 def judge(recogniser, sentences, paths, verbose):
     """Word error rates, in percent."""
     errors, total = {}, 0
@@ -232,11 +252,16 @@ def evaluate(parser, args):
     sentences = training + make_new(slots, set(known), n)
     recogniser = Recogniser(args.work, slots)
     rates = {}
-    for kind, paths in speak_all(args, sentences).items():
+    spoken = speak_all(args, sentences)
+    for kind, paths in spoken.items():
         rates[kind] = {"training": judge(recogniser, sentences[:n], paths[:n], args.verbose),
                        "new": judge(recogniser, sentences[n:], paths[n:], args.verbose)}
+    lengths = {}
+    if args.checkpoint:
+        lengths = {"training": compare_lengths(spoken["original"][:n], spoken["voice"][:n]),
+                   "new": compare_lengths(spoken["original"][n:], spoken["voice"][n:])}
     if args.json:
-        print(json.dumps({"sentences": n, "words": recogniser.n_words, "rates": rates}, indent=2))
+        print(json.dumps({"sentences": n, "words": recogniser.n_words, "rates": rates, "lengths": lengths}, indent=2))
         return
     print(f"Word error rate in %, {n} sentences of each kind, {recogniser.n_words} words\n")
     print(f"{'':10}{'closed grammar':>22}{'any word anywhere':>24}")
@@ -244,6 +269,10 @@ def evaluate(parser, args):
     for kind, rate in rates.items():
         print(f"{kind:10}{rate['training']['grammar']:12.1f}{rate['new']['grammar']:10.1f}"
               f"{rate['training']['loop']:14.1f}{rate['new']['loop']:10.1f}")
+    for kind, length in lengths.items():
+        print(f"\n{kind}: {length['right']:.0f} % of the lengths within 0.9 and 1.1 of the original's; "
+              f"{length['shortest']:.2f} to {length['longest']:.2f}", end="")
+    print()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # How well a recogniser understands a voice: word error rates of training sentences and of new sentences of the
-# same words, beside those of the original recordings and of their copies through the vocoder.
+# same words, beside those of the original recordings and of their copies through the vocoder; and whether the voice
+# speaks as long as the original.
 #   scripts/evaluate_wer.sh [CHECKPOINT] [--sentences N] [--verbose] [--json] [--keep DIR]
 # Without CHECKPOINT: recordings and copies only. --keep leaves all recordings in DIR. The recogniser is pocketsphinx
 # from PyPI, in build/wer/venv. TANDEM names the program to test if it is not build/release/tandem.
@@ -11,7 +12,7 @@ pocketsphinx=5.1.1
 
 case ${1:-} in
 -h | --help)
-    sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
 esac

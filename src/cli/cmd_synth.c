@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "device/once.h"
 #include "synth/voice.h"
 
 #define LONGEST_COPY_S 300.0
@@ -59,11 +60,8 @@ static td_status check_usage(const td_cli *cli)
                "--json and -o - both need the standard output; write the speech to a file");
     if (!is_to_stdout(cli)) TD_TRY(td_audio_check_path(output));
     const bool has_checkpoint = get_text(cli, "synth.checkpoint") != NULL;
-    const bool is_copy = get_text(cli, "copy") != NULL;
-    TD_FAIL_IF(!is_copy && !has_checkpoint, TD_ERR_CONFIG,
+    TD_FAIL_IF(!get_text(cli, "copy") && !has_checkpoint, TD_ERR_CONFIG,
                "no voice was named; add --checkpoint FILE, which `tandem train` writes");
-    TD_FAIL_IF(is_copy && get_text(cli, "save-mel"), TD_ERR_CONFIG,
-               "--save-mel is for texts, not for --copy");
 fail:
     return status;
 }
@@ -87,10 +85,26 @@ static uint64_t get_seed(const td_cli *cli)
     return (uint64_t)td_options_get(cli->options, "training.seed")->integer;
 }
 
+/* The spectrogram that a copy goes through. */
+static td_status keep_mel(const td_mel *mel, td_memory *memory, const td_audio *audio, td_speech *speech)
+{
+    td_copy_mel copy;
+    td_status status = TD_OK;
+    speech->n_mels = td_mel_get_config(mel)->n_mels;
+    TD_TRY(td_copy_analyse(mel, memory, audio->samples, audio->count, &copy));
+    speech->frames = copy.frames;
+    TD_TRY(TD_NEW_ARRAY(&speech->mel, copy.frames * speech->n_mels));
+    TD_TRY(td_once_read(memory, copy.mel, (td_point){0}, speech->mel));
+fail:
+    td_memory_free(memory, copy.mel);
+    return status;
+}
+
 static td_status copy_recording(const td_cli *cli, synth_run *run)
 {
     const td_mel_config config = td_mel_config_default();
     const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S};
+    const char *save_mel = get_text(cli, "save-mel");
     td_audio audio = {0};
     td_mel *mel = NULL;
     td_vocoder *vocoder = NULL;
@@ -101,6 +115,8 @@ static td_status copy_recording(const td_cli *cli, synth_run *run)
     TD_TRY(td_copy_run(vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli),
                        &run->speech.samples, &run->speech.count));
     run->speech.rate = config.rate;
+    if (save_mel) TD_TRY(keep_mel(mel, run->memory, &audio, &run->speech));
+    if (save_mel) TD_TRY(td_speech_save_mel(&run->speech, &config, save_mel));
 fail:
     td_vocoder_destroy(vocoder);
     td_mel_destroy(mel);
@@ -167,9 +183,25 @@ static td_status write_raw(const synth_run *run)
     return TD_OK;
 }
 
+/* Whether files can be made there, before the work that they are for. */
+static td_status check_files(const td_cli *cli)
+{
+    const char *const paths[] = {is_to_stdout(cli) ? NULL : get_text(cli, "output"),
+                                 get_text(cli, "save-mel")};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        td_file_writer *writer;
+        if (!paths[i]) continue;
+        const td_status status = td_file_writer_open(paths[i], &writer);
+        if (status != TD_OK) return status;
+        td_file_writer_close(writer);
+    }
+    return TD_OK;
+}
+
 static td_status speak(const td_cli *cli, synth_run *run)
 {
     td_status status = TD_OK;
+    TD_TRY(check_files(cli));
     TD_TRY(open_device(cli, run));
     const uint64_t start_ns = td_clock_ns();
     TD_TRY(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));

@@ -33,8 +33,7 @@ static td_status need_text(const td_checkpoint *c, const char *key, const char *
 {
     *out = td_safetensors_metadata_find(c->file, key);
     if (*out == NULL)
-        return TD_FAIL(TD_ERR_FORMAT, "'%s' lacks '%s', so it is no whole checkpoint; use another one",
-                       c->path, key);
+        return TD_FAIL(TD_ERR_FORMAT, "there is no '%s', so it is no whole checkpoint; use another one", key);
     return TD_OK;
 }
 
@@ -60,7 +59,8 @@ static td_status read_info(td_checkpoint *c)
     const char *text;
     const char *format = td_safetensors_metadata_find(c->file, "format");
     TD_FAIL_IF(format == NULL || strcmp(format, FORMAT) != 0, TD_ERR_FORMAT,
-               "'%s' is no checkpoint of this program (its format is '%s', not '" FORMAT "')", c->path,
+               "no checkpoint of this program: its format is '%s', not '" FORMAT
+               "'; `tandem train` writes one",
                format != NULL ? format : "not told");
     TD_TRY(read_model(c));
     TD_TRY(need_text(c, "mel", &text));
@@ -76,7 +76,11 @@ static td_status read_info(td_checkpoint *c)
     TD_FAIL_IF(kind == 3, TD_ERR_FORMAT, "tokens of kind '%s' are not known here", text);
     c->info.token_kind = (td_token_kind)kind;
 fail:
-    return status != TD_OK && format != NULL ? td_error_context("'%s'", c->path) : status;
+    if (status == TD_OK) return TD_OK;
+    td_error error = *td_error_last();
+    error.status = TD_ERR_FORMAT; /* whatever is wrong is wrong with the file, not with the user's settings */
+    (void)td_error_adopt(&error);
+    return td_error_context("'%s'", c->path);
 }
 
 td_status td_checkpoint_open(const char *path, td_checkpoint **out)

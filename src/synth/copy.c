@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/once.h"
 
 td_status td_copy_analyse(const td_mel *mel, td_memory *memory, const float *samples, size_t count,
                           td_copy_mel *out)
@@ -13,7 +14,6 @@ td_status td_copy_analyse(const td_mel *mel, td_memory *memory, const float *sam
     td_device *device = td_memory_device(memory);
     td_span host = {0}, pcm = {0}, places = {0};
     td_list *list = NULL;
-    td_point done;
     td_status status = TD_OK;
     *out = (td_copy_mel){.frames = td_mel_frames(config, count)};
     const uint64_t words = (uint64_t)out->frames * config->n_mels;
@@ -36,8 +36,7 @@ td_status td_copy_analyse(const td_mel *mel, td_memory *memory, const float *sam
                                         .places = td_span_part(places, 0, 8),
                                         .mel = out->mel}));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
+    TD_TRY(td_once_run(list, NULL));
 fail:
     td_list_destroy(list);
     td_memory_free(memory, host);

@@ -5,7 +5,7 @@
 #ifndef TD_SYNTH_COPY_H
 #define TD_SYNTH_COPY_H
 
-#include "synth/vocoder.h"
+#include "audio/vocoder.h"
 
 /* A spectrogram on the device. */
 typedef struct td_copy_mel {

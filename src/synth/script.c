@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unicode/utf8.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -44,14 +45,18 @@ static void close_writer(writer *w)
 
 static td_status check_tokens(const td_tokens *tokens, const td_model_config *model)
 {
-    char shown[8] = "";
+    unsigned char shown[U8_MAX_LENGTH + 1] = "";
     const uint32_t c = tokens->first_unknown;
     td_status status = TD_OK;
-    if (c >= 0x20 && c < 0x7f) snprintf(shown, sizeof shown, "'%c' ", (int)c);
-    TD_FAIL_IF(tokens->n_unknown > 0, TD_ERR_FORMAT,
-               "the text has %s(U+%04X), which the voice has not learnt; write it in other letters, or train "
-               "with texts that have it",
-               shown, (unsigned)c);
+    if (tokens->n_unknown > 0 && c > ' ' && c != 0x7f) {
+        size_t length = 0;
+        U8_APPEND_UNSAFE(shown, length, c);
+    }
+    TD_FAIL_IF(
+        tokens->n_unknown > 0, TD_ERR_FORMAT,
+        "the text has '%s' (U+%04X), which the voice has not learnt; write it in other letters, or train "
+        "with texts that have it",
+        (const char *)shown, (unsigned)c);
     for (size_t i = 0; i < tokens->count; i++)
         TD_FAIL_IF(tokens->ids[i] < 0 || (uint32_t)tokens->ids[i] >= model->n_symbols, TD_ERR_FORMAT,
                    "token %d of the text is beyond the voice's %u; the tokenizer is of another voice",

@@ -8,10 +8,13 @@
 
 #include "audio/decode.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
-#include "synth/internal.h"
+#include "device/once.h"
+#include "model/speak.h"
 #include "synth/join.h"
 
+#define BATCH_ITEMS 8u /* at most */
 #define ROUND_TOKENS 16u
 #define REFERENCE_LEAST_S 0.5
 #define REFERENCE_MOST_S 12.0
@@ -22,6 +25,17 @@
 /* Behind a piece that ends so. */
 static const double PAUSES_S[] = {
     [TD_PIECE_WITHIN] = 0, [TD_PIECE_CLAUSE] = 0.08, [TD_PIECE_SENTENCE] = 0.2, [TD_PIECE_PARAGRAPH] = 0.5};
+
+struct td_voice {
+    td_memory *memory; /* borrowed */
+    td_checkpoint *checkpoint;
+    const td_checkpoint_info *info; /* the checkpoint's */
+    td_mel *mel;
+    td_vocoder *vocoder;
+    td_store *store;  /* NULL until it first speaks */
+    float *reference; /* [reference_frames, n_mels], or NULL */
+    uint32_t reference_frames;
+};
 
 /* ---------------------------------------------------------------- opening */
 
@@ -49,6 +63,7 @@ fail:
 void td_voice_close(td_voice *voice)
 {
     if (!voice) return;
+    td_store_destroy(voice->store);
     td_vocoder_destroy(voice->vocoder);
     td_mel_destroy(voice->mel);
     td_checkpoint_close(voice->checkpoint);
@@ -93,25 +108,13 @@ td_status td_voice_find_speaker(const td_voice *voice, const char *name, uint32_
 
 static td_status read_mel(td_voice *v, const td_copy_mel *mel)
 {
-    td_device *device = td_memory_device(v->memory);
-    td_span host = {0};
-    td_list *list = NULL;
-    td_point done;
     td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(v->memory, TD_MEMORY_HOST, mel->mel.bytes, &host));
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, td_span_part(host, 0, mel->mel.bytes), mel->mel));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
     free(v->reference);
     v->reference_frames = 0;
     TD_TRY(TD_NEW_ARRAY(&v->reference, (size_t)(mel->mel.bytes / sizeof(float))));
-    memcpy(v->reference, td_span_host(host), (size_t)mel->mel.bytes);
+    TD_TRY(td_once_read(v->memory, mel->mel, (td_point){0}, v->reference));
     v->reference_frames = mel->frames;
 fail:
-    td_list_destroy(list);
-    td_memory_free(v->memory, host);
     return status;
 }
 
@@ -159,138 +162,145 @@ fail:
 
 /* ---------------------------------------------------------------- batches */
 
-static td_status fill_utterance(const td_speaking *s, td_utterance *u, size_t first)
+/* One call of td_voice_speak. */
+typedef struct call {
+    td_voice *voice;
+    const td_script *script;
+    uint64_t seed;
+    td_speaking speaking; /* of `utterances` */
+    uint32_t *tokens;     /* [utterances, B] */
+    uint32_t *ids;        /* [utterances, B, L] */
+    uint32_t *speakers;   /* [B]: the same for every item, as are these */
+    uint32_t *reference_counts;
+    float *references; /* [B, R, n_mels] */
+} call;
+
+static td_status make_store(td_voice *v)
 {
+    const bool refers = v->info->model.speaker_encoder;
+    const td_model_shape least = {.items = 1, .tokens = 1, .reference_frames = refers};
+    td_model_encode encode = {0};
     td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&u->tokens, s->items));
-    TD_TRY(TD_NEW_ARRAY(&u->ids, (size_t)s->items * s->max_tokens));
-    for (uint32_t i = 0; i < s->items; i++) {
-        u->tokens[i] = 1;
-        if (first + i >= s->script->count) continue;
-        const td_tokens *tokens = &s->script->pieces[first + i].tokens;
-        u->tokens[i] = (uint32_t)tokens->count;
-        u->count++;
-        for (size_t k = 0; k < tokens->count; k++)
-            u->ids[(size_t)i * s->max_tokens + k] = (uint32_t)tokens->ids[k];
+    if (v->store) return TD_OK;
+    TD_TRY(td_model_encode_graph(&v->info->model, &least, NULL, &encode));
+    TD_TRY(td_store_create(v->memory, encode.graph, &(td_store_options){0}, &v->store));
+    TD_TRY(td_checkpoint_load(v->checkpoint, v->store, TD_BLOCK_WEIGHT));
+fail:
+    td_graph_destroy(encode.graph);
+    if (status != TD_OK) {
+        td_store_destroy(v->store);
+        v->store = NULL;
+    }
+    return status;
+}
+
+static td_status fill_speaker(call *c, uint32_t speaker)
+{
+    const td_voice *v = c->voice;
+    const uint32_t items = c->speaking.items;
+    const size_t size = (size_t)v->reference_frames * v->info->model.n_mels;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&c->speakers, items));
+    TD_TRY(TD_NEW_ARRAY(&c->reference_counts, items));
+    TD_TRY(TD_NEW_ARRAY(&c->references, items * size + 1));
+    for (uint32_t i = 0; i < items; i++) {
+        c->speakers[i] = speaker;
+        c->reference_counts[i] = v->reference_frames;
+        if (size) memcpy(c->references + i * size, v->reference, size * sizeof *c->references);
     }
 fail:
     return status;
 }
 
-static td_status make_utterances(td_speaking *s)
+/* Tokens of the pieces into their places, and one in those that are padding. */
+static td_status fill_tokens(call *c)
 {
-    const size_t n = s->script->count;
+    const size_t n = c->script->count, places = c->speaking.n_utterances * c->speaking.items,
+                 most = c->speaking.max_tokens;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&c->tokens, places));
+    TD_TRY(TD_NEW_ARRAY(&c->ids, places * most));
+    for (size_t i = 0; i < places; i++) {
+        c->tokens[i] = 1;
+        if (i >= n) continue;
+        const td_tokens *tokens = &c->script->pieces[i].tokens;
+        c->tokens[i] = (uint32_t)tokens->count;
+        for (size_t k = 0; k < tokens->count; k++)
+            c->ids[i * most + k] = (uint32_t)tokens->ids[k];
+    }
+fail:
+    return status;
+}
+
+static td_status make_utterances(call *c, uint32_t speaker)
+{
+    const size_t n = c->script->count;
+    td_speaking *s = &c->speaking;
     td_status status = TD_OK;
     TD_FAIL_IF(n == 0, TD_ERR_ARGUMENT, "a script without pieces");
-    s->items = n < TD_VOICE_ITEMS ? (uint32_t)n : TD_VOICE_ITEMS;
+    s->items = n < BATCH_ITEMS ? (uint32_t)n : BATCH_ITEMS;
     for (size_t i = 0; i < n; i++)
-        if (s->script->pieces[i].tokens.count > s->max_tokens)
-            s->max_tokens = (uint32_t)s->script->pieces[i].tokens.count;
+        if (c->script->pieces[i].tokens.count > s->max_tokens)
+            s->max_tokens = (uint32_t)c->script->pieces[i].tokens.count;
     s->max_tokens = (s->max_tokens + ROUND_TOKENS - 1) / ROUND_TOKENS * ROUND_TOKENS;
     s->n_utterances = (n + s->items - 1) / s->items;
     TD_TRY(TD_NEW_ARRAY(&s->utterances, s->n_utterances));
-    for (size_t i = 0; i < s->n_utterances; i++)
-        TD_TRY(fill_utterance(s, &s->utterances[i], i * s->items));
-fail:
-    return status;
-}
-
-static void free_speaking(td_speaking *s)
-{
-    for (size_t i = 0; s->utterances && i < s->n_utterances; i++) {
-        td_utterance *u = &s->utterances[i];
-        free(u->tokens);
-        free(u->ids);
-        free(u->hidden);
-        free(u->durations);
-        free(u->pitch);
-        free(u->energy);
-        free(u->speaker);
-        free(u->frames);
-        free(u->mel);
-        free(u->spread);
+    TD_TRY(fill_speaker(c, speaker));
+    TD_TRY(fill_tokens(c));
+    for (size_t i = 0; i < s->n_utterances; i++) {
+        const size_t left = n - i * s->items;
+        s->utterances[i] = (td_utterance){.count = left < s->items ? (uint32_t)left : s->items,
+                                          .tokens = c->tokens + i * s->items,
+                                          .ids = c->ids + i * s->items * s->max_tokens,
+                                          .speakers = c->speakers,
+                                          .reference = c->references,
+                                          .reference_counts = c->reference_counts};
     }
-    free(s->utterances);
-    td_store_destroy(s->store);
+fail:
+    return status;
 }
 
-/* Encodes, and decodes step by step; the steps' caches are in the store, so it is made from their graph. */
-static td_status run_autoregressive(td_speaking *s)
+static void free_call(call *c)
 {
-    const uint32_t r = s->model->reduction;
-    const double rate = s->model->attention_rate > 0 ? (double)s->model->attention_rate : 0.2;
-    const double steps = fmin(20 + 1.7 * s->max_tokens / rate, (double)s->model->max_frames / r);
-    td_model_step step = {0};
-    td_status status = TD_OK;
-    s->max_frames = (uint32_t)fmax(steps, 1) * r;
-    const td_model_shape shape = {.items = s->items,
-                                  .tokens = s->max_tokens,
-                                  .frames = s->max_frames,
-                                  .reference_frames = s->voice->reference_frames};
-    const td_model_options options = {.seed = s->options->seed};
-    TD_TRY(td_model_step_graph(s->model, &shape, &options, &step));
-    TD_TRY(td_store_create(s->voice->memory, step.graph, &(td_store_options){0}, &s->store));
-    TD_TRY(td_checkpoint_load(s->voice->checkpoint, s->store, TD_BLOCK_WEIGHT));
-    TD_TRY(td_speaking_encode(s));
-    TD_TRY(td_speaking_steps(s, &step));
-fail:
-    td_graph_destroy(step.graph);
-    return status;
+    for (size_t i = 0; c->speaking.utterances && i < c->speaking.n_utterances; i++)
+        td_utterance_clear(&c->speaking.utterances[i]);
+    free(c->speaking.utterances);
+    free(c->tokens);
+    free(c->ids);
+    free(c->speakers);
+    free(c->reference_counts);
+    free(c->references);
 }
 
 /* ---------------------------------------------------------------- sound */
 
-static td_status upload(td_voice *v, const float *values, td_span device, td_span host, td_list **list,
-                        td_point *done)
-{
-    td_device *d = td_memory_device(v->memory);
-    td_status status = TD_OK;
-    memcpy(td_span_host(host), values, (size_t)device.bytes);
-    TD_TRY(td_list_create(d, TD_QUEUE_COMPUTE, list));
-    TD_TRY(td_list_copy(*list, device, host));
-    TD_TRY(td_list_finish(*list));
-    TD_TRY(td_queue_submit(td_device_queue(d, TD_QUEUE_COMPUTE), &(td_submission){.list = *list}, done));
-fail:
-    return status;
-}
-
 /* The signals of one utterance, behind those that are there. */
-static td_status add_sound(td_speaking *s, size_t number, td_join *join)
+static td_status add_sound(const call *c, size_t number, td_join *join)
 {
-    td_voice *v = s->voice;
-    const td_utterance *u = &s->utterances[number];
-    const uint64_t bytes = UINT64_C(4) * u->count * s->max_frames * s->model->n_mels;
-    td_span device = {0}, host = {0};
-    td_list *list = NULL;
+    const td_utterance *u = &c->speaking.utterances[number];
     float *samples = NULL;
-    size_t firsts[TD_VOICE_ITEMS + 1];
-    td_vocoder_batch batch = {.items = u->count,
-                              .max_frames = s->max_frames,
-                              .frames = u->frames,
-                              .seed = s->options->seed + number};
+    size_t firsts[BATCH_ITEMS + 1];
+    const td_vocoder_batch batch = {.items = u->count,
+                                    .max_frames = c->speaking.max_frames,
+                                    .frames = u->frames,
+                                    .seed = c->seed + number};
     td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(v->memory, TD_MEMORY_HOST, bytes, &host));
-    TD_TRY(td_memory_alloc(v->memory, TD_MEMORY_DEVICE, bytes, &device));
-    batch.mel = td_span_part(device, 0, bytes);
-    TD_TRY(upload(v, u->mel, batch.mel, td_span_part(host, 0, bytes), &list, &batch.ready));
-    TD_TRY(v->vocoder->run(v->vocoder, &batch, &samples, firsts));
+    TD_TRY(td_vocoder_run_host(c->voice->vocoder, &batch, u->mel, &samples, firsts));
     for (uint32_t i = 0; i < u->count; i++) {
-        const size_t piece = number * s->items + i;
-        const bool is_last = piece + 1 == s->script->count;
+        const size_t piece = number * c->speaking.items + i;
+        const bool is_last = piece + 1 == c->script->count;
         TD_TRY(td_join_add(join, samples + firsts[i], firsts[i + 1] - firsts[i],
-                           is_last ? 0 : PAUSES_S[s->script->pieces[piece].end]));
+                           is_last ? 0 : PAUSES_S[c->script->pieces[piece].end]));
     }
 fail:
     free(samples);
-    td_list_destroy(list);
-    td_memory_free(v->memory, host);
-    td_memory_free(v->memory, device);
     return status;
 }
 
 /* All spectrograms without padding; a number that is none is told here. */
-static td_status keep_mels(const td_speaking *s, td_speech *out)
+static td_status keep_mels(const call *c, td_speech *out)
 {
+    const td_speaking *s = &c->speaking;
     const size_t n_mels = s->model->n_mels;
     td_status status = TD_OK;
     out->n_mels = n_mels;
@@ -311,7 +321,7 @@ static td_status keep_mels(const td_speaking *s, td_speech *out)
         TD_FAIL_IF(
             !isfinite(out->mel[i]), TD_ERR_FORMAT,
             "'%s': the voice makes numbers that are none (NaN or infinite); take an earlier checkpoint",
-            td_checkpoint_path(s->voice->checkpoint));
+            td_checkpoint_path(c->voice->checkpoint));
 fail:
     return status;
 }
@@ -319,30 +329,39 @@ fail:
 td_status td_voice_speak(td_voice *voice, const td_script *script, const td_speak_options *options,
                          td_speech *out)
 {
-    td_speaking s = {.voice = voice, .model = &voice->info->model, .script = script, .options = options};
+    const td_model_config *model = &voice->info->model;
+    call c = {.voice = voice,
+              .script = script,
+              .seed = options->seed,
+              .speaking = {.model = model,
+                           .options = {.seed = options->seed},
+                           .reference_frames = voice->reference_frames,
+                           .speed = options->speed,
+                           .pitch_shift = options->pitch_shift,
+                           .energy = options->energy}};
     td_join join = {.rate = voice->info->mel.rate};
     td_status status = TD_OK;
     *out = (td_speech){.rate = join.rate};
     TD_TRY(td_voice_check_options(voice, options));
-    TD_FAIL_IF(s.model->speaker_encoder && !voice->reference, TD_ERR_ARGUMENT,
+    TD_FAIL_IF(model->speaker_encoder && !voice->reference, TD_ERR_ARGUMENT,
                "the voice has no reference yet");
-    TD_TRY(make_utterances(&s));
-    if (s.model->decoder_strategy == TD_AUTOREGRESSIVE) {
-        TD_TRY(run_autoregressive(&s));
-    } else {
-        TD_TRY(td_speaking_encode(&s));
-        TD_TRY(td_speaking_parallel(&s));
-    }
-    TD_TRY(keep_mels(&s, out));
-    for (size_t i = 0; i < s.n_utterances; i++)
-        TD_TRY(add_sound(&s, i, &join));
+    TD_TRY(make_store(voice));
+    c.speaking.store = voice->store;
+    TD_TRY(make_utterances(&c, options->speaker));
+    TD_TRY(td_model_speak(&c.speaking));
+    if (c.speaking.n_cut > 0)
+        td_log_warn("%zu of %zu pieces of the text were cut off: the voice did not stop by itself",
+                    c.speaking.n_cut, script->count);
+    TD_TRY(keep_mels(&c, out));
+    for (size_t i = 0; i < c.speaking.n_utterances; i++)
+        TD_TRY(add_sound(&c, i, &join));
     td_join_level(&join);
     out->samples = join.samples;
     out->count = join.count;
     join.samples = NULL;
 fail:
     free(join.samples);
-    free_speaking(&s);
+    free_call(&c);
     if (status != TD_OK) td_speech_free(out);
     return status;
 }

@@ -1,26 +1,22 @@
-/* The model by itself: texts to spectrograms with the durations it predicts; and pictures and sounds of that,
- * drawn and written on the side thread. Free running is for the non-autoregressive strategy; the other's
- * steps need states of their own, which synthesis has. See train.h. Covered by tests/train/test_train_run.c.
- */
+/* What the model makes of texts by itself (model/speak.h), and pictures and sounds of that, drawn and written
+ * on the side thread. See train.h. Covered by tests/train/test_train_run.c. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audio/vocoder.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/once.h"
+#include "model/speak.h"
 #include "train/picture.h"
 #include "train/train_internal.h"
 
 enum { SHOWN_ITEMS = 2, ROUND = 32, GRIFFIN_LIM_ITERATIONS = 40 };
 
-struct td_free_runner {
-    td_model_encode encode;
-    td_model_decode decode;
-    td_plan *encode_plan, *decode_plan;
-    td_model_shape shape; /* of the decoder; of the encoder but for its frames */
-};
+/* ---------------------------------------------------------------- free running */
 
 void td_free_run_clear(td_free_run *run)
 {
@@ -29,219 +25,68 @@ void td_free_run_clear(td_free_run *run)
     *run = (td_free_run){0};
 }
 
-void td_free_runner_destroy(td_free_runner *runner)
-{
-    if (runner == NULL) return;
-    td_plan_destroy(runner->encode_plan);
-    td_plan_destroy(runner->decode_plan);
-    td_graph_destroy(runner->encode.graph);
-    td_graph_destroy(runner->decode.graph);
-    free(runner);
-}
-
-/* ---------------------------------------------------------------- plans */
-
-static td_status make_runner(td_trainer *t, const td_model_shape *shape, td_free_runner **out)
+/* A part of a batch in new host memory, unless the batch has none; *out: owned. */
+static td_status fetch(const td_trainer *t, const td_batch *batch, td_span span, void **out)
 {
     td_status status = TD_OK;
-    td_free_runner *runner = NULL;
-    const td_plan_options plan = {.forward_only = true, .slots = 1};
-    const td_model_options options = {.freeze = (const char *const *)t->freeze, .n_freeze = t->n_freeze};
-    TD_TRY(TD_NEW(&runner));
-    runner->shape = *shape;
-    TD_TRY(td_model_encode_graph(&t->info.model, shape, &options, &runner->encode));
-    TD_TRY(td_model_decode_graph(&t->info.model, shape, &options, &runner->decode));
-    TD_TRY(td_plan_create(t->store, runner->encode.graph, &plan, &runner->encode_plan));
-    TD_TRY(td_plan_create(t->store, runner->decode.graph, &plan, &runner->decode_plan));
-    *out = runner;
-    return TD_OK;
-fail:
-    td_free_runner_destroy(runner);
-    return status;
-}
-
-/* The runner for a batch; half as many frames again as the batch has are room for slow speech. */
-static td_status get_runner(td_trainer *t, const td_batch *batch, td_free_runner **out)
-{
-    td_model_shape shape = td_trainer_shape(t, batch);
-    shape.frames = (batch->frames + batch->frames / 2 + ROUND) / ROUND * ROUND;
-    if (shape.frames > t->info.model.max_frames) shape.frames = t->info.model.max_frames;
-    if (t->free_runner != NULL && memcmp(&t->free_runner->shape, &shape, sizeof shape) != 0) {
-        td_free_runner_destroy(t->free_runner);
-        t->free_runner = NULL;
-    }
+    char *values = NULL;
     *out = NULL;
-    if (t->free_runner == NULL) {
-        const td_status status = make_runner(t, &shape, &t->free_runner);
-        if (status != TD_OK) return status;
-    }
-    *out = t->free_runner;
+    if (span.buffer == NULL) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&values, (size_t)span.bytes));
+    TD_TRY(td_once_read(t->model_memory, span, batch->ready, values));
+    *out = values;
     return TD_OK;
-}
-
-/* ---------------------------------------------------------------- running */
-
-static td_status bind_if(td_plan *plan, td_tensor tensor, td_span span)
-{
-    return tensor.id != 0 ? td_plan_bind(plan, 0, tensor, span) : TD_OK;
-}
-
-static td_status encode(td_free_runner *r, const td_batch *batch)
-{
-    td_status status = TD_OK;
-    const td_model_encode *e = &r->encode;
-    TD_TRY(bind_if(r->encode_plan, e->token_ids, batch->token_ids));
-    TD_TRY(bind_if(r->encode_plan, e->token_counts, batch->token_counts));
-    TD_TRY(bind_if(r->encode_plan, e->speakers, batch->speakers));
-    TD_TRY(bind_if(r->encode_plan, e->reference_mel, batch->reference_mel));
-    TD_TRY(bind_if(r->encode_plan, e->reference_counts, batch->reference_counts));
-    TD_TRY(td_plan_run(r->encode_plan, &(td_run){.waits = &batch->ready, .n_waits = 1}, NULL));
-fail:
-    return status;
-}
-
-/* From one plan's output to the other's input. */
-static td_status carry(td_free_runner *r, td_tensor from, td_tensor to)
-{
-    td_status status = TD_OK;
-    float *values = NULL;
-    if (from.id == 0 || to.id == 0) return TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&values, td_shape_size(td_graph_shape(r->encode.graph, from))));
-    TD_TRY(td_plan_read(r->encode_plan, from, values));
-    TD_TRY(td_plan_fill(r->decode_plan, 0, to, values));
 fail:
     free(values);
     return status;
 }
 
-/* Frames of each token, token of each frame, frames of each item. */
-static void choose_durations(const td_model_shape *shape, const float *log_durations, const uint32_t *counts,
-                             uint32_t *durations, uint32_t *index, uint32_t *frames)
-{
-    for (uint32_t b = 0; b < shape->items; ++b) {
-        frames[b] = 0;
-        for (uint32_t l = 0; l < counts[b] && l < shape->tokens; ++l) {
-            const double predicted = exp(fmin((double)log_durations[b * shape->tokens + l], 6));
-            uint32_t n = predicted > 1 ? (uint32_t)lround(predicted) : 1; /* not a number: 1 */
-            if (n > shape->frames - frames[b]) n = shape->frames - frames[b];
-            durations[b * shape->tokens + l] = n;
-            for (uint32_t i = 0; i < n; ++i)
-                index[b * shape->frames + frames[b]++] = l;
-        }
-    }
-}
-
-static td_status decode(td_trainer *t, td_free_runner *r, const td_batch *batch, td_free_run *out)
-{
-    td_status status = TD_OK;
-    const td_model_shape *shape = &r->shape;
-    float *log_durations = NULL;
-    uint32_t *counts = NULL, *durations = NULL, *index = NULL;
-    const size_t n_tokens = (size_t)shape->items * shape->tokens,
-                 n_frames = (size_t)shape->items * shape->frames;
-    TD_TRY(TD_NEW_ARRAY(&log_durations, n_tokens));
-    TD_TRY(TD_NEW_ARRAY(&counts, shape->items));
-    TD_TRY(TD_NEW_ARRAY(&durations, n_tokens));
-    TD_TRY(TD_NEW_ARRAY(&index, n_frames));
-    TD_TRY(TD_NEW_ARRAY(&out->counts, shape->items));
-    TD_TRY(TD_NEW_ARRAY(&out->mel, n_frames * t->info.mel.n_mels));
-    TD_TRY(td_plan_read(r->encode_plan, r->encode.log_durations, log_durations));
-    TD_TRY(td_trainer_read(t->model_memory, batch->token_counts, batch->ready, counts));
-    choose_durations(shape, log_durations, counts, durations, index, out->counts);
-    TD_TRY(carry(r, r->encode.hidden, r->decode.hidden));
-    TD_TRY(carry(r, r->encode.speaker, r->decode.speaker));
-    TD_TRY(carry(r, r->encode.pitch, r->decode.pitch));
-    TD_TRY(carry(r, r->encode.energy, r->decode.energy));
-    TD_TRY(td_plan_fill(r->decode_plan, 0, r->decode.durations, durations));
-    TD_TRY(td_plan_fill(r->decode_plan, 0, r->decode.index, index));
-    TD_TRY(td_plan_fill(r->decode_plan, 0, r->decode.frame_counts, out->counts));
-    TD_TRY(td_plan_run(r->decode_plan, &(td_run){0}, NULL));
-    TD_TRY(td_plan_read(r->decode_plan, r->decode.mel, out->mel));
-    out->items = shape->items;
-    out->frames = shape->frames;
-fail:
-    free(log_durations);
-    free(counts);
-    free(durations);
-    free(index);
-    return status;
-}
-
+/* Half as many frames again as the batch has are room for slow speech. */
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out)
 {
     td_status status = TD_OK;
-    td_free_runner *runner;
+    const td_model_shape shape = td_trainer_shape(t, batch);
+    const struct {
+        td_span span;
+        bool is_needed;
+    } parts[] = {{batch->token_counts, true},
+                 {batch->token_ids, true},
+                 {batch->speakers, t->info.model.n_speakers > 0},
+                 {batch->reference_mel, t->info.model.speaker_encoder},
+                 {batch->reference_counts, t->info.model.speaker_encoder}};
+    enum { N_PARTS = sizeof parts / sizeof parts[0] };
+    void *values[N_PARTS] = {0};
+    td_utterance utterance = {.count = batch->count};
+    td_speaking speaking = {
+        .store = t->store,
+        .model = &t->info.model,
+        .options = {.seed = t->s.seed, .freeze = (const char *const *)t->freeze, .n_freeze = t->n_freeze},
+        .items = shape.items,
+        .max_tokens = shape.tokens,
+        .reference_frames = shape.reference_frames,
+        .limit = (batch->frames + batch->frames / 2 + ROUND) / ROUND * ROUND,
+        .speed = 1,
+        .energy = 1,
+        .utterances = &utterance,
+        .n_utterances = 1};
     *out = (td_free_run){0};
-    if (t->info.model.decoder_strategy != TD_NON_AUTOREGRESSIVE) return TD_OK;
-    TD_TRY(get_runner(t, batch, &runner));
-    TD_TRY(encode(runner, batch));
-    TD_TRY(decode(t, runner, batch, out));
+    for (size_t i = 0; i < N_PARTS; ++i)
+        if (parts[i].is_needed) TD_TRY(fetch(t, batch, parts[i].span, &values[i]));
+    utterance.tokens = values[0];
+    utterance.ids = values[1];
+    utterance.speakers = values[2];
+    utterance.reference = values[3];
+    utterance.reference_counts = values[4];
+    TD_TRY(td_model_speak(&speaking));
+    *out = (td_free_run){.mel = utterance.mel,
+                         .counts = utterance.frames,
+                         .items = batch->count,
+                         .frames = speaking.max_frames};
+    utterance = (td_utterance){0};
 fail:
-    if (status != TD_OK) td_free_run_clear(out);
-    return status;
-}
-
-/* ---------------------------------------------------------------- sounds */
-
-typedef struct sound {
-    td_memory *memory;
-    td_span host_mel, host_places, host_samples;
-    td_griffin_lim_args args;
-    td_list *list;
-} sound;
-
-static td_status record_sound(td_trainer *t, sound *s, uint32_t frames, const float *values)
-{
-    td_status status = TD_OK;
-    const td_mel_config *mel = &t->info.mel;
-    const uint64_t mel_bytes = UINT64_C(4) * frames * mel->n_mels;
-    const uint64_t sample_bytes = UINT64_C(4) * (frames - 1) * mel->hop_samples;
-    const uint32_t places[2] = {0, frames};
-    const uint64_t words = td_griffin_lim_workspace(t->feed.mel, td_device_class(t->data_device), 1, frames);
-    s->args = (td_griffin_lim_args){
-        .items = 1, .max_frames = frames, .iterations = GRIFFIN_LIM_ITERATIONS, .seed = t->s.seed};
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_HOST, mel_bytes, &s->host_mel));
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_HOST, sizeof places, &s->host_places));
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_HOST, sample_bytes, &s->host_samples));
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_DEVICE, mel_bytes, &s->args.mel));
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_DEVICE, sizeof places, &s->args.places));
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_DEVICE, sample_bytes, &s->args.samples));
-    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_DEVICE, 4 * words, &s->args.workspace));
-    memcpy(td_span_host(s->host_mel), values, mel_bytes);
-    memcpy(td_span_host(s->host_places), places, sizeof places);
-    TD_TRY(td_list_create(t->data_device, TD_QUEUE_COMPUTE, &s->list));
-    TD_TRY(td_list_copy(s->list, td_span_part(s->args.mel, 0, mel_bytes),
-                        td_span_part(s->host_mel, 0, mel_bytes)));
-    TD_TRY(td_list_copy(s->list, td_span_part(s->args.places, 0, sizeof places),
-                        td_span_part(s->host_places, 0, sizeof places)));
-    TD_TRY(td_griffin_lim_record(t->feed.mel, s->list, &s->args));
-    TD_TRY(td_list_copy(s->list, td_span_part(s->host_samples, 0, sample_bytes),
-                        td_span_part(s->args.samples, 0, sample_bytes)));
-    TD_TRY(td_list_finish(s->list));
-fail:
-    return status;
-}
-
-/* `samples` has (frames - 1) * hop floats. */
-static td_status make_sound(td_trainer *t, uint32_t frames, const float *mel, float *samples)
-{
-    td_status status = TD_OK;
-    sound s = {.memory = t->data_memory};
-    td_point done;
-    TD_TRY(record_sound(t, &s, frames, mel));
-    TD_TRY(td_queue_submit(td_device_queue(t->data_device, TD_QUEUE_COMPUTE),
-                           &(td_submission){.list = s.list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    memcpy(samples, td_span_host(s.host_samples), sizeof(float) * (frames - 1) * t->info.mel.hop_samples);
-fail:
-    td_list_destroy(s.list);
-    td_memory_free(s.memory, s.host_mel);
-    td_memory_free(s.memory, s.host_places);
-    td_memory_free(s.memory, s.host_samples);
-    td_memory_free(s.memory, s.args.mel);
-    td_memory_free(s.memory, s.args.places);
-    td_memory_free(s.memory, s.args.samples);
-    td_memory_free(s.memory, s.args.workspace);
+    td_utterance_clear(&utterance);
+    for (size_t i = 0; i < N_PARTS; ++i)
+        free(values[i]);
     return status;
 }
 
@@ -338,6 +183,23 @@ fail:
     return status;
 }
 
+static td_status make_sound(td_trainer *t, show_job *job)
+{
+    td_status status = TD_OK;
+    td_vocoder *vocoder = NULL;
+    float *samples = NULL;
+    size_t firsts[2];
+    const td_vocoder_batch batch = {
+        .items = 1, .max_frames = job->frames, .frames = &job->frames, .seed = t->s.seed};
+    TD_TRY(td_vocoder_griffin_lim(t->feed.mel, t->data_memory, GRIFFIN_LIM_ITERATIONS, &vocoder));
+    TD_TRY(td_vocoder_run_host(vocoder, &batch, job->mel, &samples, firsts));
+    memcpy(job->samples, samples, sizeof(float) * job->n_samples);
+fail:
+    free(samples);
+    td_vocoder_destroy(vocoder);
+    return status;
+}
+
 struct td_view {
     uint32_t *counts, *token_counts, *index; /* frames and tokens of items; token of each frame */
     float *attention, *forced;               /* instead of the index; predicted with the truth given */
@@ -350,8 +212,8 @@ static td_status read_view(td_trainer *t, td_shaped_plan *shaped, const td_batch
     const td_model_graph *g = &shaped->graph;
     TD_TRY(TD_NEW_ARRAY(&v->counts, batch->count));
     TD_TRY(TD_NEW_ARRAY(&v->token_counts, batch->count));
-    TD_TRY(td_trainer_read(t->model_memory, batch->frame_counts, batch->ready, v->counts));
-    TD_TRY(td_trainer_read(t->model_memory, batch->token_counts, batch->ready, v->token_counts));
+    TD_TRY(td_once_read(t->model_memory, batch->frame_counts, batch->ready, v->counts));
+    TD_TRY(td_once_read(t->model_memory, batch->token_counts, batch->ready, v->token_counts));
     if (g->attention.id != 0) {
         const td_shape shape = td_graph_shape(g->graph, g->attention);
         v->attention_steps = shape.dims[1];
@@ -420,7 +282,7 @@ static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *
                     : (float)(v->index != NULL && v->index[(size_t)item * batch->frames + i] == l);
         }
     }
-    if (frames > 1) TD_TRY(make_sound(t, frames, job->mel, job->samples));
+    if (frames > 1) TD_TRY(make_sound(t, job));
     status = td_side_give(t->painter, show_item, job);
     job = NULL;
 fail:

@@ -1,15 +1,14 @@
-/* From spectrograms in device memory to signals: the one interface behind which vocoders stand. Griffin-Lim
- * is the one there is. Covered by tests/synth/test_copy.c.
+/* From spectrograms to signals: the one interface behind which vocoders stand. Griffin-Lim is the one there
+ * is. Covered by tests/synth/test_copy.c.
  */
-#ifndef TD_SYNTH_VOCODER_H
-#define TD_SYNTH_VOCODER_H
+#ifndef TD_AUDIO_VOCODER_H
+#define TD_AUDIO_VOCODER_H
 
 #include "audio/mel.h"
 
 typedef struct td_vocoder_batch {
     uint32_t items, max_frames;
-    td_span mel;    /* [items, max_frames, n_mels] on the vocoder's device, as the front end makes it */
-    td_point ready; /* from here on it is */
+    td_span mel; /* [items, max_frames, n_mels] on the vocoder's device, as the front end makes it */
     const uint32_t *frames; /* of each item, at most max_frames; borrowed for the call */
     uint64_t seed;          /* of whatever is drawn; the same batch and seed give the same bits */
 } td_vocoder_batch;
@@ -22,11 +21,16 @@ typedef struct td_vocoder {
     td_status (*run)(struct td_vocoder *vocoder, const td_vocoder_batch *batch, float **samples,
                      size_t *firsts);
     void (*destroy)(struct td_vocoder *vocoder);
+    const td_mel *mel; /* borrowed until destroy, as is the memory */
+    td_memory *memory;
 } td_vocoder;
 
-/* `mel` and `memory` are borrowed until destroy. iterations 0: the usual number. *out: owned,
- * td_vocoder_destroy(). */
+/* iterations 0: the usual number. *out: owned, td_vocoder_destroy(). */
 td_status td_vocoder_griffin_lim(const td_mel *mel, td_memory *memory, uint32_t iterations, td_vocoder **out);
+
+/* The same for spectrograms in host memory: batch->mel is not looked at. */
+td_status td_vocoder_run_host(td_vocoder *vocoder, const td_vocoder_batch *batch, const float *mel,
+                              float **samples, size_t *firsts);
 
 void td_vocoder_destroy(td_vocoder *vocoder);
 

@@ -1,17 +1,17 @@
-/* The autoregressive decoder: a few frames at a time from the ones before, until every item has said its last
- * token (internal.h). Attention may look a little around the token it was at, and only forwards in the long
+/* The autoregressive decoder of speak.h: a few frames at a time from the ones before, until every item has
+ * said its last token. Attention may look a little around the token it was at, and only forwards in the long
  * run, so it can neither skip words nor fall back. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "synth/internal.h"
+#include "model/speak_internal.h"
 
 #define LOOK_BACK 1u
 #define LOOK_AHEAD 3u
 #define FORBIDDEN (-1e4f)
+#define ROUND_STEPS 32u
 
 /* The state of one utterance. */
 typedef struct walk {
@@ -86,8 +86,27 @@ static bool take_frames(const td_speaking *s, td_utterance *u, walk *w, uint32_t
     return are_done;
 }
 
-static td_status run_steps(const td_speaking *s, const td_model_step *d, td_plan *plan, td_utterance *u,
-                           walk *w)
+static td_status run_step(const td_model_step *d, td_plan *plan, const td_utterance *u,
+                          const td_spoken *spoken, walk *w, uint32_t step)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_speaking_fill(plan, d->hidden, spoken->hidden));
+    TD_TRY(td_speaking_fill(plan, d->speaker, spoken->speaker));
+    TD_TRY(td_speaking_fill(plan, d->token_counts, u->tokens));
+    TD_TRY(td_speaking_fill(plan, d->previous, w->previous));
+    TD_TRY(td_speaking_fill(plan, d->position, w->position));
+    TD_TRY(td_speaking_fill(plan, d->key_counts, w->keys));
+    TD_TRY(td_speaking_fill(plan, d->window, w->window));
+    TD_TRY(td_speaking_run(plan, step));
+    TD_TRY(td_plan_read(plan, d->mel, w->made));
+    TD_TRY(td_plan_read(plan, d->stop, w->stop));
+    TD_TRY(td_plan_read(plan, d->attention, w->attention));
+fail:
+    return status;
+}
+
+static td_status walk_through(td_speaking *s, const td_model_step *d, td_plan *plan, td_utterance *u,
+                              const td_spoken *spoken, walk *w)
 {
     const size_t b = s->items;
     bool are_done = false;
@@ -101,22 +120,11 @@ static td_status run_steps(const td_speaking *s, const td_model_step *d, td_plan
             w->keys[i] = step + 1;
         }
         open_window(s, w);
-        TD_TRY(td_speaking_fill(plan, d->hidden, u->hidden));
-        TD_TRY(td_speaking_fill(plan, d->speaker, u->speaker));
-        TD_TRY(td_speaking_fill(plan, d->token_counts, u->tokens));
-        TD_TRY(td_speaking_fill(plan, d->previous, w->previous));
-        TD_TRY(td_speaking_fill(plan, d->position, w->position));
-        TD_TRY(td_speaking_fill(plan, d->key_counts, w->keys));
-        TD_TRY(td_speaking_fill(plan, d->window, w->window));
-        TD_TRY(td_speaking_run(plan, step));
-        TD_TRY(td_plan_read(plan, d->mel, w->made));
-        TD_TRY(td_plan_read(plan, d->stop, w->stop));
-        TD_TRY(td_plan_read(plan, d->attention, w->attention));
+        TD_TRY(run_step(d, plan, u, spoken, w, step));
         are_done = take_frames(s, u, w, step);
     }
-    if (!are_done)
-        td_log_warn("a piece of the text was cut off after %u steps: the voice did not stop by itself",
-                    d->capacity);
+    for (uint32_t i = 0; i < u->count; i++)
+        s->n_cut += !w->is_done[i];
 fail:
     return status;
 }
@@ -129,8 +137,8 @@ static td_status finish(const td_speaking *s)
     td_plan *plan = NULL;
     td_status status = TD_OK;
     if (!s->model->postnet) return TD_OK;
-    TD_TRY(td_model_finish_graph(s->model, &shape, NULL, &f));
-    TD_TRY(td_plan_create(s->store, f.graph, &(td_plan_options){.forward_only = true, .slots = 1}, &plan));
+    TD_TRY(td_model_finish_graph(s->model, &shape, &s->options, &f));
+    TD_TRY(td_speaking_plan(s, f.graph, &plan));
     for (size_t i = 0; i < s->n_utterances; i++) {
         td_utterance *u = &s->utterances[i];
         TD_TRY(td_speaking_fill(plan, f.coarse, u->mel));
@@ -144,25 +152,46 @@ fail:
     return status;
 }
 
-td_status td_speaking_steps(td_speaking *s, td_model_step *step)
+/* Frames that there is room for: what slow speech of so many tokens takes, in steps that let texts of like
+ * length share their caches. */
+static uint32_t count_frames(const td_speaking *s)
 {
+    const uint32_t r = s->model->reduction, most = s->model->max_frames;
+    const double rate = s->model->attention_rate > 0 ? (double)s->model->attention_rate : 0.2;
+    const uint32_t limit = s->limit && s->limit < most ? s->limit : most;
+    const uint32_t steps = (uint32_t)fmin(20 + 1.7 * s->max_tokens / rate, most);
+    const uint32_t rounded = (steps + ROUND_STEPS - 1) / ROUND_STEPS * ROUND_STEPS;
+    const uint32_t fitting = limit / r < rounded ? limit / r : rounded;
+    return (fitting > 0 ? fitting : 1) * r;
+}
+
+td_status td_speaking_steps(td_speaking *s, const td_spoken *spoken)
+{
+    td_model_step step = {0};
     td_plan *plan = NULL;
     walk w = {0};
     td_status status = TD_OK;
+    s->max_frames = count_frames(s);
+    const td_model_shape shape = {.items = s->items,
+                                  .tokens = s->max_tokens,
+                                  .frames = s->max_frames,
+                                  .reference_frames = s->reference_frames};
     TD_TRY(make_walk(s, &w));
-    TD_TRY(
-        td_plan_create(s->store, step->graph, &(td_plan_options){.forward_only = true, .slots = 1}, &plan));
+    TD_TRY(td_model_step_graph(s->model, &shape, &s->options, &step));
+    TD_TRY(td_store_extend(s->store, step.graph));
+    TD_TRY(td_speaking_plan(s, step.graph, &plan));
     for (size_t i = 0; i < s->n_utterances; i++) {
         td_utterance *u = &s->utterances[i];
         TD_TRY(TD_NEW_ARRAY(&u->frames, s->items));
         TD_TRY(TD_NEW_ARRAY(&u->mel, (size_t)s->items * s->max_frames * s->model->n_mels));
         for (uint32_t k = 0; k < s->items; k++)
             u->frames[k] = 1;
-        TD_TRY(run_steps(s, step, plan, u, &w));
+        TD_TRY(walk_through(s, &step, plan, u, &spoken[i], &w));
     }
     TD_TRY(finish(s));
 fail:
     td_plan_destroy(plan);
+    td_graph_destroy(step.graph);
     free_walk(&w);
     return status;
 }

@@ -1,15 +1,14 @@
 /* See vocoder.h. An item has (frames - 1) * hop samples; the device works on all items at once. */
-#include "synth/vocoder.h"
+#include "audio/vocoder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "device/once.h"
 
 typedef struct griffin_lim {
     td_vocoder base; /* first */
-    const td_mel *mel;
-    td_memory *memory;
     td_device *device;
     uint32_t iterations;
 } griffin_lim;
@@ -22,7 +21,7 @@ typedef struct room {
 
 static td_status take(const griffin_lim *g, td_memory_kind kind, uint64_t words, td_span *out)
 {
-    const td_status status = td_memory_alloc(g->memory, kind, 4 * words, out);
+    const td_status status = td_memory_alloc(g->base.memory, kind, 4 * words, out);
     if (status == TD_OK) *out = td_span_part(*out, 0, 4 * words);
     return status;
 }
@@ -30,32 +29,20 @@ static td_status take(const griffin_lim *g, td_memory_kind kind, uint64_t words,
 static void free_room(const griffin_lim *g, room *r)
 {
     td_list_destroy(r->list);
-    td_memory_free(g->memory, r->host_places);
-    td_memory_free(g->memory, r->places);
-    td_memory_free(g->memory, r->workspace);
-    td_memory_free(g->memory, r->signals);
-    td_memory_free(g->memory, r->host_signals);
-}
-
-static td_status run_list(const griffin_lim *g, const td_vocoder_batch *batch, td_list *list)
-{
-    td_point done;
-    td_status status = TD_OK;
-    const td_submission submission = {.list = list, .waits = &batch->ready, .n_waits = 1};
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(g->device, TD_QUEUE_COMPUTE), &submission, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-fail:
-    return status;
+    td_memory_free(g->base.memory, r->host_places);
+    td_memory_free(g->base.memory, r->places);
+    td_memory_free(g->base.memory, r->workspace);
+    td_memory_free(g->base.memory, r->signals);
+    td_memory_free(g->base.memory, r->host_signals);
 }
 
 static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *batch, float **samples,
                                  size_t *firsts)
 {
     griffin_lim *g = (griffin_lim *)vocoder;
-    const uint32_t hop = td_mel_get_config(g->mel)->hop_samples;
+    const uint32_t hop = td_mel_get_config(g->base.mel)->hop_samples;
     const uint64_t workspace =
-        td_griffin_lim_workspace(g->mel, td_device_class(g->device), batch->items, batch->max_frames);
+        td_griffin_lim_workspace(g->base.mel, td_device_class(g->device), batch->items, batch->max_frames);
     room r = {0};
     td_status status = TD_OK;
     *samples = NULL;
@@ -76,7 +63,7 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
     TD_TRY(take(g, TD_MEMORY_HOST, total, &r.host_signals));
     TD_TRY(td_list_create(g->device, TD_QUEUE_COMPUTE, &r.list));
     TD_TRY(td_list_copy(r.list, r.places, r.host_places));
-    TD_TRY(td_griffin_lim_record(g->mel, r.list,
+    TD_TRY(td_griffin_lim_record(g->base.mel, r.list,
                                  &(td_griffin_lim_args){.items = batch->items,
                                                         .max_frames = batch->max_frames,
                                                         .mel = batch->mel,
@@ -86,7 +73,8 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
                                                         .iterations = g->iterations,
                                                         .seed = batch->seed}));
     TD_TRY(td_list_copy(r.list, r.host_signals, r.signals));
-    TD_TRY(run_list(g, batch, r.list));
+    TD_TRY(td_list_finish(r.list));
+    TD_TRY(td_once_run(r.list, NULL));
     memcpy(*samples, td_span_host(r.host_signals), total * sizeof **samples);
 fail:
     free_room(g, &r);
@@ -108,13 +96,33 @@ td_status td_vocoder_griffin_lim(const td_mel *mel, td_memory *memory, uint32_t 
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&g));
-    *g = (griffin_lim){.base = {"griffin-lim", run_griffin_lim, destroy_griffin_lim},
-                       .mel = mel,
-                       .memory = memory,
+    *g = (griffin_lim){.base = {.name = "griffin-lim",
+                                .run = run_griffin_lim,
+                                .destroy = destroy_griffin_lim,
+                                .mel = mel,
+                                .memory = memory},
                        .device = td_memory_device(memory),
                        .iterations = iterations};
     *out = &g->base;
 fail:
+    return status;
+}
+
+td_status td_vocoder_run_host(td_vocoder *vocoder, const td_vocoder_batch *batch, const float *mel,
+                              float **samples, size_t *firsts)
+{
+    const uint32_t n_mels = td_mel_get_config(vocoder->mel)->n_mels;
+    const uint64_t bytes = UINT64_C(4) * batch->items * batch->max_frames * n_mels;
+    td_vocoder_batch there = *batch;
+    td_span span = {0};
+    td_status status = TD_OK;
+    *samples = NULL;
+    TD_TRY(td_memory_alloc(vocoder->memory, TD_MEMORY_DEVICE, bytes, &span));
+    there.mel = td_span_part(span, 0, bytes);
+    TD_TRY(td_once_write(vocoder->memory, there.mel, mel));
+    TD_TRY(vocoder->run(vocoder, &there, samples, firsts));
+fail:
+    td_memory_free(vocoder->memory, span);
     return status;
 }
 

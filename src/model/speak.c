@@ -1,0 +1,97 @@
+/* See speak.h: the encoder over all utterances of a call, then the decoder that the model has. */
+#include "model/speak.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "model/speak_internal.h"
+
+void td_utterance_clear(td_utterance *utterance)
+{
+    free(utterance->mel);
+    free(utterance->frames);
+    *utterance = (td_utterance){0};
+}
+
+td_status td_speaking_plan(const td_speaking *s, const td_graph *graph, td_plan **out)
+{
+    return td_plan_create(s->store, graph, &(td_plan_options){.forward_only = true, .slots = 1}, out);
+}
+
+td_status td_speaking_fill(td_plan *plan, td_tensor input, const void *values)
+{
+    return input.id == 0 ? TD_OK : td_plan_fill(plan, 0, input, values);
+}
+
+td_status td_speaking_run(td_plan *plan, uint32_t step)
+{
+    return td_plan_run(plan, &(td_run){.step = step}, NULL);
+}
+
+/* A new host copy of an output, or NULL where the graph has none. */
+static td_status read_output(td_plan *plan, const td_graph *graph, td_tensor output, float **out)
+{
+    td_status status = TD_OK;
+    if (output.id == 0) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(out, (size_t)td_shape_size(td_graph_shape(graph, output))));
+    TD_TRY(td_plan_read(plan, output, *out));
+fail:
+    return status;
+}
+
+static td_status encode_one(const td_model_encode *e, td_plan *plan, const td_utterance *u, td_spoken *out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_speaking_fill(plan, e->token_ids, u->ids));
+    TD_TRY(td_speaking_fill(plan, e->token_counts, u->tokens));
+    TD_TRY(td_speaking_fill(plan, e->speakers, u->speakers));
+    TD_TRY(td_speaking_fill(plan, e->reference_mel, u->reference));
+    TD_TRY(td_speaking_fill(plan, e->reference_counts, u->reference_counts));
+    TD_TRY(td_speaking_run(plan, 0));
+    TD_TRY(read_output(plan, e->graph, e->hidden, &out->hidden));
+    TD_TRY(read_output(plan, e->graph, e->log_durations, &out->durations));
+    TD_TRY(read_output(plan, e->graph, e->pitch, &out->pitch));
+    TD_TRY(read_output(plan, e->graph, e->energy, &out->energy));
+    TD_TRY(read_output(plan, e->graph, e->speaker, &out->speaker));
+fail:
+    return status;
+}
+
+static td_status encode(const td_speaking *s, td_spoken *out)
+{
+    const td_model_shape shape = {
+        .items = s->items, .tokens = s->max_tokens, .reference_frames = s->reference_frames};
+    td_model_encode e = {0};
+    td_plan *plan = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_model_encode_graph(s->model, &shape, &s->options, &e));
+    TD_TRY(td_speaking_plan(s, e.graph, &plan));
+    for (size_t i = 0; i < s->n_utterances; i++)
+        TD_TRY(encode_one(&e, plan, &s->utterances[i], &out[i]));
+fail:
+    td_plan_destroy(plan);
+    td_graph_destroy(e.graph);
+    return status;
+}
+
+td_status td_model_speak(td_speaking *s)
+{
+    td_spoken *spoken = NULL;
+    td_status status = TD_OK;
+    s->max_frames = 0;
+    s->n_cut = 0;
+    TD_TRY(TD_NEW_ARRAY(&spoken, s->n_utterances));
+    TD_TRY(encode(s, spoken));
+    TD_TRY(s->model->decoder_strategy == TD_AUTOREGRESSIVE ? td_speaking_steps(s, spoken)
+                                                           : td_speaking_parallel(s, spoken));
+fail:
+    for (size_t i = 0; spoken && i < s->n_utterances; i++) {
+        free(spoken[i].hidden);
+        free(spoken[i].durations);
+        free(spoken[i].pitch);
+        free(spoken[i].energy);
+        free(spoken[i].speaker);
+    }
+    free(spoken);
+    return status;
+}
