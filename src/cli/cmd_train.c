@@ -77,12 +77,17 @@ static void format_losses(const td_train_event *event, char *out, size_t capacit
 
 static void show_step(view *v, const td_train_event *event)
 {
-    char losses[256], eta[TD_TEXT_FORMAT_BYTES];
+    char losses[256], eta[TD_TEXT_FORMAT_BYTES], busy[96] = "";
     if (v->bar == NULL) return;
+    if (event->waits_for != NULL)
+        snprintf(busy, sizeof busy, "  busy model %.0f %% data %.0f %%%s%s", 100 * event->model_utilisation,
+                 100 * event->data_utilisation,
+                 strcmp(event->waits_for, "train") == 0 ? "" : ", waiting for ",
+                 strcmp(event->waits_for, "train") == 0 ? "" : event->waits_for);
     format_losses(event, losses, sizeof losses);
     td_text_format_duration(isfinite(event->eta_s) ? event->eta_s : -1, eta);
-    td_progress_update(v->bar, event->step, "%s  lr %.2e  %.0f ms/step  %s left", losses, event->lr,
-                       event->ms_per_step, eta);
+    td_progress_update(v->bar, event->step, "%s  lr %.2e  %.0f ms/step%s  %s left", losses, event->lr,
+                       event->ms_per_step, busy, eta);
 }
 
 static void show_event(view *v, const td_train_event *event)

@@ -161,6 +161,9 @@ td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char 
     read_limits(cli, out);
     out->buffer_size = (uint32_t)get_count(cli, "pipeline.buffer_size");
     out->prefetch_size = (uint32_t)get_count(cli, "pipeline.prefetch_buffer_size");
+    out->depth = (uint32_t)get_count(cli, "pipeline.pipeline_depth");
+    out->start_delay_s = get(cli, "pipeline.model_start_delay")->real;
+    out->auto_tune = get(cli, "pipeline.auto_tune")->truth;
     TD_TRY(choose_batch_size(cli, device, out));
     TD_FAIL_IF(out->feed.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
 fail:

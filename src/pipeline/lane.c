@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 
 td_status td_lane_open(const td_lane_settings *settings, td_lane *lane)
 {
@@ -26,6 +27,16 @@ void td_lane_close(td_lane *lane)
 {
     td_transfer_destroy(lane->transfer);
     *lane = (td_lane){0};
+}
+
+void td_lane_prefill(td_lane *lane, double seconds)
+{
+    uint32_t room;
+    const uint64_t start_ns = td_clock_ns();
+    if (!lane->transfer || !(seconds > 0)) return;
+    const uint32_t n = td_transfer_wait_full(lane->transfer, start_ns + (uint64_t)(1e9 * seconds), &room);
+    td_log_info("training starts with %u of %u batches on the model device, after %.1f s", n, room,
+                1e-9 * (double)(td_clock_ns() - start_ns));
 }
 
 td_status td_lane_next(td_lane *lane, td_batch *out)

@@ -25,6 +25,10 @@ typedef struct td_lane_settings {
 td_status td_lane_open(const td_lane_settings *settings, td_lane *lane);
 void td_lane_close(td_lane *lane);
 
+/* With two devices: waits at most `seconds` for the room on the model device to be filled, and logs how far
+ * it came. */
+void td_lane_prefill(td_lane *lane, double seconds);
+
 /* The next batch, and how long it was waited for, told to the monitor. */
 td_status td_lane_next(td_lane *lane, td_batch *out);
 void td_lane_release(td_lane *lane, const td_batch *batch, td_point used);

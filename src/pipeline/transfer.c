@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -161,6 +162,20 @@ void td_transfer_destroy(td_transfer *transfer)
     pthread_cond_destroy(&transfer->changed);
     pthread_mutex_destroy(&transfer->lock);
     free(transfer);
+}
+
+uint32_t td_transfer_wait_full(td_transfer *transfer, uint64_t limit_ns, uint32_t *room)
+{
+    const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
+                                   .tv_nsec = (long)(limit_ns % 1000000000)};
+    int error = 0;
+    *room = transfer->settings.n_ready;
+    pthread_mutex_lock(&transfer->lock);
+    while (transfer->n_published - transfer->n_taken < *room && !transfer->is_over && error == 0)
+        error = pthread_cond_clockwait(&transfer->changed, &transfer->lock, CLOCK_MONOTONIC, &limit);
+    const uint64_t n = transfer->n_published - transfer->n_taken;
+    pthread_mutex_unlock(&transfer->lock);
+    return (uint32_t)n;
 }
 
 static td_status next(void *context, td_batch *out)

@@ -31,6 +31,10 @@ td_status td_transfer_create(const td_transfer_settings *settings, td_transfer *
  * batch or end by itself: destroy the transfer before it, as every stage before the one it asks. */
 void td_transfer_destroy(td_transfer *transfer);
 
+/* Sleeps until all room on the model device is filled, the stage has ended, or `limit_ns` of td_clock_ns() is
+ * reached. Returns how many batches are there, of how many: *room. */
+uint32_t td_transfer_wait_full(td_transfer *transfer, uint64_t limit_ns, uint32_t *room);
+
 /* The batches on the model device; a failure of the stage or of its source comes after the batches before it.
  */
 td_batch_source td_transfer_source(td_transfer *transfer);

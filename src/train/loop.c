@@ -1,10 +1,11 @@
-/* The loop of a run: steps submitted ahead, scalars read one run late, what is due between steps. Nothing in
+/* The loop of a run: steps submitted ahead, scalars read late, what is due between steps. Nothing in
  * here waits for the device but reading those scalars. See train.h. Covered by tests/train/test_train_run.c.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -139,6 +140,23 @@ static void begin_window(td_trainer *t, uint64_t step)
     t->window_audio_s = 0;
 }
 
+static uint64_t count_used(const td_memory *memory)
+{
+    td_memory_stats stats;
+    td_memory_get_stats(memory, &stats);
+    return stats.used_bytes;
+}
+
+static void put_watch(td_trainer *t, td_train_event *event)
+{
+    if (t->watch.monitor == NULL) return;
+    td_watch_step(&t->watch, count_used(t->data_memory), count_used(t->model_memory));
+    if (!t->watch.is_known) return;
+    event->data_utilisation = t->watch.figures.data_utilisation;
+    event->model_utilisation = t->watch.figures.model_utilisation;
+    event->waits_for = td_watch_waits_for(&t->watch);
+}
+
 static td_status finish_step(td_trainer *t, uint32_t n_skipped)
 {
     td_status status = TD_OK;
@@ -157,6 +175,7 @@ static td_status finish_step(td_trainer *t, uint32_t n_skipped)
     t->n_bad = 0;
     t->state.loss = t->result->loss = event.values[0];
     put_speed(t, &event);
+    put_watch(t, &event);
     event.is_tick = event.step % every != 0 && event.step != 1;
     TD_TRY(td_trainer_tell(t, &event));
     if (!event.is_tick) begin_window(t, event.step);
@@ -164,18 +183,20 @@ fail:
     return status;
 }
 
-/* Reads what the run before left, waiting for it. */
-static td_status collect(td_trainer *t)
+/* Reads what the oldest runs left, waiting for them, until `n_left` are ahead. */
+static td_status collect(td_trainer *t, size_t n_left)
 {
     td_status status = TD_OK;
     td_scalars scalars;
-    const td_pending pending = t->pending;
-    if (pending.shaped == NULL) return TD_OK;
-    t->pending.shaped = NULL;
-    TD_TRY(td_plan_scalars(pending.shaped->plan, pending.run, &scalars));
-    td_monitor_collect(t->s.monitor);
-    add_scalars(&t->sums, &scalars, &pending);
-    if (pending.is_last) TD_TRY(finish_step(t, scalars.skipped));
+    while (t->n_pending > n_left) {
+        const td_pending pending = t->pending[0];
+        --t->n_pending;
+        memmove(t->pending, t->pending + 1, t->n_pending * sizeof *t->pending);
+        TD_TRY(td_plan_scalars(pending.shaped->plan, pending.run, &scalars));
+        td_monitor_collect(t->s.monitor);
+        add_scalars(&t->sums, &scalars, &pending);
+        if (pending.is_last) TD_TRY(finish_step(t, scalars.skipped));
+    }
 fail:
     return status;
 }
@@ -221,6 +242,7 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
         TD_TRY(td_point_wait(td_plan_points(shaped->plan)[TD_RUN_POINTS - 1], TD_WAIT_FOREVER));
     td_lane_release(&t->train_lane, &batch, td_plan_taken(shaped->plan, slot));
     t->state.sampler = batch.after;
+    t->next_number = batch.number + 1;
     t->window_items += batch.count;
     t->window_audio_s += batch.audio_s;
     t->result->n_items += batch.count;
@@ -231,8 +253,9 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
                              .epoch = batch.epoch,
                              .is_last = is_last,
                              .lr = lr};
-    TD_TRY(collect(t));
-    t->pending = next;
+    TD_TRY(collect(t, t->s.depth - 1 > 0 ? t->s.depth - 2 : 0));
+    t->pending[t->n_pending++] = next;
+    if (t->s.depth == 1) TD_TRY(collect(t, 0));
 fail:
     return status;
 }
@@ -278,11 +301,12 @@ static td_status do_due(td_trainer *t, bool *ends)
     const bool saves = is_due(step, t->s.save_every);
     bool better = false;
     if (!judges && !saves) return TD_OK;
-    TD_TRY(collect(t));
+    TD_TRY(collect(t, 0));
     const uint64_t start_ns = td_clock_ns();
     if (judges) TD_TRY(td_trainer_judge(t, samples, &better));
     t->paused_ns += td_clock_ns() - start_ns;
     if ((saves || better) && t->n_bad == 0) TD_TRY(td_trainer_save(t, better));
+    td_watch_pause(&t->watch, t->next_number);
     if (t->s.patience > 0 && t->state.n_stale >= t->s.patience) {
         t->result->reason = TD_END_PATIENCE;
         *ends = true;
@@ -310,6 +334,7 @@ td_status td_trainer_loop(td_trainer *t)
 {
     td_status status = TD_OK;
     bool ends = false;
+    if (!t->s.is_serial) td_lane_prefill(&t->train_lane, t->s.start_delay_s);
     t->start_ns = td_clock_ns();
     t->last_saved_step = t->state.step;
     begin_window(t, t->state.step);
@@ -324,7 +349,7 @@ td_status td_trainer_loop(td_trainer *t)
         TD_TRY(do_due(t, &ends));
         t->session_ns += td_clock_ns() - start_ns;
     }
-    TD_TRY(collect(t));
+    TD_TRY(collect(t, 0));
     t->result->step = t->state.step;
     if (t->session_steps > 0)
         t->result->ms_per_step = 1e-6 * (double)t->session_ns / (double)t->session_steps;

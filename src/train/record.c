@@ -59,6 +59,12 @@ static void put_step(td_json *json, const td_train_event *event)
     put_real(json, "samples_per_s", event->samples_per_s);
     put_real(json, "audio_s_per_s", event->audio_s_per_s);
     put_real(json, "eta_s", event->eta_s);
+    if (event->waits_for != NULL) {
+        put_real(json, "model_utilisation", event->model_utilisation);
+        put_real(json, "data_utilisation", event->data_utilisation);
+        td_json_key(json, "waits_for");
+        td_json_string(json, event->waits_for);
+    }
     put_whole(json, "skipped", event->n_skipped);
 }
 

@@ -182,6 +182,38 @@ fail:
     return status;
 }
 
+/* Batches that the data device may be ahead, so that its slowest batch does not stop the model: by a trial of
+ * some batches. */
+static td_status tune_buffer(td_trainer *t)
+{
+    enum { TRIAL = 6, LEAST = 8, MOST = 100 };
+    td_stream trial = {0};
+    td_stream_settings rows = t->train_rows;
+    td_batch batch;
+    double slowest_ms = 0, sum_ms = 0;
+    td_status status = TD_OK;
+    if (!t->s.auto_tune || t->data_device == t->device) return TD_OK;
+    rows.n_batches = TRIAL;
+    TD_TRY(td_stream_open(&t->feed, &rows, &trial));
+    TD_TRY(td_stream_start(&t->feed, &rows, &trial));
+    for (int i = 0; i < TRIAL; ++i) {
+        TD_TRY(td_loader_next(trial.loader, &batch));
+        const double ms = 1e-6 * (double)(batch.load_end_ns - batch.load_start_ns);
+        td_loader_release(trial.loader, &batch, (td_point){0});
+        sum_ms += ms;
+        if (ms > slowest_ms) slowest_ms = ms;
+    }
+    const double mean_ms = sum_ms / TRIAL;
+    const double size = 2 * (double)t->feed.workers * ceil(mean_ms > 0 ? slowest_ms / mean_ms : 1);
+    t->s.feed.n_ready = size < LEAST ? LEAST : size > MOST ? MOST : (uint32_t)size;
+    t->feed.options.n_ready = t->s.feed.n_ready;
+    td_log_info("buffer of %u batches: %zu workers, batches load in %.1f ms, the slowest in %.1f ms",
+                t->s.feed.n_ready, t->feed.workers, mean_ms, slowest_ms);
+fail:
+    td_stream_close(&trial);
+    return status;
+}
+
 static td_status open_training(td_trainer *t)
 {
     td_status status = TD_OK;
@@ -196,6 +228,7 @@ static td_status open_training(td_trainer *t)
         td_stream_close(&t->train);
         TD_TRY(td_stream_open(&t->feed, &t->train_rows, &t->train));
     }
+    TD_TRY(tune_buffer(t));
     const size_t left_out = td_sampler_left_out(t->train.sampler);
     if (left_out > 0)
         td_log_warn("%zu of %zu rows are longer than --max-mel-frames or --max-text-length and left out",
@@ -335,12 +368,28 @@ fail:
     return status;
 }
 
+/* The run is watched also where nobody asked for its times. */
+static td_status open_watch(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const bool is_single = t->data_device == t->device;
+    if (t->s.monitor != NULL) return TD_OK;
+    TD_TRY(td_monitor_create(TD_MONITOR_WINDOW, is_single, &t->own_monitor));
+    t->s.monitor = t->own_monitor;
+    t->watch = (td_watch){.monitor = t->own_monitor, .is_single = is_single, .capacity = TD_MONITOR_WINDOW};
+fail:
+    return status;
+}
+
 static td_status open_trainer(td_trainer *t)
 {
     td_status status = TD_OK;
     TD_FAIL_IF(t->s.run_dir == NULL, TD_ERR_CONFIG,
                "no folder for the run was named; add --checkpoint-dir DIR");
     if (t->s.grad_accum == 0) t->s.grad_accum = 1;
+    if (t->s.depth == 0) t->s.depth = 2;
+    TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "--pipeline-depth is %u; put 1 to %d", t->s.depth,
+               TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
     if (t->s.model.speaker_encoder && !(t->s.feed.reference_s > 0)) t->s.feed.reference_s = 3;
     t->s.feed.with_pitch = t->s.model.pitch_predictor;
@@ -364,6 +413,7 @@ static td_status open_trainer(td_trainer *t)
         TD_TRY(td_sampler_set_state(t->train.sampler, t->state.sampler));
     }
     TD_TRY(open_files(t));
+    TD_TRY(open_watch(t));
     TD_TRY(open_validation(t));
     TD_TRY(td_stream_start(&t->feed, &t->train_rows, &t->train));
     TD_TRY(open_lane(t, &t->train, t->s.monitor, &t->train_lane));
@@ -382,7 +432,6 @@ static void close_trainer(td_trainer *t)
     td_lane_close(&t->val_lane);
     td_stream_close(&t->train);
     td_stream_close(&t->val);
-    td_free_runner_destroy(t->free_runner);
     td_snapshot_destroy(t->snapshot);
     td_optimizer_destroy(t->optimizer);
     td_plans_destroy(t->plans);
@@ -393,6 +442,7 @@ static void close_trainer(td_trainer *t)
     td_feed_close(&t->feed);
     td_memory_destroy(t->model_memory);
     td_memory_destroy(t->data_memory);
+    td_monitor_destroy(t->own_monitor);
     td_checkpoint_close(t->from);
     td_run_dir_close(t->run);
     for (size_t i = 0; i < t->n_freeze; ++i)

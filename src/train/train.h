@@ -35,6 +35,8 @@ typedef struct td_train_event {
     double values[TD_PLAN_SCALARS];
     double lr, norm;
     double ms_per_step, samples_per_s, audio_s_per_s; /* since the last log line */
+    double data_utilisation, model_utilisation;       /* over the last 100 steps; 0: not known yet */
+    const char *waits_for;                            /* stage that is waited for; NULL: not known yet */
     double eta_s;                                     /* not finite: no end is known */
     double distance; /* of free-running spectrograms; not finite: not measured */
     double took_s;   /* that this cost the loop */
@@ -59,11 +61,14 @@ typedef struct td_train_settings {
     td_feed_options feed;
     uint32_t buffer_size;   /* two devices: batches ahead on the data device [50] */
     uint32_t prefetch_size; /* batches ahead on the model device [by the batch size: 2 to 8] */
+    uint32_t depth;         /* steps submitted before the first is waited for [2]; to TD_SCALAR_RING */
+    bool auto_tune;         /* two devices: buffer_size from the workers and measured loading */
     bool is_serial;         /* one stage after the other, for comparison: nothing overlaps but loading */
     bool verify_transfers;  /* compare checksums of every batch on both devices */
+    bool auto_batch;        /* feed.batch_size is found from the real plans and the device's memory */
+    double start_delay_s;   /* two devices: wait for the prefill, at most this long; 0: not at all */
     td_monitor *monitor;    /* is told what happens when; may be NULL */
     const char *val_dir;    /* NULL: the dataset's own share */
-    bool auto_batch;        /* feed.batch_size is found from the real plans and the device's memory */
     td_schedule schedule;
     td_optimizer_options optimizer;
     bool average;

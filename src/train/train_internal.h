@@ -5,6 +5,7 @@
 #define TD_TRAIN_TRAIN_INTERNAL_H
 
 #include "pipeline/lane.h"
+#include "pipeline/watch.h"
 #include "train/plans.h"
 #include "train/record.h"
 #include "train/run_dir.h"
@@ -14,7 +15,7 @@
 
 /* A run of a plan whose scalars were not read yet. */
 typedef struct td_pending {
-    td_shaped_plan *shaped; /* NULL: none */
+    td_shaped_plan *shaped;
     uint64_t run;
     uint64_t step, epoch; /* the step is counted from 1 */
     bool is_last;         /* of its step */
@@ -26,8 +27,6 @@ typedef struct td_step_sums {
     td_train_event event;
     uint32_t count;
 } td_step_sums;
-
-typedef struct td_free_runner td_free_runner;
 
 typedef struct td_trainer {
     td_train_settings s;
@@ -55,12 +54,15 @@ typedef struct td_trainer {
     td_side *side;    /* writes checkpoints */
     td_side *painter; /* draws: a long queue here must not hold up a checkpoint */
     td_record *record;
-    td_free_runner *free_runner;
     td_train_state state;
     uint64_t max_step; /* 0: no end */
     td_train_result *result;
 
-    td_pending pending;
+    td_pending pending[TD_SCALAR_RING]; /* oldest first */
+    size_t n_pending;
+    td_monitor *own_monitor; /* where the caller has none */
+    td_watch watch;
+    uint64_t next_number; /* of the batch that comes */
     td_step_sums sums;
     uint64_t start_ns, window_ns, paused_ns; /* paused: what in the window was no stepping */
     uint64_t window_step, window_items;
@@ -104,7 +106,6 @@ typedef struct td_free_run {
 } td_free_run;
 void td_free_run_clear(td_free_run *run);
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out);
-void td_free_runner_destroy(td_free_runner *runner);
 
 /* What a validation run left of its first batch, read before another plan uses the memory. *out: owned. */
 typedef struct td_view td_view;
@@ -122,9 +123,6 @@ td_status td_mel_distance(const float *a, uint32_t n_a, const float *b, uint32_t
 
 /* dump.c: one step, all its numbers in a file. */
 td_status td_trainer_dump(td_trainer *t);
-
-/* A range of the device into host memory, once `ready` is reached. */
-td_status td_trainer_read(td_memory *memory, td_span span, td_point ready, void *out);
 
 /* batch_size.c */
 td_status td_trainer_find_batch_size(td_trainer *t, uint32_t *out);

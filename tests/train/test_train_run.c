@@ -163,6 +163,11 @@ static double compare(const char *a_path, const char *b_path, const char *prefix
     return worst;
 }
 
+static void keep_distance(void *context, const td_train_event *event)
+{
+    if (event->kind == TD_TRAIN_VALIDATION) *(double *)context = event->distance;
+}
+
 /* ---------------------------------------------------------------- tests */
 
 static void test_going_on_gives_the_same_bits(void **state)
@@ -217,6 +222,33 @@ static void test_overlap_changes_nothing(void **state)
         assert_true(overlapped.loss == serial.loss);
         assert_true(compare(overlapped.checkpoint, serial.checkpoint, "") == 0);
         assert_true(overlapped.data_peak_bytes > 0 && overlapped.model_peak_bytes > 0);
+    }
+}
+
+/* Letting the model speak by itself gives a distance, and leaves the training as it would be without. */
+static void test_free_running_only_looks(void **state)
+{
+    (void)state;
+    static const struct {
+        td_strategy strategy;
+        bool refers;
+    } CASES[] = {{TD_NON_AUTOREGRESSIVE, true}, {TD_AUTOREGRESSIVE, false}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; ++i) {
+        char run[32];
+        double distance = NAN;
+        snprintf(run, sizeof run, "blind%zu", i);
+        td_train_settings s = make_settings(run, 3);
+        assert_int_equal(td_model_preset("pico", CASES[i].strategy, &s.model), TD_OK);
+        s.model.speaker_encoder = CASES[i].refers;
+        const td_train_result blind = train(&s);
+        snprintf(run, sizeof run, "looking%zu", i);
+        s.run_dir = temp_path(run);
+        s.val_every = 1;
+        s.tell = keep_distance;
+        s.context = &distance;
+        const td_train_result looking = train(&s);
+        assert_true(isfinite(distance) && distance > 0);
+        assert_true(compare(blind.checkpoint, looking.checkpoint, "param.") == 0);
     }
 }
 
@@ -438,6 +470,7 @@ int main(void)
         RUN(test_going_on_gives_the_same_bits),
         RUN(test_any_number_of_workers),
         RUN(test_overlap_changes_nothing),
+        RUN(test_free_running_only_looks),
         RUN(test_accumulation_is_a_larger_batch),
         RUN(test_divergence_keeps_the_last_good_checkpoint),
         RUN(test_damaged_checkpoint_is_named),

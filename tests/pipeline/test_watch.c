@@ -1,0 +1,104 @@
+/* The watch over a running pipeline: each warning comes once, and only for what lasts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "pipeline/watch.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static unsigned n_warnings;
+static char last[512];
+
+static void hear(void *context, td_log_level level, const char *message)
+{
+    (void)context;
+    if (level != TD_LOG_WARN) return;
+    ++n_warnings;
+    strncpy(last, message, sizeof last - 1);
+}
+
+static int begin(void **state)
+{
+    td_monitor *monitor;
+    n_warnings = 0;
+    last[0] = '\0';
+    td_log_set_sink(hear, NULL, TD_LOG_WARN);
+    if (td_monitor_create(TD_MONITOR_WINDOW, false, &monitor) != TD_OK) return -1;
+    *state = monitor;
+    return 0;
+}
+
+static int end(void **state)
+{
+    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    td_monitor_destroy(*state);
+    return 0;
+}
+
+static td_watch new_watch(td_monitor *monitor)
+{
+    return (td_watch){.monitor = monitor, .capacity = TD_MONITOR_WINDOW};
+}
+
+static void test_growing_memory_is_told_once(void **state)
+{
+    td_watch watch = new_watch(*state);
+    for (uint64_t step = 1; step <= 2000; ++step)
+        td_watch_step(&watch, 10 * MIB, 100 * MIB + step * MIB);
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(last, "model role keeps growing"));
+}
+
+/* Plans for new shapes: it rises, then stays. */
+static void test_memory_that_settles_is_fine(void **state)
+{
+    td_watch watch = new_watch(*state);
+    for (uint64_t step = 1; step <= 2000; ++step)
+        td_watch_step(&watch, 10 * MIB, 100 * MIB + (step < 400 ? step : 400) * MIB);
+    assert_int_equal(n_warnings, 0);
+}
+
+static void test_little_growth_is_fine(void **state)
+{
+    td_watch watch = new_watch(*state);
+    for (uint64_t step = 1; step <= 2000; ++step)
+        td_watch_step(&watch, 10 * MIB, 100 * MIB + step);
+    assert_int_equal(n_warnings, 0);
+    assert_false(watch.is_known); /* no batch was noted */
+    assert_string_equal(td_watch_waits_for(&watch), "train");
+}
+
+static void test_waits_for_the_slowest_stage(void **state)
+{
+    td_watch watch = new_watch(*state);
+    watch.is_known = true;
+    watch.figures.waited_share = 0.4;
+    watch.figures.stage_ms[TD_STAGE_LOAD].mean = 5;
+    watch.figures.stage_ms[TD_STAGE_PREPARE].mean = 9;
+    watch.figures.stage_ms[TD_STAGE_TRAIN].mean = 20;
+    assert_string_equal(td_watch_waits_for(&watch), "preprocess");
+    watch.figures.waited_share = 0; /* the host does not wait, but the device does */
+    assert_string_equal(td_watch_waits_for(&watch), "preprocess");
+    watch.figures.model_utilisation = 0.95;
+    assert_string_equal(td_watch_waits_for(&watch), "train");
+    td_watch_pause(&watch, 7);
+    assert_string_equal(td_watch_waits_for(&watch), "train");
+    assert_int_equal(watch.from, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_growing_memory_is_told_once, begin, end),
+        cmocka_unit_test_setup_teardown(test_memory_that_settles_is_fine, begin, end),
+        cmocka_unit_test_setup_teardown(test_little_growth_is_fine, begin, end),
+        cmocka_unit_test_setup_teardown(test_waits_for_the_slowest_stage, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
