@@ -1,7 +1,7 @@
 /* `tandem validate`: the five groups of checks on a pair of devices. This file runs prerequisites and
- * placement and keeps the book; transfers are in validate_transfer.c. A failed check never ends the run: what
- * depends on it is skipped with the reason. Prints nothing; cli/cmd_validate.c does.
- * Covered by tests/device/test_validate.c. */
+ * placement and keeps the book; the other groups are in validate_model.c, validate_transfer.c and
+ * validate_pipeline.c. A failed check never ends the run: what depends on it is skipped with the reason.
+ * Prints nothing; cli/cmd_validate.c does. Covered by tests/device/test_validate.c. */
 #include "tools/validate.h"
 
 #include <inttypes.h>
@@ -218,21 +218,29 @@ fail:
 
 /* ---------------------------------------------------------------- the run */
 
+/* What a group could not set up (its device was lost in the one before, say) is a check that failed too. */
+static td_status check_group(td_validate_run_state *run, td_validate_group group,
+                             td_status (*check)(td_validate_run_state *run))
+{
+    const td_status status = check(run);
+    if (status == TD_OK || status == TD_ERR_HOST_MEMORY) return status;
+    return td_validate_note_call(run, group, status, "set-up", "");
+}
+
 static td_status check_all(td_validate_run_state *run)
 {
     td_status status = TD_OK;
     TD_TRY(check_prerequisites(run));
     TD_TRY(check_placement(run));
-    TD_TRY(td_validate_note(run, TD_VALIDATE_MODEL, TD_CHECK_SKIP, "forward and backward",
-                            "not yet in this version"));
     if (run->devices[1]) {
-        TD_TRY(td_validate_transfer(run));
-    } else {
-        TD_TRY(td_validate_note(run, TD_VALIDATE_TRANSFER, TD_CHECK_SKIP, "transfer",
-                                "the devices could not be opened"));
+        TD_TRY(check_group(run, TD_VALIDATE_MODEL, td_validate_model));
+        TD_TRY(check_group(run, TD_VALIDATE_TRANSFER, td_validate_transfer));
+        TD_TRY(check_group(run, TD_VALIDATE_PIPELINE, td_validate_pipeline));
+        return TD_OK;
     }
-    TD_TRY(td_validate_note(run, TD_VALIDATE_PIPELINE, TD_CHECK_SKIP, "three batches",
-                            "not yet in this version"));
+    for (int group = TD_VALIDATE_MODEL; group <= TD_VALIDATE_PIPELINE; group++)
+        TD_TRY(td_validate_note(run, (td_validate_group)group, TD_CHECK_SKIP, GROUP_NAMES[group],
+                                "the devices could not be opened"));
 fail:
     return status;
 }

@@ -29,7 +29,12 @@ td_status td_validate_note(td_validate_run_state *run, td_validate_group group, 
 td_status td_validate_note_call(td_validate_run_state *run, td_validate_group group, td_status outcome,
                                 const char *name, const char *detail);
 
-/* Group 4; the devices are open. */
+/* How long anything of a check may take. */
+#define TD_VALIDATE_PATIENCE_NS UINT64_C(120000000000)
+
+/* Groups 3, 4 and 5; the devices are open. */
+td_status td_validate_model(td_validate_run_state *run);
+td_status td_validate_pipeline(td_validate_run_state *run);
 td_status td_validate_transfer(td_validate_run_state *run);
 
 #endif

@@ -26,7 +26,6 @@
 #define ROUNDS 5
 #define ATTEMPTS 3 /* a busy machine may spoil one */
 #define LEAST_RATE_RATIO 0.7
-#define PATIENCE_NS UINT64_C(120000000000)
 #define LOAD_MATRIX 64u /* small enough for the slowest CPU driver to finish in about a millisecond */
 
 static const uint64_t SIZES[] = {4, UINT64_C(64) << 10, UINT64_C(1) << 20, UINT64_C(16) << 20, LARGEST_BYTES};
@@ -51,7 +50,7 @@ static void *compute_until_stopped(void *argument)
     while (!atomic_load(&load->stop)) {
         td_point done;
         td_status status = td_queue_submit(queue, &(td_submission){.list = load->list}, &done);
-        if (status == TD_OK) status = td_point_wait(done, PATIENCE_NS);
+        if (status == TD_OK) status = td_point_wait(done, TD_VALIDATE_PATIENCE_NS);
         if (status != TD_OK) {
             load->error = *td_error_last();
             break;
@@ -149,7 +148,7 @@ static td_status copy_now(td_device *device, td_span to, td_span from)
     TD_TRY(td_list_copy(list, to, from));
     TD_TRY(td_list_finish(list));
     TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COPY), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, PATIENCE_NS));
+    TD_TRY(td_point_wait(done, TD_VALIDATE_PATIENCE_NS));
 fail:
     td_list_destroy(list);
     return status;
@@ -176,7 +175,7 @@ static td_status prove_arrival(const direction *way, uint64_t bytes, uint64_t st
     TD_TRY(copy_now(way->devices[0], td_span_part(td_channel_source(way->channel, 0), 0, bytes),
                     td_span_part(way->hosts[0], 0, bytes)));
     TD_TRY(td_channel_send(way->channel, 0, bytes, (td_point){0}, (td_point){0}, &arrived));
-    TD_TRY(td_point_wait(arrived, PATIENCE_NS));
+    TD_TRY(td_point_wait(arrived, TD_VALIDATE_PATIENCE_NS));
     TD_TRY(copy_now(way->devices[1], td_span_part(way->hosts[1], 0, bytes),
                     td_span_part(td_channel_destination(way->channel, 0), 0, bytes)));
     const uint64_t expected = td_hash64(sent, bytes);
@@ -208,7 +207,7 @@ static td_status measure_rate(const direction *way, uint64_t bytes, rate *out)
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t start_ns = td_clock_ns();
         TD_TRY(td_channel_send(way->channel, 0, bytes, (td_point){0}, (td_point){0}, &arrived));
-        TD_TRY(td_point_wait(arrived, PATIENCE_NS));
+        TD_TRY(td_point_wait(arrived, TD_VALIDATE_PATIENCE_NS));
         send_seconds[round] = 1e-9 * (double)(td_clock_ns() - start_ns);
         start_ns = td_clock_ns();
         memcpy(td_span_host(way->hosts[1]), td_span_host(way->hosts[0]), bytes);
