@@ -74,17 +74,15 @@ fail:
 }
 
 /* Trains as `train` would with these options. */
-static td_status run_training(td_cli *cli, td_registry *registry, td_profile *out)
+static td_status run_training(td_cli *cli, td_registry *registry, const td_roles *roles, td_profile *out)
 {
     td_train_settings settings;
-    td_roles roles;
     char cache_dir[TD_FILE_PATH_BYTES];
     td_status status = TD_OK;
     const uint64_t steps = (uint64_t)td_options_get(cli->options, "profile.num_steps")->integer;
-    TD_TRY(td_cli_resolve_roles(cli, registry, &roles));
-    TD_TRY(td_cli_train_settings(cli, roles.model, cache_dir, &settings));
+    TD_TRY(td_cli_train_settings(cli, roles->model, cache_dir, &settings));
     settings.is_serial = td_options_get(cli->options, "profile.serial")->truth;
-    TD_TRY(td_profile_train(registry, &roles, &settings, steps, out));
+    TD_TRY(td_profile_train(registry, roles, &settings, steps, out));
 fail:
     return status;
 }
@@ -106,18 +104,20 @@ int td_cmd_profile(td_cli *cli)
     const char *stages = td_options_get(cli->options, "profile.simulate")->text;
     td_profile profile = {0};
     td_registry *registry = NULL;
+    td_roles roles = {0};
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
     if (stages) {
         TD_TRY(run_simulation(cli, stages, &profile));
     } else {
         TD_TRY(td_cli_open_registry(cli, &registry));
-        TD_TRY(run_training(cli, registry, &profile));
+        TD_TRY(td_cli_resolve_roles(cli, registry, &roles));
+        TD_TRY(run_training(cli, registry, &roles, &profile));
     }
     TD_TRY(write_files(cli, &profile));
     code = show(cli, &profile);
 fail:
-    if (status != TD_OK) code = td_cli_fail(cli, registry);
+    if (status != TD_OK) code = td_cli_fail(cli, roles.model ? NULL : registry);
     td_profile_free(&profile);
     td_registry_close(registry);
     return code;

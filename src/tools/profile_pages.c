@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/page.h"
 #include "tools/profile.h"
 
 /* pages/timeline.html, as bytes. */
@@ -147,47 +148,18 @@ static void put_bars(td_json *json, const td_profile *profile)
     td_json_end_array(json);
 }
 
-/* Text in a script element must not close it. */
-static td_status write_escaped(td_file_writer *file, const char *text)
-{
-    td_status status = TD_OK;
-    for (const char *at = text; *at != '\0';) {
-        const size_t plain = strcspn(at, "<");
-        TD_TRY(td_file_writer_write(file, at, plain));
-        at += plain;
-        if (*at == '<') {
-            TD_TRY(td_file_writer_write(file, "\\u003c", 6));
-            ++at;
-        }
-    }
-fail:
-    return status;
-}
-
 td_status td_profile_write_html(const td_profile *profile, const char *path)
 {
-    static const char MARK[] = "@DATA@";
     td_json *json = NULL;
-    td_file_writer *file = NULL;
-    const char *text;
     td_status status = TD_OK;
-    const unsigned char *mark = memmem(PAGE, sizeof PAGE, MARK, strlen(MARK));
-    const size_t before = mark ? (size_t)(mark - PAGE) : sizeof PAGE;
-    const size_t after = mark ? before + strlen(MARK) : sizeof PAGE;
     TD_TRY(td_json_create(NULL, 0, &json));
     td_json_begin_object(json);
     td_json_key(json, "profile");
     td_profile_put_json(json, profile);
     put_bars(json, profile);
     td_json_end_object(json);
-    TD_TRY(td_json_finish(json, &text));
-    TD_TRY(td_file_writer_open(path, &file));
-    TD_TRY(td_file_writer_write(file, PAGE, before));
-    TD_TRY(write_escaped(file, text));
-    TD_TRY(td_file_writer_write(file, PAGE + after, sizeof PAGE - after));
-    TD_TRY(td_file_writer_commit(file));
+    TD_TRY(td_page_write(path, PAGE, sizeof PAGE, json));
 fail:
-    td_file_writer_close(file);
     td_json_destroy(json);
     return status;
 }
