@@ -59,6 +59,7 @@ typedef struct td_option_table {
     size_t n_options;
     const td_option_command *commands; /* at most 64 */
     size_t n_commands;
+    const char *const *examples; /* of each command, lines with their ends, or NULL; NULL: there are none */
 } td_option_table;
 
 /* In rising authority. */

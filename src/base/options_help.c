@@ -110,6 +110,15 @@ static void write_overview(FILE *text, const td_option_table *table)
     fprintf(text, "\n`%s COMMAND --help` tells the options of a command.\n", table->program);
 }
 
+static void write_indented(FILE *text, const char *lines)
+{
+    for (size_t length; *lines; lines += length) {
+        length = strcspn(lines, "\n");
+        length += lines[length] == '\n';
+        fprintf(text, "  %.*s", (int)length, lines);
+    }
+}
+
 static void write_command(FILE *text, const td_option_table *table, size_t command)
 {
     const td_option_command *c = &table->commands[command];
@@ -119,6 +128,10 @@ static void write_command(FILE *text, const td_option_table *table, size_t comma
     if (*c->detail) {
         fputc('\n', text);
         td_wrap_write(text, c->detail, 0, 0, HELP_COLUMNS);
+    }
+    if (table->examples && table->examples[command]) {
+        fputs("\nExamples:\n", text);
+        write_indented(text, table->examples[command]);
     }
     write_groups(text, table, UINT64_C(1) << command);
     fputc('\n', text);

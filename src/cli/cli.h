@@ -28,6 +28,7 @@ typedef struct td_cli {
 enum {
     TD_COMMAND_DEVICES,
     TD_COMMAND_VALIDATE,
+    TD_COMMAND_CHECK_CONFIG,
     TD_COMMAND_PREPARE,
     TD_COMMAND_INSPECT,
     TD_COMMAND_ANALYZE,
@@ -42,11 +43,17 @@ enum {
     TD_COMMAND_BENCH_SUBMIT,
     TD_COMMAND_BENCH_TEXT,
     TD_COMMAND_BENCH_LOAD,
+    TD_COMMAND_BENCH_PIPELINE,
+    TD_COMMAND_REPORT,
+    TD_COMMAND_DOCTOR,
     TD_COMMAND_HELP,
     TD_COMMAND_COUNT
 };
 
 extern const td_option_table td_cli_table;
+
+/* help_examples.c: lines of each command. */
+extern const char *const td_cli_examples[TD_COMMAND_COUNT];
 
 /* ---------------------------------------------------------------- output.c */
 
@@ -100,6 +107,7 @@ void td_cli_put_setting(td_json *json, const td_device_info *info);
 
 int td_cmd_devices(td_cli *cli);
 int td_cmd_validate(td_cli *cli);
+int td_cmd_check_config(td_cli *cli);
 int td_cmd_prepare(td_cli *cli);
 int td_cmd_inspect(td_cli *cli);
 int td_cmd_analyze(td_cli *cli);
@@ -114,6 +122,9 @@ int td_cmd_bench_kernels(td_cli *cli);
 int td_cmd_bench_submit(td_cli *cli);
 int td_cmd_bench_text(td_cli *cli);
 int td_cmd_bench_load(td_cli *cli);
+int td_cmd_bench_pipeline(td_cli *cli);
+int td_cmd_report(td_cli *cli);
+int td_cmd_doctor(td_cli *cli);
 int td_cmd_help(td_cli *cli);
 
 /* The help of `command`, or with td_cli_table.n_commands the overview. */

@@ -1,4 +1,5 @@
-/* `tandem help`, and the help and version that every command can print. Covered by tests/cli/test_cli.py. */
+/* `tandem help`, and the help and version that every command can print. Covered by tests/cli/test_cli.py and
+ * tests/cli/test_help.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/help_texts.h"
 
 /* Text as it is, or as the one field of a JSON object. Frees it. */
 static int print_text(const td_cli *cli, const char *field, char *text)
@@ -105,11 +107,33 @@ size_t td_cli_find_command(const char *const *words, size_t n_words, size_t *n_u
     return td_cli_table.n_commands;
 }
 
+/* The man page, or with `shell` its completion. */
+static int print_made_text(const td_cli *cli, const char *field, const char *shell)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    if (file != NULL) {
+        if (shell) {
+            td_help_write_completion(file, &td_cli_table, shell);
+        } else {
+            td_help_write_man(file, &td_cli_table);
+        }
+        if (fclose(file) == 0) return print_text(cli, field, text);
+        free(text);
+    }
+    TD_FAIL(TD_ERR_HOST_MEMORY, "no host memory for a text; close other programs");
+    return td_cli_fail(cli, NULL);
+}
+
 int td_cmd_help(td_cli *cli)
 {
     char *text;
+    const char *shell = td_options_get(cli->options, "completion")->text;
     size_t n_words, n_used, command = td_cli_table.n_commands;
     const char *const *words = td_options_arguments(cli->options, &n_words);
+    if (td_options_get(cli->options, "man")->truth) return print_made_text(cli, "man", NULL);
+    if (shell) return print_made_text(cli, "completion", shell);
     if (td_options_get(cli->options, "markdown")->truth) {
         if (td_options_markdown(&td_cli_table, &text) != TD_OK) return td_cli_fail(cli, NULL);
         return print_text(cli, "markdown", text);

@@ -16,6 +16,7 @@
 static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
     [TD_COMMAND_DEVICES] = td_cmd_devices,
     [TD_COMMAND_VALIDATE] = td_cmd_validate,
+    [TD_COMMAND_CHECK_CONFIG] = td_cmd_check_config,
     [TD_COMMAND_PREPARE] = td_cmd_prepare,
     [TD_COMMAND_INSPECT] = td_cmd_inspect,
     [TD_COMMAND_ANALYZE] = td_cmd_analyze,
@@ -30,6 +31,9 @@ static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
     [TD_COMMAND_BENCH_SUBMIT] = td_cmd_bench_submit,
     [TD_COMMAND_BENCH_TEXT] = td_cmd_bench_text,
     [TD_COMMAND_BENCH_LOAD] = td_cmd_bench_load,
+    [TD_COMMAND_BENCH_PIPELINE] = td_cmd_bench_pipeline,
+    [TD_COMMAND_REPORT] = td_cmd_report,
+    [TD_COMMAND_DOCTOR] = td_cmd_doctor,
     [TD_COMMAND_HELP] = td_cmd_help,
 };
 

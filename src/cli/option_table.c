@@ -7,10 +7,13 @@
 
 #define BIT(command) (UINT64_C(1) << (command))
 #define ALL (BIT(TD_COMMAND_COUNT) - 1)
-#define ON_DEVICES (BIT(TD_COMMAND_DEVICES) | BIT(TD_COMMAND_VALIDATE) | MEASURES)
+#define ON_DEVICES (BIT(TD_COMMAND_DEVICES) | BIT(TD_COMMAND_VALIDATE) | DOCTOR | MEASURES)
 #define TRAIN BIT(TD_COMMAND_TRAIN)
 #define PROFILE BIT(TD_COMMAND_PROFILE)
-#define ROLES (BIT(TD_COMMAND_VALIDATE) | TRAIN | PROFILE)
+#define CHECK BIT(TD_COMMAND_CHECK_CONFIG)
+#define BENCH_PIPELINE BIT(TD_COMMAND_BENCH_PIPELINE)
+#define WATCHED (PROFILE | BENCH_PIPELINE)
+#define ROLES (BIT(TD_COMMAND_VALIDATE) | CHECK | TRAIN | WATCHED)
 #define SUBMIT BIT(TD_COMMAND_BENCH_SUBMIT)
 #define GEMM BIT(TD_COMMAND_BENCH_GEMM)
 #define KERNELS BIT(TD_COMMAND_BENCH_KERNELS)
@@ -21,11 +24,13 @@
 #define BENCH_LOAD BIT(TD_COMMAND_BENCH_LOAD)
 #define ANALYZE BIT(TD_COMMAND_ANALYZE)
 #define LOADS (BENCH_LOAD | ANALYZE)
-#define FEEDS (LOADS | TRAIN | PROFILE)
+#define FEEDS (LOADS | TRAIN | WATCHED | CHECK)
 #define MEASURES (SUBMIT | GEMM | MEL | STEP | KERNELS | TUNE | LOADS)
 #define DATA (BIT(TD_COMMAND_PREPARE) | BIT(TD_COMMAND_INSPECT) | FEEDS)
 #define PREPARE BIT(TD_COMMAND_PREPARE)
 #define BENCH_TEXT BIT(TD_COMMAND_BENCH_TEXT)
+#define REPORT BIT(TD_COMMAND_REPORT)
+#define DOCTOR BIT(TD_COMMAND_DOCTOR)
 #define HELP BIT(TD_COMMAND_HELP)
 
 static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
@@ -36,6 +41,11 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"validate", "", 0, 0, "Checks the chosen pair of devices in five groups",
          "Prerequisites, placement, model, transfer and pipeline. Without a device the best one "
          "is taken for both roles. Ends with 1 if any check failed."},
+    [TD_COMMAND_CHECK_CONFIG] =
+        {"check-config", "FILE", 1, 1, "Judges a configuration before training",
+         "What would end the run is an error, what would slow it a warning, each with its key, its line and "
+         "the value to put; memory is estimated from the real plan. Ends with 1 if there are errors. "
+         "--simulate-device judges for devices that this computer does not have."},
     [TD_COMMAND_PREPARE] =
         {"prepare", "", 0, 0, "Prepares the texts of a dataset, in parallel, and keeps them in the cache",
          "Reads metadata.csv and wavs/ID.wav of --train-data, spells texts out, makes tokens, and tells what "
@@ -97,6 +107,20 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"bench load", "", 0, 0, "Measures loading, from recordings on disk to batches in the device",
          "Whole epochs of --train-data: without a mel cache, and from the one that --mel-cache names or "
          "the data's size suggests."},
+    [TD_COMMAND_REPORT] =
+        {"report", "RUN_DIR [OTHER_RUN_DIR]", 1, 2,
+         "Makes one HTML page of a training run, or of two side by side",
+         "Curves, spectrograms, alignments, sounds, devices, configuration and warnings from what the folder "
+         "of `tandem train` holds, also while it runs. The page is RUN_DIR/report.html if --output names no "
+         "other; it needs no network and no other file."},
+    [TD_COMMAND_DOCTOR] =
+        {"doctor", "", 0, 0, "Looks at drivers, permissions, libraries and caches, and tells what to install",
+         "Ends with 1 if no device of this computer can compute. `tandem validate` then tries the devices."},
+    [TD_COMMAND_BENCH_PIPELINE] = {"bench pipeline", "", 0, 0,
+                                   "Measures training on one device, on two, and without overlap",
+                                   "The same work three times side by side: both roles on the model device, "
+                                   "both devices with one stage "
+                                   "after the other, and both devices overlapped."},
     [TD_COMMAND_HELP] = {"help", "[COMMAND]", 0, 2, "Tells how a command is used", ""},
 };
 
@@ -191,24 +215,30 @@ static const td_option OPTIONS[] = {
      FOR("Data", FEEDS | STEP,
          "Rows in a batch; train: by the device's memory (16, 32 or 48) if not given, auto: what fits")},
     {KEY("pipeline", "buffer_size"), INT("50", 2, 100000),
-     FOR("Pipeline", TRAIN | PROFILE, "Batches that the data device may be ahead")},
+     FOR("Pipeline", TRAIN | WATCHED, "Batches that the data device may be ahead")},
     {KEY("pipeline", "prefetch_buffer_size"), INT("0", 0, 1024),
-     FOR("Pipeline", TRAIN | PROFILE, "Batches ahead on the model device; 0: from the batch size")},
-    {KEY("pipeline", "pipeline_depth"), INT("2", 1, 16),
-     FOR("Pipeline", PROFILE, "Steps that are submitted before the first of them is waited for")},
+     FOR("Pipeline", TRAIN | WATCHED, "Batches ahead on the model device; 0: from the batch size")},
+    {KEY("pipeline", "pipeline_depth"), INT("2", 1, 4),
+     FOR("Pipeline", TRAIN | WATCHED, "Steps that are submitted before the first of them is waited for")},
+    {KEY("pipeline", "model_start_delay"), REAL("2.0", 0, 3600),
+     FOR("Pipeline", TRAIN | WATCHED,
+         "Two devices: seconds that the first step waits at most for the buffers to fill")},
+    {KEY("pipeline", "auto_tune"), BOOL("false"),
+     FOR("Pipeline", TRAIN | WATCHED,
+         "Two devices: the buffer's size from the workers and how evenly batches load")},
     {KEY("pipeline", "num_workers"), INT("0", 0, 1024),
      FOR("Data", DATA & ~BENCH_LOAD, "Threads that prepare data; 0: one per core")},
     {KEY("training", "seed"), INT("1", 0, 2147483647),
      FOR("Data", DATA | SYNTH, "Decides every random choice, such as which rows validate")},
 
     {KEY("model", "model_size"), CHOICE("nano", "pico|nano|tiny|small|base|normal|big"),
-     FOR("Model", TRAIN | PROFILE | STEP,
+     FOR("Model", TRAIN | WATCHED | STEP,
          "Preset of all sizes: pico for tests, nano for a CPU in minutes; normal is base")},
     {KEY("model", "decoder_strategy"), CHOICE("non_autoregressive", "non_autoregressive|autoregressive"),
-     FOR("Model", TRAIN | PROFILE | STEP,
+     FOR("Model", TRAIN | WATCHED | STEP,
          "How the decoder makes a spectrogram: all frames at once, or one after the other")},
     {KEY("model", "gradient_checkpointing"), BOOL("false"),
-     FOR("Model", TRAIN | PROFILE, "Compute blocks again in the backward pass, to save memory")},
+     FOR("Model", TRAIN | WATCHED, "Compute blocks again in the backward pass, to save memory")},
     TD_MODEL_KEYS(MODEL_ROW)
 
         {KEY("training", "checkpoint_dir"), PATH("DIR"),
@@ -241,7 +271,7 @@ static const td_option OPTIONS[] = {
     {KEY("training", "average_decay"), REAL("0", 0, 0.999999),
      FOR("Training", TRAIN, "Keep a running average of the parameters, which then speaks; 0: none")},
     {KEY("training", "mixed_precision"), BOOL("false"),
-     FOR("Training", TRAIN | PROFILE, "Keep activations as bfloat16: half the memory")},
+     FOR("Training", TRAIN | WATCHED, "Keep activations as bfloat16: half the memory")},
     {KEY("training", "resume"), PATH("FILE"),
      FOR("Training", TRAIN, "Checkpoint to go on from; the newest of the folder if not given")},
     {KEY("training", "reset_training"), BOOL("false"),
@@ -272,7 +302,7 @@ static const td_option OPTIONS[] = {
      FOR("Training", TRAIN, "autoregressive: update from which the alignment guides the attention")},
     TD_MODEL_TERMS(LOSS_ROW){
         KEY("pipeline", "enable_static_shapes"), BOOL("false"),
-        FOR("Training", TRAIN | PROFILE, "One fixed shape for all batches instead of eight by length")},
+        FOR("Training", TRAIN | WATCHED, "One fixed shape for all batches instead of eight by length")},
 
     {KEY("logging", "tensorboard_log_dir"), PATH("DIR"),
      FOR("Logging", TRAIN, "Where event files go; --checkpoint-dir if not given")},
@@ -289,9 +319,9 @@ static const td_option OPTIONS[] = {
     {FLAG("copy"), PATH("WAV"),
      FOR("Synthesis", SYNTH, "Recording to copy through spectrogram and vocoder instead of a text")},
     {FLAG("output"), LETTER('o'), PATH("FILE"),
-     FOR("Synthesis", SYNTH,
-         "Where the speech goes: .wav, .flac, .ogg, or - for raw samples of 16 bits, one channel, on "
-         "stdout")},
+     FOR("Output", SYNTH | REPORT,
+         "Where it goes. synth: .wav, .flac, .ogg, or - for raw samples of 16 bits, one channel, on stdout; "
+         "report: .html")},
     {KEY("synth", "reference"), PATH("WAV"),
      FOR("Synthesis", SYNTH, "Recording whose speaker is to be heard; at least half a second")},
     {KEY("synth", "speaker"), TEXT("ID"),
@@ -349,7 +379,7 @@ static const td_option OPTIONS[] = {
     {KEY("bench", "workers"), INT("0", 0, 1024),
      FOR("Benchmark", BENCH_TEXT | BENCH_LOAD, "Threads; 0: one per core")},
 
-    {KEY("profile", "num_steps"), INT("50", 4, 1000000), FOR("Profile", PROFILE, "Steps to watch")},
+    {KEY("profile", "num_steps"), INT("50", 4, 1000000), FOR("Profile", WATCHED, "Steps to watch")},
     {KEY("profile", "simulate"), TEXT("data=MS,transfer=MS,train=MS[,jitter=SHARE]"),
      FOR("Profile", PROFILE, "Stages of these lengths on simulated devices instead of a training run")},
     {KEY("profile", "serial"), BOOL("false"),
@@ -363,10 +393,17 @@ static const td_option OPTIONS[] = {
     {KEY("bench", "max_batches"), INT("50", 1, 1000000),
      FOR("Benchmark", LOADS, "Batches of a round at most, where an epoch has more")},
 
+    {FLAG("fix"), SWITCH, FOR("General", CHECK, "Write a corrected copy beside the file")},
+    {FLAG("simulate-device"), TEXT("KEY=VALUE,..."),
+     FOR("General", CHECK,
+         "Judge for devices of this model, such as memory_mb=24576, instead of this computer's")},
     {FLAG("slim"), PATH("FILE"),
      FOR("General", BIT(TD_COMMAND_INSPECT),
          "Write a copy of the checkpoint that holds only what speaking needs")},
     {FLAG("markdown"), SWITCH, FOR("General", HELP, "Print the page of all options in Markdown")},
+    {FLAG("man"), SWITCH, FOR("General", HELP, "Print the man page")},
+    {FLAG("completion"), CHOICE(NULL, "bash|zsh|fish"),
+     FOR("General", HELP, "Print the completion of a shell")},
     {FLAG("config"), .type = TD_OPTION_CONFIG, .placeholder = "FILE.ini",
      FOR("General", ALL, "Read options from an INI file")},
     {FLAG("set"), .type = TD_OPTION_SET, .placeholder = "SECTION.KEY=VALUE",
@@ -390,4 +427,5 @@ const td_option_table td_cli_table = {
     .n_options = sizeof OPTIONS / sizeof OPTIONS[0],
     .commands = COMMANDS,
     .n_commands = TD_COMMAND_COUNT,
+    .examples = td_cli_examples,
 };

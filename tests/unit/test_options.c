@@ -61,8 +61,12 @@ static const td_option OPTIONS[] = {
      "Which plate"},
 };
 
+static const char *const EXAMPLES[N_COMMANDS] = {
+    [COOK] = "kitchen cook soup\nkitchen cook \\\n  rice\n",
+};
+
 static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0],
-                                      COMMANDS,  N_COMMANDS};
+                                      COMMANDS,  N_COMMANDS,   EXAMPLES};
 
 static int set_up(void **state)
 {
@@ -134,7 +138,7 @@ static void test_bad_default_is_refused(void **state)
 {
     (void)state;
     td_option row = OPTIONS[3];
-    const td_option_table table = {"kitchen", "", &row, 1, COMMANDS, N_COMMANDS};
+    const td_option_table table = {"kitchen", "", &row, 1, COMMANDS, N_COMMANDS, NULL};
     td_options *options;
     row.default_text = "20";
     assert_int_equal(td_options_create(&table, &options), TD_ERR_ARGUMENT);
@@ -421,6 +425,7 @@ static void test_help_of_a_command(void **state)
     assert_int_equal(td_options_help(&TABLE, COOK, &text), TD_OK);
     assert_ptr_equal(strstr(text, "Usage: kitchen cook DISH [SIDE] [options]\n"), text);
     assert_non_null(strstr(text, "\nOven:\n  --heat DEGREES"));
+    assert_non_null(strstr(text, "\nExamples:\n  kitchen cook soup\n  kitchen cook \\\n    rice\n\n"));
     assert_non_null(strstr(text, "Heat of the oven (default 180) [oven.heat]"));
     assert_non_null(strstr(text, "-h, --help"));
     assert_non_null(strstr(text, "--[no-]fan"));
@@ -432,6 +437,7 @@ static void test_help_of_a_command(void **state)
     free(text);
     assert_int_equal(td_options_help(&TABLE, WASH, &text), TD_OK);
     assert_null(strstr(text, "--heat"));
+    assert_null(strstr(text, "Examples:"));
     assert_non_null(strstr(text, "--plate-number N"));
     free(text);
     assert_int_equal(td_options_help(&TABLE, N_COMMANDS, &text), TD_OK);

@@ -1,0 +1,77 @@
+/* `tandem report RUN_DIR [OTHER_RUN_DIR]`: writes the page of tools/report.h and tells where it is. Covered
+ * by tests/cli/test_report.py.
+ */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "tools/report.h"
+
+static void put_run(td_json *json, const td_report_run *run)
+{
+    td_json_begin_object(json);
+    td_json_key(json, "dir");
+    td_json_string(json, run->dir);
+#define NUMBER(key_, value_) (td_json_key(json, key_), td_json_uint(json, value_))
+    NUMBER("last_step", run->last_step);
+    NUMBER("lines", run->n_lines);
+    NUMBER("bad_lines", run->n_bad_lines);
+    NUMBER("steps", run->n_steps);
+    NUMBER("points_every", run->points_every);
+    NUMBER("sample_steps", run->n_sample_steps);
+    NUMBER("sample_steps_shown", run->n_sample_steps_shown);
+    NUMBER("media_bytes", run->media_bytes);
+    NUMBER("notes", run->n_notes);
+#undef NUMBER
+    td_json_end_object(json);
+}
+
+static int print_json(const td_cli *cli, const td_report_request *request, const td_report_run *runs,
+                      uint64_t bytes)
+{
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_json_key(json, "output");
+    td_json_string(json, request->path);
+    td_json_key(json, "bytes");
+    td_json_uint(json, bytes);
+    td_json_key(json, "runs");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < request->n_dirs; i++) {
+        put_run(json, &runs[i]);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+int td_cmd_report(td_cli *cli)
+{
+    char path[TD_FILE_PATH_BYTES], size[TD_TEXT_FORMAT_BYTES];
+    td_report_run runs[TD_REPORT_RUNS];
+    struct stat about = {0};
+    td_report_request request = {.table = &td_cli_table,
+                                 .path = td_options_get(cli->options, "output")->text};
+    const char *const *dirs = td_options_arguments(cli->options, &request.n_dirs);
+    for (size_t i = 0; i < request.n_dirs; i++) {
+        request.dirs[i] = dirs[i];
+    }
+    if (!request.path) {
+        if (snprintf(path, sizeof path, "%s/report.html", dirs[0]) >= (int)sizeof path) {
+            TD_FAIL(TD_ERR_CONFIG, "the path '%s/report.html' is too long; name another with --output",
+                    dirs[0]);
+            return td_cli_fail(cli, NULL);
+        }
+        request.path = path;
+    }
+    if (td_report_write(&request, runs) != TD_OK) return td_cli_fail(cli, NULL);
+    (void)stat(request.path, &about);
+    if (cli->json) return print_json(cli, &request, runs, (uint64_t)about.st_size);
+    td_text_format_bytes((uint64_t)about.st_size, size);
+    printf("%s: %s, to be opened in a browser\n", request.path, size);
+    return TD_EXIT_DONE;
+}

@@ -1,0 +1,45 @@
+/* See page.h. */
+#include "tools/page.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+/* Text in a script element must not close it. */
+static td_status write_escaped(td_file_writer *file, const char *text)
+{
+    td_status status = TD_OK;
+    for (const char *at = text; *at != '\0';) {
+        const size_t plain = strcspn(at, "<");
+        TD_TRY(td_file_writer_write(file, at, plain));
+        at += plain;
+        if (*at == '<') {
+            TD_TRY(td_file_writer_write(file, "\\u003c", 6));
+            ++at;
+        }
+    }
+fail:
+    return status;
+}
+
+td_status td_page_write(const char *path, const void *page, size_t page_bytes, td_json *json)
+{
+    static const char MARK[] = "@DATA@";
+    td_file_writer *file = NULL;
+    const char *text;
+    td_status status = TD_OK;
+    const char *start = page;
+    const char *mark = memmem(page, page_bytes, MARK, strlen(MARK));
+    const size_t before = mark ? (size_t)(mark - start) : page_bytes;
+    const size_t after = mark ? before + strlen(MARK) : page_bytes;
+    TD_TRY(td_json_finish(json, &text));
+    TD_TRY(td_file_writer_open(path, &file));
+    TD_TRY(td_file_writer_write(file, start, before));
+    TD_TRY(write_escaped(file, text));
+    TD_TRY(td_file_writer_write(file, start + after, page_bytes - after));
+    TD_TRY(td_file_writer_commit(file));
+fail:
+    td_file_writer_close(file);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* Pictures and sounds of a run, for its report: samples/step-STEP-ITEM-KIND.png and
+ * samples/step-STEP-ITEM.wav as data: addresses. Of many steps a few are shown, evenly spread, with the first
+ * and the last; of those that do not fit the limit fewer. What the recording itself looks like ("target") is
+ * the same at each step and shown once. See report.h.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "tools/report_internal.h"
+
+enum { NAME_BYTES = 96, KIND_BYTES = 32, MAX_FILES = 100000 };
+
+static const char TARGET[] = "target";
+
+typedef struct sample {
+    uint64_t step, bytes;
+    unsigned item;
+    char kind[KIND_BYTES]; /* "audio", "spectrogram", "alignment", "target" */
+    char name[NAME_BYTES]; /* of the file */
+} sample;
+
+typedef struct sample_list {
+    sample *samples; /* owned; by step, item, kind */
+    size_t count, capacity;
+    uint64_t *steps; /* owned; rising, each once */
+    size_t n_steps;
+} sample_list;
+
+/* ---------------------------------------------------------------- finding */
+
+static bool parse_name(const char *name, sample *out)
+{
+    int used = 0;
+    char suffix[8] = "";
+    if (strlen(name) >= NAME_BYTES || strncmp(name, "step-", 5) != 0) return false;
+    if (sscanf(name, "step-%" SCNu64 "-%u%n", &out->step, &out->item, &used) != 2) return false;
+    snprintf(out->name, NAME_BYTES, "%.*s", NAME_BYTES - 1, name);
+    if (strcmp(name + used, ".wav") == 0) {
+        snprintf(out->kind, KIND_BYTES, "audio");
+        return true;
+    }
+    return sscanf(name + used, "-%31[a-z_].%7s", out->kind, suffix) == 2 && strcmp(suffix, "png") == 0;
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    const sample *l = a, *r = b;
+    if (l->step != r->step) return l->step < r->step ? -1 : 1;
+    if (l->item != r->item) return l->item < r->item ? -1 : 1;
+    return strcmp(l->kind, r->kind);
+}
+
+static td_status add_file(const td_report_state *state, sample_list *list, const char *name)
+{
+    td_status status = TD_OK;
+    char path[TD_FILE_PATH_BYTES], inner[NAME_BYTES + 16];
+    struct stat about;
+    sample found = {0};
+    if (!parse_name(name, &found) || list->count == MAX_FILES) return TD_OK;
+    snprintf(inner, sizeof inner, "samples/%s", found.name);
+    TD_TRY(td_report_path(state, inner, path));
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return TD_OK;
+    found.bytes = (uint64_t)about.st_size;
+    TD_TRY(td_alloc_grow(&list->samples, &list->capacity, list->count + 1, sizeof *list->samples));
+    list->samples[list->count++] = found;
+fail:
+    return status;
+}
+
+static td_status find_samples(const td_report_state *state, sample_list *list)
+{
+    td_status status = TD_OK;
+    char path[TD_FILE_PATH_BYTES];
+    DIR *dir = NULL;
+    TD_TRY(td_report_path(state, "samples", path));
+    dir = opendir(path);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        TD_TRY(add_file(state, list, entry->d_name));
+    if (list->count == 0) goto fail;
+    qsort(list->samples, list->count, sizeof *list->samples, compare_samples);
+    TD_TRY(TD_NEW_ARRAY(&list->steps, list->count));
+    for (size_t i = 0; i < list->count; ++i) {
+        if (i == 0 || list->samples[i].step != list->samples[i - 1].step)
+            list->steps[list->n_steps++] = list->samples[i].step;
+    }
+fail:
+    if (dir != NULL) closedir(dir);
+    return status;
+}
+
+/* ---------------------------------------------------------------- choosing */
+
+/* Whether the step is shown if `n_shown` of all are: evenly spread from the first to the last; of one, the
+ * last. */
+static bool is_step_shown(const sample_list *list, size_t n_shown, uint64_t step)
+{
+    for (size_t i = 0; i < n_shown; ++i) {
+        const size_t at = n_shown > 1 ? i * (list->n_steps - 1) / (n_shown - 1) : list->n_steps - 1;
+        if (list->steps[at] == step) return true;
+    }
+    return false;
+}
+
+static bool is_shown(const sample_list *list, size_t n_shown, const sample *s)
+{
+    if (strcmp(s->kind, TARGET) == 0) return s->step == list->steps[list->n_steps - 1];
+    return is_step_shown(list, n_shown, s->step);
+}
+
+static size_t choose_steps(const sample_list *list)
+{
+    size_t n_shown = list->n_steps < TD_REPORT_SAMPLE_STEPS ? list->n_steps : TD_REPORT_SAMPLE_STEPS;
+    for (; n_shown > 1; --n_shown) {
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < list->count; ++i)
+            bytes += is_shown(list, n_shown, &list->samples[i]) ? list->samples[i].bytes : 0;
+        if (bytes <= TD_REPORT_MEDIA_BYTES) break;
+    }
+    return n_shown;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+/* RFC 4648; *out is owned and begins with `head`. */
+static td_status encode_base64(const char *head, const char *data, size_t bytes, char **out)
+{
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t head_bytes = strlen(head);
+    const td_status status = TD_NEW_ARRAY(out, head_bytes + (bytes + 2) / 3 * 4 + 1);
+    if (status != TD_OK) return status;
+    memcpy(*out, head, head_bytes);
+    char *to = *out + head_bytes;
+    for (size_t i = 0; i < bytes; i += 3) {
+        const size_t left = bytes - i;
+        uint32_t word = (uint32_t)(unsigned char)data[i] << 16;
+        if (left > 1) word |= (uint32_t)(unsigned char)data[i + 1] << 8;
+        if (left > 2) word |= (unsigned char)data[i + 2];
+        *to++ = DIGITS[word >> 18];
+        *to++ = DIGITS[word >> 12 & 63];
+        *to++ = left > 1 ? DIGITS[word >> 6 & 63] : '=';
+        *to++ = left > 2 ? DIGITS[word & 63] : '=';
+    }
+    return TD_OK;
+}
+
+static td_status put_sample(td_report_state *state, const sample *s)
+{
+    td_status status = TD_OK;
+    char path[TD_FILE_PATH_BYTES], inner[NAME_BYTES + 16];
+    char *data = NULL, *text = NULL;
+    size_t bytes = 0;
+    const bool is_audio = strcmp(s->kind, "audio") == 0;
+    snprintf(inner, sizeof inner, "samples/%s", s->name);
+    TD_TRY(td_report_path(state, inner, path));
+    if (td_file_read(path, (size_t)(TD_REPORT_MEDIA_BYTES - state->run->media_bytes), &data, &bytes) !=
+        TD_OK) {
+        td_report_note(state, "%s is left out: %s", inner, td_error_last()->message);
+        return TD_OK;
+    }
+    TD_TRY(encode_base64(is_audio ? "data:audio/wav;base64," : "data:image/png;base64,", data, bytes, &text));
+    state->run->media_bytes += bytes;
+    td_json_begin_object(state->json);
+    td_report_put_uint(state->json, "step", s->step);
+    td_report_put_uint(state->json, "item", s->item);
+    td_report_put_text(state->json, "kind", s->kind);
+    td_report_put_text(state->json, "data", text);
+    td_json_end_object(state->json);
+fail:
+    free(data);
+    free(text);
+    return status;
+}
+
+td_status td_report_put_samples(td_report_state *state)
+{
+    td_status status = TD_OK;
+    sample_list list = {0};
+    td_report_run *run = state->run;
+    TD_TRY(find_samples(state, &list));
+    run->n_sample_steps = list.n_steps;
+    run->n_sample_steps_shown = list.n_steps > 0 ? choose_steps(&list) : 0;
+    td_json_key(state->json, "samples");
+    td_json_begin_array(state->json);
+    for (size_t i = 0; i < list.count; ++i) {
+        if (is_shown(&list, run->n_sample_steps_shown, &list.samples[i]))
+            TD_TRY(put_sample(state, &list.samples[i]));
+    }
+    td_json_end_array(state->json);
+    td_report_put_uint(state->json, "media_bytes", run->media_bytes);
+    td_report_put_uint(state->json, "sample_steps", list.n_steps);
+    td_report_put_uint(state->json, "sample_steps_shown", run->n_sample_steps_shown);
+    if (list.n_steps == 0)
+        td_report_note(state, "There are no pictures and sounds yet: training.sample_every says when.");
+fail:
+    free(list.samples);
+    free(list.steps);
+    return status;
+}
