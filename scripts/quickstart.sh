@@ -1,30 +1,177 @@
 #!/usr/bin/env bash
-# From a fresh clone to a checked pair of devices: installs what is missing, builds, lists the devices and
-# validates the ones Tandem would choose.
+# From a fresh clone to a voice: installs what is missing, builds, lists the devices, makes recordings to learn
+# from, trains a small voice on the processor, and lets it say three sentences that it has never heard.
+#   scripts/quickstart.sh [FOLDER]
+# The voice and all that belongs to it are in FOLDER, build/quickstart if none is named. What is done is not done
+# again: after an interruption the same command goes on.
 set -euo pipefail
-cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
+usage() {
+    sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+}
+
+case ${1:-} in
+-h | --help)
+    usage
+    exit 0
+    ;;
+-*)
+    printf 'quickstart: unknown option %s\n' "$1" >&2
+    usage >&2
+    exit 2
+    ;;
+esac
+(($# <= 1)) || {
+    usage >&2
+    exit 2
+}
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+out=${1:-$root/build/quickstart}
+mkdir -p -- "$out"
+out=$(cd -- "$out" && pwd)
+cd -- "$root"
+out=${out#"$root"/}
 tandem=build/release/tandem
+config=configs/quickstart.ini
+minutes=$(sed -n 's/^max_minutes *= *\([0-9.]*\).*/\1/p' "$config")
 
-scripts/setup.sh
-echo "Building ..."
-log=$(mktemp)
-trap 'rm -f -- "$log"' EXIT
-{ cmake --preset release && cmake --build --preset release --target tandem_program; } > "$log" 2>&1 || {
-    cat "$log" >&2
-    echo "quickstart: the build failed; the compiler's words are above" >&2
+# None of them is among the demo's sentences; all their words are.
+sentences=(
+    "Please carry the yellow lantern beside the river."
+    "The young sailor painted the silver mirror last night."
+    "Our teacher quietly waited near the harbor this morning."
+)
+
+# ---------------------------------------------------------------- telling
+
+parts=7 n=0 started=0
+
+begin() {
+    n=$((n + 1)) started=$SECONDS
+    printf '[%d/%d] %s\n' "$n" "$parts" "$1"
+}
+
+finish() {
+    printf '      %s, %d s\n' "$1" $((SECONDS - started))
+}
+
+tell_end() {
+    local code=$?
+    ((code == 0)) && return
+    printf '\nquickstart: stopped in part %d of %d; what is done is kept, and the same command goes on from there\n' "$n" "$parts" >&2
+}
+trap tell_end EXIT
+
+# ---------------------------------------------------------------- parts
+
+fail_with() {
+    cat -- "$1" >&2
     exit 1
 }
 
-echo
-"$tandem" devices
-echo
-"$tandem" validate
+# On a terminal ninja shows how far it is, on one line; elsewhere its words matter only if it fails.
+build() {
+    local log=$out/build.log make=(cmake --build --preset release --target tandem_program)
+    [[ -f build/release/build.ninja ]] || cmake --preset release > "$log" 2>&1 || fail_with "$log"
+    if [[ -t 1 ]]; then
+        NINJA_STATUS='      %f of %t  ' "${make[@]}"
+    else
+        "${make[@]}" > "$log" 2>&1 || fail_with "$log"
+    fi
+}
+
+# training.txt is what the trainer said at its end: it is there only if training has ended by itself.
+train() {
+    local said=$out/training.part
+    "$tandem" train --config "$config" --train-data "$out/data" --checkpoint-dir "$out/run" > "$said" || return
+    mv -- "$said" "$out/training.txt"
+}
+
+is_out_of_time() {
+    grep -q 'time is up' "$out/training.txt"
+}
+
+# The last steps before the clock ended it were not validated, and still the best.
+find_checkpoint() {
+    if is_out_of_time; then
+        printf '%s\n' "$out/run/$(cat -- "$out/run/latest")"
+    else
+        printf '%s\n' "$out/run/best.safetensors"
+    fi
+}
+
+say() {
+    local wav=$out/sentence-$1.wav
+    printf '      %s  "%s"\n' "$wav" "$2"
+    [[ $wav -nt $checkpoint ]] && return
+    "$tandem" synth --quiet --checkpoint "$checkpoint" --text "$2" -o "$out/part.wav" > "$out/synth.log"
+    mv -- "$out/part.wav" "$wav"
+}
+
+# ---------------------------------------------------------------- the way
+
+begin "Packages"
+scripts/setup.sh
+finish "all there"
+
+begin "Build"
+[[ -x $tandem ]] || echo "      the first time takes a few minutes"
+build
+finish "$tandem"
+
+begin "Devices"
+"$tandem" devices | sed 's/^/      /'
+finish "this quick start learns on the first one of type cpu"
+
+begin "Recordings to learn from"
+if [[ -f $out/data/metadata.csv ]]; then
+    finish "already in $out/data"
+else
+    scripts/make_demo_data.sh "$out/data" 2> "$out/data.log" || fail_with "$out/data.log"
+    finish "$(wc -l < "$out/data/metadata.csv") sentences spoken by espeak-ng in $out/data"
+fi
+
+begin "Training"
+if [[ -f $out/training.txt ]]; then
+    finish "already done"
+else
+    echo "      at most $minutes minutes; the first step waits until kernels are compiled; Ctrl-C stops, nothing is lost"
+    train
+    finish "trained"
+fi
+sed 's/^/      /' "$out/training.txt"
+
+begin "Three sentences that the voice has never heard"
+checkpoint=$(find_checkpoint)
+for i in "${!sentences[@]}"; do
+    say $((i + 1)) "${sentences[i]}"
+done
+finish "spoken"
+
+begin "Report"
+[[ $out/report.html -nt $out/training.txt ]] || "$tandem" report --quiet "$out/run" -o "$out/report.html" > "$out/report.log"
+finish "$out/report.html"
+
 cat << END
 
-All is well. Next:
-  $tandem validate --data-gpu 0 --model-gpu 1    any two devices of the list, data on one and model on the other
-  $tandem --help                                 every command
-  scripts/test.sh --quick                        the tests
-  docs/devices.md                                more drivers, selectors, troubleshooting
+Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. All is in $out:
+  sentence-1.wav ...         the three sentences: play them with aplay, ffplay or anything else
+  report.html                the training on one page, with curves, pictures and sounds: open it in a browser
+  run/samples/*.png, *.wav   what the voice made of sentences kept back, next to what it should be
+  run/events.out.tfevents.*  curves, pictures and sounds:  tensorboard --logdir $out/run
+  run/metrics.jsonl          the same numbers, one JSON object a line
+  run/*.safetensors          the voice; best.safetensors is the one that validated best
+
+Next:
+  $tandem synth --checkpoint $checkpoint --text "We left the camera under the bridge." -o camera.wav
+  docs/getting_started.md    what happened, and what to try; with a graphics card too
+  docs/training.md           a voice from your own recordings
 END
+if is_out_of_time; then
+    cat << END
+
+This computer was too slow, or too busy, for all steps in the time of $config: the voice will be hoarse. To go on:
+  rm $out/training.txt && scripts/quickstart.sh $out
+END
+fi

@@ -2,18 +2,21 @@
 # Builds Tandem and runs every check; ends with "N passed, N failed, N skipped", and 1 if any failed.
 #
 #   scripts/test.sh           everything: all builds, sanitizers, Vulkan validation, clang-tidy, installation
-#   scripts/test.sh --quick   the release build, the lints, the format, and its tests without the op suite and the faults
+#   scripts/test.sh --quick   the release build, the lints, the format, and its tests without the long ones
+#   scripts/test.sh --deep    everything, and clang's static analyzer over every file: minutes more
 #
 # Each test of CTest counts, and each other stage counts as one. What a stage printed is in build/logs/.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 quick=false
+tidy_checks=-clang-analyzer-*
 case "${1:-}" in
     "") ;;
     --quick) quick=true ;;
+    --deep) tidy_checks= ;;
     *)
-        echo "usage: scripts/test.sh [--quick]" >&2
+        echo "usage: scripts/test.sh [--quick | --deep]" >&2
         exit 2
         ;;
 esac
@@ -100,7 +103,7 @@ format_check() {
 # One file at a time: clang-tidy 14 carries what it knows of va_list over to the next file.
 tidy_check() {
     find src -name '*.c' -print0 | sort -z |
-        xargs -0 -P "$jobs" -n 1 clang-tidy-14 --quiet --warnings-as-errors='*' -p build/release
+        xargs -0 -P "$jobs" -n 1 clang-tidy-14 --quiet --checks="$tidy_checks" --warnings-as-errors='*' -p build/release
 }
 
 # The installed library, as a stranger's program sees it.
@@ -122,7 +125,7 @@ wrapper=()
 stage "format" format_check || true
 if stage "release build" build release; then
     if $quick; then
-        tests "quick tests" release -LE 'ops|faults' -E two_pocl # with the caches of the last run
+        tests "quick tests" release -LE 'ops|faults|long' -E two_pocl # with the caches of the last run
     else
         caches release
         tests "release tests" release
