@@ -81,11 +81,10 @@ static td_status decode_row(td_loader *loader, uint32_t row, float *into, size_t
 {
     const td_dataset *dataset = loader->settings.dataset;
     const uint64_t expected = expect_samples(dataset, row, &loader->config);
-    const td_decode_options options = {.rate = loader->config.rate,
-                                       .max_s = (double)expected / loader->config.rate + 1,
-                                       .into = into,
-                                       .room = room};
+    td_decode_options options = {
+        .rate = loader->config.rate, .max_s = (double)expected / loader->config.rate + 1, .room = room};
     char path[TD_FILE_PATH_BYTES];
+    options.into = into;
     *is_bad = false;
     td_status status = td_dataset_clip_path(dataset, row, path);
     if (status != TD_OK) return status;
