@@ -258,6 +258,30 @@ void td_json_null(td_json *json)
     put_value(json, "null");
 }
 
+void td_json_put_string(td_json *json, const char *key, const char *text)
+{
+    td_json_key(json, key);
+    td_json_string(json, text);
+}
+
+void td_json_put_uint(td_json *json, const char *key, uint64_t value)
+{
+    td_json_key(json, key);
+    td_json_uint(json, value);
+}
+
+void td_json_put_double(td_json *json, const char *key, double value)
+{
+    td_json_key(json, key);
+    td_json_double(json, value);
+}
+
+void td_json_put_bool(td_json *json, const char *key, bool value)
+{
+    td_json_key(json, key);
+    td_json_bool(json, value);
+}
+
 td_status td_json_finish(td_json *json, const char **text)
 {
     if (text) *text = NULL;

@@ -38,6 +38,12 @@ void td_json_double(td_json *json, double value);
 void td_json_bool(td_json *json, bool value);
 void td_json_null(td_json *json);
 
+/* A name and its value at once. */
+void td_json_put_string(td_json *json, const char *key, const char *text);
+void td_json_put_uint(td_json *json, const char *key, uint64_t value);
+void td_json_put_double(td_json *json, const char *key, double value);
+void td_json_put_bool(td_json *json, const char *key, bool value);
+
 /* Ends the document, with a newline when writing to a file. The first failure of any call, or an unclosed or
  * missing value, is returned here. `text` (may be NULL) receives the document when it is kept in memory:
  * borrowed until destroy, zero-terminated. */

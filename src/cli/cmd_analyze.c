@@ -7,23 +7,17 @@
 
 enum { MAX_FILES = 1000 };
 
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
 static void put_stats(td_json *json, const char *key, const td_stats *stats)
 {
     td_json_key(json, key);
     td_json_begin_object(json);
-    put_number(json, "mean", stats->mean);
-    put_number(json, "std", stats->std);
-    put_number(json, "min", stats->min);
-    put_number(json, "median", stats->median);
-    put_number(json, "p95", stats->p95);
-    put_number(json, "max", stats->max);
-    put_number(json, "cv", stats->cv);
+    td_json_put_double(json, "mean", stats->mean);
+    td_json_put_double(json, "std", stats->std);
+    td_json_put_double(json, "min", stats->min);
+    td_json_put_double(json, "median", stats->median);
+    td_json_put_double(json, "p95", stats->p95);
+    td_json_put_double(json, "max", stats->max);
+    td_json_put_double(json, "cv", stats->cv);
     td_json_end_object(json);
 }
 
@@ -36,7 +30,7 @@ static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *
 {
     td_json_key(json, "audio");
     td_json_begin_object(json);
-    put_number(json, "files", (double)a->n_files);
+    td_json_put_double(json, "files", (double)a->n_files);
     put_stats(json, "load_ms", &a->decode_ms);
     td_json_key(json, "slowest");
     td_json_begin_array(json);
@@ -46,8 +40,8 @@ static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *
         td_json_string(json, td_dataset_id(rig->feed.dataset, a->slowest[i].row));
         td_json_key(json, "line");
         td_json_uint(json, rig->feed.dataset->view.rows[a->slowest[i].row].line);
-        put_number(json, "ms", a->slowest[i].ms);
-        put_number(json, "audio_s", a->slowest[i].audio_s);
+        td_json_put_double(json, "ms", a->slowest[i].ms);
+        td_json_put_double(json, "audio_s", a->slowest[i].audio_s);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -58,22 +52,22 @@ static void put_batches(td_json *json, double step_ms, const td_analysis *a)
 {
     td_json_key(json, "mel");
     td_json_begin_object(json);
-    put_number(json, "ms_per_batch", a->mel_ms);
-    put_number(json, "realtime_factor", a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
+    td_json_put_double(json, "ms_per_batch", a->mel_ms);
+    td_json_put_double(json, "realtime_factor", a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
     td_json_end_object(json);
     td_json_key(json, "batches");
     td_json_begin_object(json);
-    put_number(json, "samples_per_s", rate_of(&a->free_run));
+    td_json_put_double(json, "samples_per_s", rate_of(&a->free_run));
     put_stats(json, "interval_ms", &a->free_run.batch_ms);
-    put_number(json, "step_ms", step_ms);
+    td_json_put_double(json, "step_ms", step_ms);
     put_stats(json, "wait_ms", &a->paced_run.wait_ms);
     td_json_end_object(json);
-    put_number(json, "model_idle", a->paced_run.idle);
+    td_json_put_double(json, "model_idle", a->paced_run.idle);
     td_json_key(json, "mel_cache");
     td_json_begin_object(json);
     td_json_key(json, "kind");
     td_json_string(json, td_mel_cache_kind_name(a->cache));
-    put_number(json, "samples_per_s", rate_of(&a->cached_run));
+    td_json_put_double(json, "samples_per_s", rate_of(&a->cached_run));
     td_json_end_object(json);
 }
 
@@ -85,7 +79,7 @@ static void put_rest(td_json *json, const td_analysis *a)
         td_json_begin_object(json);
         td_json_key(json, "workers");
         td_json_uint(json, a->sweep[i].workers);
-        put_number(json, "samples_per_s", a->sweep[i].samples_per_s);
+        td_json_put_double(json, "samples_per_s", a->sweep[i].samples_per_s);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -93,7 +87,7 @@ static void put_rest(td_json *json, const td_analysis *a)
     td_json_begin_array(json);
     for (size_t i = 0; i < a->n_advice; ++i) {
         td_json_begin_object(json);
-        put_number(json, "gain", a->advice[i].gain);
+        td_json_put_double(json, "gain", a->advice[i].gain);
         td_json_key(json, "option");
         td_json_string(json, a->advice[i].option);
         td_json_key(json, "reason");
@@ -110,11 +104,11 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_lo
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, info);
-    put_number(json, "rows", (double)a->n_rows);
-    put_number(json, "workers", (double)a->workers);
+    td_json_put_double(json, "rows", (double)a->n_rows);
+    td_json_put_double(json, "workers", (double)a->workers);
     td_json_key(json, "text");
     td_json_begin_object(json);
-    put_number(json, "cold_s", a->text_cold_s);
+    td_json_put_double(json, "cold_s", a->text_cold_s);
     td_json_key(json, "cached_s");
     if (rig->feed.options.dataset.cache_dir != NULL) {
         td_json_double(json, a->text_cached_s);

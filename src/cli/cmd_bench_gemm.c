@@ -12,42 +12,24 @@ static const char USUAL_SHAPES[] =
     "1024x1024x1024,2048x2048x512,6400x384x384,6400x1536x384,512x512x512,3200x192x768,"
     "1023x77x333,64x400x64x400";
 
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
-static void put_size(td_json *json, const char *key, uint32_t value)
-{
-    td_json_key(json, key);
-    td_json_uint(json, value);
-}
-
-static void put_text(td_json *json, const char *key, const char *value)
-{
-    td_json_key(json, key);
-    td_json_string(json, value);
-}
-
 static void add_json(void *context, const td_bench_gemm_row *row)
 {
     td_json *json = context;
     td_json_begin_object(json);
-    put_size(json, "batch", row->shape.batch);
-    put_size(json, "m", row->shape.m);
-    put_size(json, "n", row->shape.n);
-    put_size(json, "k", row->shape.k);
-    put_text(json, "layout", td_gemm_layout_name(row->layout));
-    put_text(json, "provider", row->provider);
-    put_text(json, "variant", row->variant);
-    put_number(json, "gflops", row->gflops);
-    put_number(json, "spread", row->spread);
-    put_number(json, "max_rel_err", row->max_rel_err);
+    td_json_put_uint(json, "batch", row->shape.batch);
+    td_json_put_uint(json, "m", row->shape.m);
+    td_json_put_uint(json, "n", row->shape.n);
+    td_json_put_uint(json, "k", row->shape.k);
+    td_json_put_string(json, "layout", td_gemm_layout_name(row->layout));
+    td_json_put_string(json, "provider", row->provider);
+    td_json_put_string(json, "variant", row->variant);
+    td_json_put_double(json, "gflops", row->gflops);
+    td_json_put_double(json, "spread", row->spread);
+    td_json_put_double(json, "max_rel_err", row->max_rel_err);
     if (row->openblas_gflops > 0) {
-        put_number(json, "openblas_gflops", row->openblas_gflops);
-        put_text(json, "openblas_core", row->openblas_core);
-        put_number(json, "ratio", row->ratio);
+        td_json_put_double(json, "openblas_gflops", row->openblas_gflops);
+        td_json_put_string(json, "openblas_core", row->openblas_core);
+        td_json_put_double(json, "ratio", row->ratio);
     }
     td_json_end_object(json);
 }
@@ -108,7 +90,7 @@ static int run_json(const td_cli *cli, td_registry *registry, const td_device_in
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, info);
-    put_size(json, "rounds", options->rounds);
+    td_json_put_uint(json, "rounds", options->rounds);
     td_json_key(json, "results");
     td_json_begin_array(json);
     if (td_bench_gemm_run(registry, info, options, add_json, json) != TD_OK) {

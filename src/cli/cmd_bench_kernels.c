@@ -6,12 +6,6 @@
 #include "cli/cli.h"
 #include "tools/bench_kernels.h"
 
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
 static void put_rate(td_json *json, const char *key, double value)
 {
     td_json_key(json, key);
@@ -22,25 +16,19 @@ static void put_rate(td_json *json, const char *key, double value)
     }
 }
 
-static void put_text(td_json *json, const char *key, const char *value)
-{
-    td_json_key(json, key);
-    td_json_string(json, value);
-}
-
 static void add_json(void *context, const td_bench_kernels_row *row)
 {
     td_json *json = context;
     td_json_begin_object(json);
-    put_text(json, "op", row->op);
-    put_text(json, "shape", row->shape);
-    put_number(json, "ms", row->ms);
-    put_number(json, "spread", row->spread);
-    put_number(json, "least_ms", row->least_ms);
+    td_json_put_string(json, "op", row->op);
+    td_json_put_string(json, "shape", row->shape);
+    td_json_put_double(json, "ms", row->ms);
+    td_json_put_double(json, "spread", row->spread);
+    td_json_put_double(json, "least_ms", row->least_ms);
     put_rate(json, "gbps", row->gbps);
     put_rate(json, "gflops", row->gflops);
-    put_number(json, "share", row->share);
-    put_text(json, "of", row->of);
+    td_json_put_double(json, "share", row->share);
+    td_json_put_string(json, "of", row->of);
     td_json_end_object(json);
 }
 

@@ -5,12 +5,6 @@
 #include "cli/cli.h"
 #include "tools/bench_mel.h"
 
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
 static int print_json(const td_cli *cli, const td_device_info *info, const td_bench_mel_options *options,
                       const td_bench_mel_result *result)
 {
@@ -20,14 +14,14 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_be
     td_cli_put_setting(json, info);
     td_json_key(json, "clips");
     td_json_uint(json, options->clips);
-    put_number(json, "seconds", options->seconds);
+    td_json_put_double(json, "seconds", options->seconds);
     td_json_key(json, "rounds");
     td_json_uint(json, options->rounds);
-    put_number(json, "ms_per_batch", result->ms);
-    put_number(json, "realtime_factor", result->realtime_factor);
-    put_number(json, "spread", result->spread);
-    put_number(json, "max_abs_err", result->max_abs_err);
-    put_number(json, "griffin_lim_factor", result->griffin_lim_factor);
+    td_json_put_double(json, "ms_per_batch", result->ms);
+    td_json_put_double(json, "realtime_factor", result->realtime_factor);
+    td_json_put_double(json, "spread", result->spread);
+    td_json_put_double(json, "max_abs_err", result->max_abs_err);
+    td_json_put_double(json, "griffin_lim_factor", result->griffin_lim_factor);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }

@@ -11,12 +11,6 @@ static double get_ratio(const td_bench_pipeline_result *r, td_pipeline_way slow)
     return r->median_ms[TD_WAY_TWO] > 0 ? r->median_ms[slow] / r->median_ms[TD_WAY_TWO] : 0;
 }
 
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
 static int print_json(const td_cli *cli, const td_bench_pipeline_result *r)
 {
     td_json *json;
@@ -33,15 +27,15 @@ static int print_json(const td_cli *cli, const td_bench_pipeline_result *r)
     for (int way = 0; way < TD_WAY_COUNT; ++way) {
         td_json_key(json, td_pipeline_way_name((td_pipeline_way)way));
         td_json_begin_object(json);
-        put_number(json, "median_ms", r->median_ms[way]);
+        td_json_put_double(json, "median_ms", r->median_ms[way]);
         td_json_key(json, "profile");
         td_profile_put_json(json, &r->profiles[way]);
         td_json_end_object(json);
     }
     td_json_key(json, "ratios"); /* how much longer a step takes than overlapped on two devices */
     td_json_begin_object(json);
-    put_number(json, td_pipeline_way_name(TD_WAY_SINGLE), get_ratio(r, TD_WAY_SINGLE));
-    put_number(json, td_pipeline_way_name(TD_WAY_SERIAL), get_ratio(r, TD_WAY_SERIAL));
+    td_json_put_double(json, td_pipeline_way_name(TD_WAY_SINGLE), get_ratio(r, TD_WAY_SINGLE));
+    td_json_put_double(json, td_pipeline_way_name(TD_WAY_SERIAL), get_ratio(r, TD_WAY_SERIAL));
     td_json_end_object(json);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);

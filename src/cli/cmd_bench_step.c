@@ -8,26 +8,14 @@
 #include "cli/cli.h"
 #include "tools/bench_step.h"
 
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
-static void put_count(td_json *json, const char *key, uint64_t value)
-{
-    td_json_key(json, key);
-    td_json_uint(json, value);
-}
-
 static void put_work(td_json *json, const td_bench_step_options *o, const char *name)
 {
     td_json_key(json, o->preset ? "model_size" : "sketch");
     td_json_string(json, name);
-    put_count(json, "batch_size", o->size.items);
-    put_count(json, "text_length", o->size.tokens);
-    put_count(json, "mel_frames", o->size.frames);
-    put_count(json, "steps", o->steps);
+    td_json_put_uint(json, "batch_size", o->size.items);
+    td_json_put_uint(json, "text_length", o->size.tokens);
+    td_json_put_uint(json, "mel_frames", o->size.frames);
+    td_json_put_uint(json, "steps", o->steps);
     td_json_key(json, "precision");
     td_json_string(json, o->bf16 ? "bf16" : "fp32");
     td_json_key(json, "checkpointing");
@@ -36,28 +24,28 @@ static void put_work(td_json *json, const td_bench_step_options *o, const char *
 
 static void put_result(td_json *json, const td_bench_step_result *r)
 {
-    put_count(json, "parameters", r->parameters);
-    put_number(json, "flops_per_step", r->plan.flops);
+    td_json_put_uint(json, "parameters", r->parameters);
+    td_json_put_double(json, "flops_per_step", r->plan.flops);
     td_json_key(json, "ms_per_step");
     td_json_begin_object(json);
-    put_number(json, "median", r->ms.median);
-    put_number(json, "min", r->ms.min);
-    put_number(json, "p95", r->ms.p95);
-    put_number(json, "spread", r->ms.spread);
+    td_json_put_double(json, "median", r->ms.median);
+    td_json_put_double(json, "min", r->ms.min);
+    td_json_put_double(json, "p95", r->ms.p95);
+    td_json_put_double(json, "spread", r->ms.spread);
     td_json_end_object(json);
-    put_number(json, "gflops", r->gflops);
-    put_number(json, "audio_s_per_s", r->audio_s_per_s);
-    put_count(json, "peak_device_bytes", r->peak_bytes);
-    put_count(json, "arena_bytes", r->plan.arena_bytes);
-    put_count(json, "kept_bytes", r->plan.kept_bytes);
-    put_count(json, "store_bytes", r->plan.store_bytes);
-    put_number(json, "host_share", r->host_share);
-    put_number(json, "cpu_ms_per_step", r->cpu_ms);
-    put_number(json, "plan_ms", r->plan_ms);
-    put_count(json, "nodes", r->plan.nodes);
-    put_count(json, "launches", r->plan.launches);
-    put_number(json, "first_loss", (double)r->first_loss);
-    put_number(json, "last_loss", (double)r->last_loss);
+    td_json_put_double(json, "gflops", r->gflops);
+    td_json_put_double(json, "audio_s_per_s", r->audio_s_per_s);
+    td_json_put_uint(json, "peak_device_bytes", r->peak_bytes);
+    td_json_put_uint(json, "arena_bytes", r->plan.arena_bytes);
+    td_json_put_uint(json, "kept_bytes", r->plan.kept_bytes);
+    td_json_put_uint(json, "store_bytes", r->plan.store_bytes);
+    td_json_put_double(json, "host_share", r->host_share);
+    td_json_put_double(json, "cpu_ms_per_step", r->cpu_ms);
+    td_json_put_double(json, "plan_ms", r->plan_ms);
+    td_json_put_uint(json, "nodes", r->plan.nodes);
+    td_json_put_uint(json, "launches", r->plan.launches);
+    td_json_put_double(json, "first_loss", (double)r->first_loss);
+    td_json_put_double(json, "last_loss", (double)r->last_loss);
 }
 
 static int print_json(const td_cli *cli, const td_device_info *info, const td_bench_step_options *options,

@@ -79,12 +79,6 @@ static void print_diagnosis(const td_cli *cli, const td_diagnosis *diagnosis)
     }
 }
 
-static void put_text(td_json *json, const char *key, const char *text)
-{
-    td_json_key(json, key);
-    td_json_string(json, text);
-}
-
 /* Words separated by spaces, as an array. */
 static void put_words(td_json *json, const char *key, const char *words)
 {
@@ -110,11 +104,11 @@ static int print_json(const td_cli *cli, const td_diagnosis *diagnosis, int code
     for (size_t i = 0; i < diagnosis->count; i++) {
         const td_finding *finding = &diagnosis->findings[i];
         td_json_begin_object(json);
-        put_text(json, "group", finding->group);
-        put_text(json, "name", finding->name);
-        put_text(json, "status", STATUS_NAMES[finding->status]);
-        put_text(json, "detail", finding->detail);
-        put_text(json, "advice", finding->advice);
+        td_json_put_string(json, "group", finding->group);
+        td_json_put_string(json, "name", finding->name);
+        td_json_put_string(json, "status", STATUS_NAMES[finding->status]);
+        td_json_put_string(json, "detail", finding->detail);
+        td_json_put_string(json, "advice", finding->advice);
         put_words(json, "packages", finding->packages);
         td_json_end_object(json);
     }

@@ -152,33 +152,15 @@ void td_cli_print_dataset(const td_dataset *d, const td_summary *s)
 
 /* ---------------------------------------------------------------- for programs */
 
-static void put_size(td_json *json, const char *key, size_t value)
-{
-    td_json_key(json, key);
-    td_json_uint(json, value);
-}
-
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
-static void put_text(td_json *json, const char *key, const char *value)
-{
-    td_json_key(json, key);
-    td_json_string(json, value);
-}
-
 static void put_stats(td_json *json, const char *key, const td_stats *stats)
 {
     td_json_key(json, key);
     td_json_begin_object(json);
-    put_number(json, "min", stats->min);
-    put_number(json, "mean", stats->mean);
-    put_number(json, "median", stats->median);
-    put_number(json, "p95", stats->p95);
-    put_number(json, "max", stats->max);
+    td_json_put_double(json, "min", stats->min);
+    td_json_put_double(json, "mean", stats->mean);
+    td_json_put_double(json, "median", stats->median);
+    td_json_put_double(json, "p95", stats->p95);
+    td_json_put_double(json, "max", stats->max);
     td_json_end_object(json);
 }
 
@@ -186,13 +168,13 @@ static void put_rows(td_json *json, const char *key, const td_dataset *d, const 
 {
     td_json_key(json, key);
     td_json_begin_object(json);
-    put_size(json, "count", rows->count);
+    td_json_put_uint(json, "count", rows->count);
     td_json_key(json, "first");
     td_json_begin_array(json);
     for (size_t i = 0; i < rows->count && i < TD_SUMMARY_EXAMPLES; ++i) {
         td_json_begin_object(json);
-        put_text(json, "id", td_dataset_id(d, rows->first[i]));
-        put_size(json, "line", d->view.rows[rows->first[i]].line);
+        td_json_put_string(json, "id", td_dataset_id(d, rows->first[i]));
+        td_json_put_uint(json, "line", d->view.rows[rows->first[i]].line);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -204,20 +186,20 @@ static void put_counts(td_json *json, const td_dataset *d, const td_summary *s)
     td_json_key(json, "languages");
     td_json_begin_object(json);
     for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
-        if (s->languages[lang] > 0) put_size(json, td_lang_code((td_lang)lang), s->languages[lang]);
+        if (s->languages[lang] > 0) td_json_put_uint(json, td_lang_code((td_lang)lang), s->languages[lang]);
     }
     td_json_end_object(json);
     td_json_key(json, "speakers");
     td_json_begin_object(json);
     for (size_t i = 0; i < d->view.n_speakers; ++i)
-        put_size(json, td_block_string(&d->view, d->view.speakers[i]), s->speakers[i]);
+        td_json_put_uint(json, td_block_string(&d->view, d->view.speakers[i]), s->speakers[i]);
     td_json_end_object(json);
     td_json_key(json, "rates");
     td_json_begin_array(json);
     for (size_t i = 0; i < TD_SUMMARY_RATES && s->rates[i].n_rows > 0; ++i) {
         td_json_begin_object(json);
-        put_size(json, "rate_hz", s->rates[i].rate_hz);
-        put_size(json, "rows", s->rates[i].n_rows);
+        td_json_put_uint(json, "rate_hz", s->rates[i].rate_hz);
+        td_json_put_uint(json, "rows", s->rates[i].n_rows);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -234,9 +216,9 @@ static void put_problems(td_json *json, const td_dataset *d)
     td_json_begin_array(json);
     for (size_t i = 0; i < d->problems.count; ++i) {
         td_json_begin_object(json);
-        put_text(json, "file", d->metadata_path);
-        put_size(json, "line", d->problems.items[i].line);
-        put_text(json, "message", d->problems.items[i].message);
+        td_json_put_string(json, "file", d->metadata_path);
+        td_json_put_uint(json, "line", d->problems.items[i].line);
+        td_json_put_string(json, "message", d->problems.items[i].message);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -246,33 +228,33 @@ void td_cli_put_dataset(td_json *json, const td_dataset *d, const td_summary *s)
 {
     const td_block_view *view = &d->view;
     td_json_begin_object(json);
-    put_text(json, "metadata", d->metadata_path);
-    put_text(json, "cache", d->origin.cache_path[0] ? d->origin.cache_path : NULL);
+    td_json_put_string(json, "metadata", d->metadata_path);
+    td_json_put_string(json, "cache", d->origin.cache_path[0] ? d->origin.cache_path : NULL);
     td_json_key(json, "from_cache");
     td_json_bool(json, d->origin.from_cache);
-    put_text(json, "why", d->origin.why);
-    put_size(json, "normalised", d->origin.n_normalised);
-    put_size(json, "recordings_read", d->origin.n_clips_read);
-    put_size(json, "recordings_heard", d->origin.n_clips_heard);
-    put_size(json, "rows", s->n_rows);
-    put_size(json, "train", s->n_train);
-    put_size(json, "val", s->n_val);
-    put_size(json, "bad", s->n_bad);
-    put_number(json, "hours", s->hours);
+    td_json_put_string(json, "why", d->origin.why);
+    td_json_put_uint(json, "normalised", d->origin.n_normalised);
+    td_json_put_uint(json, "recordings_read", d->origin.n_clips_read);
+    td_json_put_uint(json, "recordings_heard", d->origin.n_clips_heard);
+    td_json_put_uint(json, "rows", s->n_rows);
+    td_json_put_uint(json, "train", s->n_train);
+    td_json_put_uint(json, "val", s->n_val);
+    td_json_put_uint(json, "bad", s->n_bad);
+    td_json_put_double(json, "hours", s->hours);
     put_stats(json, "seconds", &s->seconds);
     put_stats(json, "characters", &s->characters);
     put_stats(json, "tokens", &s->tokens);
-    put_number(json, "characters_per_second", s->characters_per_second);
-    put_size(json, "vocab_size", view->header->vocab_size);
-    put_text(json, "symbols", td_block_string(view, view->header->symbols));
-    put_size(json, "unknown_characters", s->n_unknown);
-    put_size(json, "not_mono", s->n_not_mono);
+    td_json_put_double(json, "characters_per_second", s->characters_per_second);
+    td_json_put_uint(json, "vocab_size", view->header->vocab_size);
+    td_json_put_string(json, "symbols", td_block_string(view, view->header->symbols));
+    td_json_put_uint(json, "unknown_characters", s->n_unknown);
+    td_json_put_uint(json, "not_mono", s->n_not_mono);
     put_counts(json, d, s);
     put_rows(json, "duplicate_texts", d, &s->duplicates);
     put_rows(json, "text_too_long", d, &s->hurried);
     put_rows(json, "text_too_short", d, &s->slow);
-    put_size(json, "heard", s->n_heard);
-    put_number(json, "silence_s", s->silence_s);
+    td_json_put_uint(json, "heard", s->n_heard);
+    td_json_put_double(json, "silence_s", s->silence_s);
     put_rows(json, "clipped", d, &s->clipped);
     put_rows(json, "silent", d, &s->silent);
     put_rows(json, "off_centre", d, &s->off_centre);

@@ -145,24 +145,6 @@ void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *
 
 /* ---------------------------------------------------------------- JSON */
 
-static void put_text(td_json *json, const char *key, const char *value)
-{
-    td_json_key(json, key);
-    td_json_string(json, value);
-}
-
-static void put_number(td_json *json, const char *key, uint64_t value)
-{
-    td_json_key(json, key);
-    td_json_uint(json, value);
-}
-
-static void put_truth(td_json *json, const char *key, bool value)
-{
-    td_json_key(json, key);
-    td_json_bool(json, value);
-}
-
 static void put_index(td_json *json, const char *key, int value)
 {
     td_json_key(json, key);
@@ -177,8 +159,8 @@ static void put_caps(td_json *json, const td_device_caps *caps)
 {
     td_json_key(json, "caps");
     td_json_begin_object(json);
-#define NUMBER(field) put_number(json, #field, caps->field)
-#define TRUTH(field) put_truth(json, #field, caps->field)
+#define NUMBER(field) td_json_put_uint(json, #field, caps->field)
+#define TRUTH(field) td_json_put_bool(json, #field, caps->field)
     NUMBER(memory_bytes);
     NUMBER(max_alloc_bytes);
     NUMBER(max_binding_bytes);
@@ -218,32 +200,32 @@ void td_cli_device_json(td_json *json, const td_device_info *info)
     td_json_begin_object(json);
     put_index(json, "index", info->index);
     put_index(json, "given_index", info->given_index);
-    put_text(json, "selector", info->selector);
-    put_text(json, "api", td_cli_api_word(info->api));
-    put_text(json, "api_version", info->api_version);
-    put_text(json, "type", name_type(info->type));
-    put_text(json, "name", info->name);
-    put_text(json, "vendor", info->vendor);
-    put_number(json, "vendor_id", info->vendor_id);
-    put_number(json, "device_id", info->device_id);
-    put_text(json, "platform_name", info->platform_name);
-    put_number(json, "platform", info->platform);
-    put_number(json, "ordinal", info->ordinal);
-    put_text(json, "driver", info->driver);
-    put_number(json, "phys_group", info->phys_group);
+    td_json_put_string(json, "selector", info->selector);
+    td_json_put_string(json, "api", td_cli_api_word(info->api));
+    td_json_put_string(json, "api_version", info->api_version);
+    td_json_put_string(json, "type", name_type(info->type));
+    td_json_put_string(json, "name", info->name);
+    td_json_put_string(json, "vendor", info->vendor);
+    td_json_put_uint(json, "vendor_id", info->vendor_id);
+    td_json_put_uint(json, "device_id", info->device_id);
+    td_json_put_string(json, "platform_name", info->platform_name);
+    td_json_put_uint(json, "platform", info->platform);
+    td_json_put_uint(json, "ordinal", info->ordinal);
+    td_json_put_string(json, "driver", info->driver);
+    td_json_put_uint(json, "phys_group", info->phys_group);
     for (size_t i = 0; i < sizeof info->uuid; i++) {
         snprintf(text + 2 * i, 3, "%02x", info->uuid[i]);
     }
-    put_text(json, "uuid", info->has_uuid ? text : NULL);
+    td_json_put_string(json, "uuid", info->has_uuid ? text : NULL);
     snprintf(text, sizeof text, "%04x:%02x:%02x.%x", info->pci.domain, info->pci.bus, info->pci.device,
              info->pci.function);
-    put_text(json, "pci", info->has_pci ? text : NULL);
-    put_truth(json, "usable", info->usable);
-    put_text(json, "reason", info->reason);
-    put_text(json, "selftest",
-             !info->selftest_done    ? "not run"
-             : info->selftest_passed ? "passed"
-                                     : "failed");
+    td_json_put_string(json, "pci", info->has_pci ? text : NULL);
+    td_json_put_bool(json, "usable", info->usable);
+    td_json_put_string(json, "reason", info->reason);
+    td_json_put_string(json, "selftest",
+                       !info->selftest_done    ? "not run"
+                       : info->selftest_passed ? "passed"
+                                               : "failed");
     put_caps(json, &info->caps);
     td_json_end_object(json);
 }

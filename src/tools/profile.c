@@ -131,22 +131,16 @@ fail:
 
 /* ---------------------------------------------------------------- JSON */
 
-static void put_double(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
 static void put_phase(td_json *json, const char *name, const td_spread *s, double step_ms)
 {
     td_json_key(json, name);
     td_json_begin_object(json);
-    put_double(json, "mean_ms", s->mean);
-    put_double(json, "std_ms", s->std);
-    put_double(json, "min_ms", s->min);
-    put_double(json, "max_ms", s->max);
-    put_double(json, "p95_ms", s->p95);
-    put_double(json, "share", step_ms > 0 ? s->mean / step_ms : 0);
+    td_json_put_double(json, "mean_ms", s->mean);
+    td_json_put_double(json, "std_ms", s->std);
+    td_json_put_double(json, "min_ms", s->min);
+    td_json_put_double(json, "max_ms", s->max);
+    td_json_put_double(json, "p95_ms", s->p95);
+    td_json_put_double(json, "share", step_ms > 0 ? s->mean / step_ms : 0);
     td_json_end_object(json);
 }
 
@@ -154,12 +148,12 @@ static void put_step(td_json *json, const td_pipeline_figures *f)
 {
     td_json_key(json, "step_ms");
     td_json_begin_object(json);
-    put_double(json, "mean", f->step_ms.mean);
-    put_double(json, "std", f->step_ms.std);
-    put_double(json, "min", f->step_ms.min);
-    put_double(json, "max", f->step_ms.max);
-    put_double(json, "p95", f->step_ms.p95);
-    put_double(json, "cv", f->cv);
+    td_json_put_double(json, "mean", f->step_ms.mean);
+    td_json_put_double(json, "std", f->step_ms.std);
+    td_json_put_double(json, "min", f->step_ms.min);
+    td_json_put_double(json, "max", f->step_ms.max);
+    td_json_put_double(json, "p95", f->step_ms.p95);
+    td_json_put_double(json, "cv", f->cv);
     td_json_end_object(json);
     td_json_key(json, "phases");
     td_json_begin_object(json);
@@ -174,15 +168,15 @@ static void put_rates(td_json *json, const td_profile *p)
     const double steps_per_s = p->figures.step_ms.mean > 0 ? 1000 / p->figures.step_ms.mean : 0;
     td_json_key(json, "utilisation");
     td_json_begin_object(json);
-    put_double(json, "data", p->figures.data_utilisation);
-    put_double(json, "model", p->figures.model_utilisation);
+    td_json_put_double(json, "data", p->figures.data_utilisation);
+    td_json_put_double(json, "model", p->figures.model_utilisation);
     td_json_end_object(json);
-    put_double(json, "overlap", p->figures.overlap);
+    td_json_put_double(json, "overlap", p->figures.overlap);
     td_json_key(json, "throughput");
     td_json_begin_object(json);
-    put_double(json, "steps_per_s", steps_per_s);
-    put_double(json, "samples_per_s", steps_per_s * p->samples_per_step);
-    put_double(json, "audio_s_per_s", steps_per_s * p->audio_s_per_step);
+    td_json_put_double(json, "steps_per_s", steps_per_s);
+    td_json_put_double(json, "samples_per_s", steps_per_s * p->samples_per_step);
+    td_json_put_double(json, "audio_s_per_s", steps_per_s * p->audio_s_per_step);
     td_json_end_object(json);
     td_json_key(json, "memory");
     td_json_begin_object(json);

@@ -33,34 +33,22 @@ static uint64_t find_start(const td_profile *profile)
 
 /* ---------------------------------------------------------------- trace */
 
-static void put_text(td_json *json, const char *key, const char *text)
-{
-    td_json_key(json, key);
-    td_json_string(json, text);
-}
-
-static void put_number(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    td_json_double(json, value);
-}
-
 /* What every event of a track begins with. */
 static void begin_event(td_json *json, const char *phase, int stage)
 {
     td_json_begin_object(json);
-    put_text(json, "ph", phase);
-    put_number(json, "pid", 1);
-    put_number(json, "tid", stage + 1);
+    td_json_put_string(json, "ph", phase);
+    td_json_put_double(json, "pid", 1);
+    td_json_put_double(json, "tid", stage + 1);
 }
 
 static void put_track(td_json *json, int stage)
 {
     begin_event(json, "M", stage);
-    put_text(json, "name", "thread_name");
+    td_json_put_string(json, "name", "thread_name");
     td_json_key(json, "args");
     td_json_begin_object(json);
-    put_text(json, "name", TRACK_NAMES[stage]);
+    td_json_put_string(json, "name", TRACK_NAMES[stage]);
     td_json_end_object(json);
     td_json_end_object(json);
 }
@@ -69,11 +57,11 @@ static void put_track(td_json *json, int stage)
 static void put_flow(td_json *json, int stage, uint64_t number, double at_us)
 {
     begin_event(json, stage == TD_STAGE_PREPARE ? "s" : stage == TD_STAGE_TRAIN ? "f" : "t", stage);
-    put_text(json, "name", "batch");
-    put_text(json, "cat", "flow");
-    put_text(json, "bp", "e");
-    put_number(json, "id", (double)number);
-    put_number(json, "ts", at_us);
+    td_json_put_string(json, "name", "batch");
+    td_json_put_string(json, "cat", "flow");
+    td_json_put_string(json, "bp", "e");
+    td_json_put_double(json, "id", (double)number);
+    td_json_put_double(json, "ts", at_us);
     td_json_end_object(json);
 }
 
@@ -82,12 +70,12 @@ static void put_stage(td_json *json, const td_batch_times *batch, int stage, uin
     const td_interval *t = &batch->stages[stage];
     const double at_us = 1e-3 * (double)(t->start_ns - start_ns);
     begin_event(json, "X", stage);
-    put_text(json, "name", td_stage_name((td_stage)stage));
-    put_number(json, "ts", at_us);
-    put_number(json, "dur", 1e-3 * (double)(t->end_ns - t->start_ns));
+    td_json_put_string(json, "name", td_stage_name((td_stage)stage));
+    td_json_put_double(json, "ts", at_us);
+    td_json_put_double(json, "dur", 1e-3 * (double)(t->end_ns - t->start_ns));
     td_json_key(json, "args");
     td_json_begin_object(json);
-    put_number(json, "batch", (double)batch->number);
+    td_json_put_double(json, "batch", (double)batch->number);
     td_json_end_object(json);
     td_json_end_object(json);
     if (stage != TD_STAGE_LOAD) put_flow(json, stage, batch->number, at_us);
@@ -101,7 +89,7 @@ td_status td_profile_write_trace(const td_profile *profile, const char *path)
     const uint64_t start_ns = find_start(profile);
     TD_TRY(td_json_create(NULL, 0, &json));
     td_json_begin_object(json);
-    put_text(json, "displayTimeUnit", "ms");
+    td_json_put_string(json, "displayTimeUnit", "ms");
     td_json_key(json, "simulated");
     td_json_bool(json, profile->is_simulated);
     td_json_key(json, "traceEvents");

@@ -29,12 +29,6 @@ const char *td_train_kind_name(td_train_kind kind)
     return kind < TD_TRAIN_KIND_COUNT ? NAMES[kind] : "unknown";
 }
 
-static void put_whole(td_json *json, const char *key, uint64_t value)
-{
-    td_json_key(json, key);
-    td_json_uint(json, value);
-}
-
 static void put_real(td_json *json, const char *key, double value)
 {
     if (!isfinite(value)) return;
@@ -65,7 +59,7 @@ static void put_step(td_json *json, const td_train_event *event)
         td_json_key(json, "waits_for");
         td_json_string(json, event->waits_for);
     }
-    put_whole(json, "skipped", event->n_skipped);
+    td_json_put_uint(json, "skipped", event->n_skipped);
 }
 
 void td_train_event_json(td_json *json, const td_train_event *event)
@@ -73,15 +67,15 @@ void td_train_event_json(td_json *json, const td_train_event *event)
     td_json_begin_object(json);
     td_json_key(json, "event");
     td_json_string(json, td_train_kind_name(event->kind));
-    put_whole(json, "step", event->step);
-    put_whole(json, "epoch", event->epoch);
+    td_json_put_uint(json, "step", event->step);
+    td_json_put_uint(json, "epoch", event->epoch);
     if (event->kind == TD_TRAIN_STEP) put_step(json, event);
     if (event->kind == TD_TRAIN_START) {
-        put_whole(json, "parameters", event->parameters);
-        put_whole(json, "batch_size", event->batch_size);
-        put_whole(json, "batches_per_epoch", event->batches_per_epoch);
-        put_whole(json, "start_step", event->start_step);
-        if (event->max_step > 0) put_whole(json, "max_step", event->max_step);
+        td_json_put_uint(json, "parameters", event->parameters);
+        td_json_put_uint(json, "batch_size", event->batch_size);
+        td_json_put_uint(json, "batches_per_epoch", event->batches_per_epoch);
+        td_json_put_uint(json, "start_step", event->start_step);
+        if (event->max_step > 0) td_json_put_uint(json, "max_step", event->max_step);
     }
     if (event->kind == TD_TRAIN_VALIDATION) {
         put_losses(json, event);
@@ -89,7 +83,7 @@ void td_train_event_json(td_json *json, const td_train_event *event)
         td_json_key(json, "best");
         td_json_bool(json, event->is_best);
     }
-    if (event->kind == TD_TRAIN_END) put_whole(json, "skipped", event->n_skipped);
+    if (event->kind == TD_TRAIN_END) td_json_put_uint(json, "skipped", event->n_skipped);
     if (event->took_s > 0) put_real(json, "took_s", event->took_s);
     if (event->text != NULL) {
         td_json_key(json, "text");
