@@ -14,9 +14,10 @@ gradient is rounding alone, and AdamW makes steps of full length of it.
 Needs PyTorch, which nothing else in Tandem does. Exit 1 where a bar is missed.
 """
 import argparse
+import ctypes
+import gc
 import json
 import os
-import resource
 import statistics
 import struct
 import subprocess
@@ -156,8 +157,21 @@ def relative(a, b):
     return float(np.linalg.norm(a.astype(np.float64) - b) / (np.linalg.norm(b) + 1e-30))
 
 
-def resident_bytes():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def memory_line(name):
+    with open("/proc/self/status") as f:
+        return next(1024 * int(line.split()[1]) for line in f if line.startswith(name + ":"))
+
+
+def growth_of_peak(run):
+    """How far resident memory goes, while `run` runs, over what it is before; what was freed earlier is given back
+    first, so that it cannot be used again uncounted."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")  # the peak starts anew
+    before = memory_line("VmRSS")
+    result = run()
+    return result, memory_line("VmHWM") - before
 
 
 def judge(name, value, bar):
@@ -166,14 +180,18 @@ def judge(name, value, bar):
 
 
 def measure_speed(args):
+    def train(params):
+        model = Sketch(size_of(args), params, torch.float32)
+        optimizer = model.optimizer()
+        for _ in range(3):
+            step(model, batch, optimizer)
+        return model, optimizer
+
     _, tensors = dump(args)
     batch = to_batch(part(tensors, "batch"), torch.float32)
-    before = resident_bytes()
-    model = Sketch(size_of(args), part(tensors, "param"), torch.float32)
-    optimizer = model.optimizer()
-    for _ in range(3):
-        step(model, batch, optimizer)
-    growth = resident_bytes() - before
+    params = part(tensors, "param")
+    del tensors
+    (model, optimizer), growth = growth_of_peak(lambda: train(params))
     ratios, cpu_ratios, ours = [], [], None
     for _ in range(args.rounds):
         times, cpu = [], time.process_time()
