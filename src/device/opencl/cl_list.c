@@ -68,11 +68,12 @@ static td_status compile_dispatch(td_cl_device *device, td_cl_list *native, cons
     const td_kernel *kernel = command->kernel;
     const size_t group = kernel->group_size[TD_DIALECT_CL][device->base.kernel_class];
     td_cl_step *step = &native->steps[native->n_steps];
+    td_cl_program *program = NULL;
     td_status status = TD_OK;
-    TD_TRY(td_cl_program_get(device, kernel, &step->program));
+    TD_TRY(td_cl_program_get(device, kernel, &program));
     step->kind = TD_CL_KERNEL;
     native->n_steps++; /* from here on its kernel is released with the list */
-    TD_CL_MAKE(&step->kernel, device, clCreateKernel, step->program->program, kernel->entry);
+    TD_CL_MAKE(&step->kernel, device, clCreateKernel, program->program, kernel->entry);
     for (cl_uint i = 0; i < command->n_spans; i++) {
         cl_mem mem = NULL;
         TD_TRY(view_span(device, native, command->spans[i], &mem));
@@ -228,11 +229,9 @@ void td_cl_list_discard(td_list *list)
     td_cl_list *native = list->native;
     list->native = NULL;
     if (!native) return;
-    const bool has_run = atomic_load(&native->launched) && !atomic_load(&device->base.lost);
     for (size_t i = 0; i < native->n_steps; i++) {
         free(native->steps[i].call);
         if (native->steps[i].kind != TD_CL_KERNEL) continue;
-        if (has_run) atomic_store(&native->steps[i].program->has_run, true);
         if (native->steps[i].kernel) (void)device->api->clReleaseKernel(native->steps[i].kernel);
     }
     for (size_t i = 0; i < native->n_views; i++) {

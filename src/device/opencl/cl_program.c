@@ -1,11 +1,9 @@
 /* Kernels of a device: from the cache where possible, else from source, each once in the device's life.
  *
- * When a binary is taken matters. GPU drivers compile in clBuildProgram, so theirs is stored at once. PoCL
- * compiles for the work-group size at the first launch, and only a binary taken after that holds the finished
- * code; and it must not be asked while other threads of it launch kernels: its count of users of a kernel's
- * library is not safe against that and ends the program. So on CPU drivers binaries are stored when the
- * device is closed. Then the next start compiles nothing, even where PoCL's own cache is gone. Covered by
- * tests/device/test_kernels.c. */
+ * What a driver compiled is stored at once. PoCL is the exception: it compiles at the first launch, for the
+ * work-group's size, and keeps that on disk by itself; asked for a binary it would compile every kernel a
+ * second time, for any size, which nobody runs. So of its kernels a mark is stored: the source goes to the
+ * driver again, which finds its own code and compiles nothing. Covered by tests/device/test_kernels.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,8 @@
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
 
-#define CACHE_KIND "opencl"
+#define BINARY_KIND "opencl"
+#define MARK_KIND "opencl_known"
 #define OPTIONS_BYTES 512
 #define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
 
@@ -51,7 +50,7 @@ static bool load_binary(td_cl_device *device, td_cl_program *program)
     const td_cl_api *api = device->api;
     void *data = NULL;
     size_t bytes = 0;
-    if (!td_blob_cache_load(device->base.cache, CACHE_KIND, program->key, &data, &bytes)) return false;
+    if (!td_blob_cache_load(device->base.cache, BINARY_KIND, program->key, &data, &bytes)) return false;
     const unsigned char *binary = data;
     cl_int status = CL_SUCCESS;
     cl_int code = CL_SUCCESS;
@@ -98,7 +97,6 @@ static td_status build_source(td_cl_device *device, td_cl_program *program)
     td_status status = TD_OK;
     TD_CL_MAKE(&program->program, device, clCreateProgramWithSource, device->share->context, 1, &source,
                NULL);
-    atomic_fetch_add(&device->base.kernel_builds, 1);
     const cl_int code = build(device, program);
     if (code != CL_SUCCESS && td_cl_error_status(code) == TD_ERR_BUILD) {
         char log[LOG_SHOWN];
@@ -113,7 +111,6 @@ static td_status build_source(td_cl_device *device, td_cl_program *program)
         status = TD_CL_FAIL(device, code, "clBuildProgram");
         goto fail;
     }
-    program->unsaved = true;
     return TD_OK;
 fail:
     release_program(device, &program->program);
@@ -145,20 +142,48 @@ static cl_int read_binary(const td_cl_api *api, cl_program program, unsigned cha
     return code;
 }
 
-static void save_locked(td_cl_device *device, td_cl_program *program)
+static void store_binary(td_cl_device *device, const td_cl_program *program)
 {
     unsigned char *binary = NULL;
     size_t bytes = 0;
-    if (!program->unsaved) return;
-    program->unsaved = false;
     const cl_int code = read_binary(device->api, program->program, &binary, &bytes);
     if (code == CL_SUCCESS && bytes) {
-        td_blob_cache_store(device->base.cache, CACHE_KIND, program->key, binary, bytes);
+        td_blob_cache_store(device->base.cache, BINARY_KIND, program->key, binary, bytes);
     } else {
         td_log_debug("%s gives no binary of kernel %s (%s)", device->base.info.name, program->kernel->name,
                      code == CL_SUCCESS ? "empty" : td_cl_error_name(code));
     }
     free(binary);
+}
+
+static bool keeps_its_own_code(const td_cl_device *device)
+{
+    return strcmp(device->base.info.platform_name, "Portable Computing Language") == 0;
+}
+
+static bool is_marked(td_cl_device *device, td_digest key)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    const bool marked = td_blob_cache_load(device->base.cache, MARK_KIND, key, &data, &bytes);
+    free(data);
+    return marked;
+}
+
+static td_status load_or_build(td_cl_device *device, td_cl_program *program)
+{
+    const bool own = keeps_its_own_code(device);
+    if (!own && load_binary(device, program)) return TD_OK;
+    const bool known = own && is_marked(device, program->key);
+    if (!known) atomic_fetch_add(&device->base.kernel_builds, 1);
+    const td_status status = build_source(device, program);
+    if (status != TD_OK || known) return status;
+    if (own) {
+        td_blob_cache_store(device->base.cache, MARK_KIND, program->key, MARK_KIND, sizeof MARK_KIND);
+    } else {
+        store_binary(device, program);
+    }
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the device's programs */
@@ -174,8 +199,7 @@ td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl
     TD_TRY(TD_NEW(&program));
     program->kernel = kernel;
     program->key = key_of(device, kernel);
-    if (!load_binary(device, program)) TD_TRY(build_source(device, program));
-    if (device->base.info.type != TD_DEVICE_CPU) save_locked(device, program);
+    TD_TRY(load_or_build(device, program));
     program->next = device->programs;
     device->programs = program;
     *out = program;
@@ -191,7 +215,6 @@ void td_cl_programs_release(td_cl_device *device)
     while (device->programs) {
         td_cl_program *program = device->programs;
         device->programs = program->next;
-        if (atomic_load(&program->has_run) && !atomic_load(&device->base.lost)) save_locked(device, program);
         release_program(device, &program->program);
         free(program);
     }

@@ -131,7 +131,6 @@ td_status td_cl_submit(td_queue *base, const td_native_submission *submission)
     TD_TRY(collect_waits(base, submission, waits, &n_waits));
     const cl_int code = run(device, queue->queue, list, n_waits, n_waits ? waits : NULL, &at);
     if (code == CL_SUCCESS) {
-        if (list) atomic_store(&list->launched, true);
         td_cl_flight_add(queue, submission->value, at.first, at.last);
     } else {
         /* Half a list cannot be taken back, and its results are not to be trusted. */

@@ -50,8 +50,6 @@ typedef struct td_cl_program {
     const td_kernel *kernel;
     cl_program program;
     td_digest key;
-    bool unsaved;        /* built from source, not yet in the cache */
-    atomic_bool has_run; /* so a CPU driver's binary has what it compiled at the first launch */
 } td_cl_program;
 
 /* A submission on its way: its events, kept until it is seen finished. */
@@ -136,7 +134,6 @@ typedef struct td_cl_step {
     cl_uint word;
     cl_kernel kernel; /* owned */
     td_cl_call *call; /* owned */
-    td_cl_program *program;
     size_t global[3], local[3];
     cl_mem source, destination; /* borrowed from buffers or the list */
     size_t source_offset, destination_offset, bytes;
@@ -156,7 +153,6 @@ typedef struct td_cl_list {
     td_cl_view *views; /* hash table */
     size_t n_views;    /* places, a power of two */
     cl_mem bounce;     /* between two mapped blocks, which no command may touch */
-    atomic_bool launched;
 } td_cl_list;
 
 /* ---------------------------------------------------------------- failure */
