@@ -92,8 +92,11 @@ caches() {
     if [[ -n ${2:-} && -d build/$2/test-cache ]]; then cp -r -- "build/$2/test-cache/." "build/$1/test-cache"; fi
 }
 
+# build PRESET [TARGET]; SPIR-V is made once, by the release build.
 build() {
-    cmake --preset "$1" && cmake --build --preset "$1" --parallel "$jobs"
+    local shared=()
+    if [[ $1 != release ]]; then shared=(-DTD_SPIRV_FROM="$PWD/build/release"); fi
+    cmake --preset "$1" "${shared[@]}" && cmake --build --preset "$1" --parallel "$jobs" --target "${2:-all}"
 }
 
 format_check() {
@@ -141,7 +144,7 @@ if ! $quick; then
         caches dev release # drivers compile the kernels, which no sanitizer sees
         tests "dev tests" dev -LE lint
     fi
-    if stage "tsan build" build tsan; then
+    if stage "tsan build" build tsan threads_tests; then
         caches tsan release
         wrapper=("${fixed_layout[@]}")
         tests "tsan tests" tsan -L 'unit|threads|text|data'
