@@ -18,7 +18,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-torch.set_default_dtype(torch.float64)
 ADAM = dict(lr=1e-3, betas=(0.9, 0.98), eps=1e-4)
 DECAY = 0.01
 CLIP = 1.0
@@ -69,7 +68,7 @@ class Model:
 
     def get(self, name, *shape):
         if name not in self.p:
-            self.p[name] = torch.tensor(first_values(name, shape).astype(np.float64), requires_grad=True)
+            self.p[name] = torch.tensor(first_values(name, shape), dtype=torch.get_default_dtype(), requires_grad=True)
         assert self.p[name].shape == shape, name
         return self.p[name]
 
@@ -115,7 +114,7 @@ def positions(n, width, rate=1.0):
 
 
 def mask_of(counts, n):
-    return (torch.arange(n)[None] < counts[:, None]).double()
+    return (torch.arange(n)[None] < counts[:, None]).to(torch.get_default_dtype())
 
 
 def search(ll, n_tokens, n_frames):
@@ -165,8 +164,12 @@ def predictor(m, name, hidden, mask):
     return m.linear(name + ".out", x, 1)[..., 0]
 
 
-def losses_of(c, batch):
-    m, terms = Model(c), {}
+def durations_of(ll, n_tok, n_fr):
+    return torch.tensor(np.stack([search(ll[b].numpy(), int(n_tok[b]), int(n_fr[b])) for b in range(len(ll))]))
+
+
+def losses_of(m, batch):
+    c, terms = m.c, {}
     ids, n_tok, n_fr, y = batch["token_ids"], batch["token_counts"], batch["frame_counts"], batch["mel"]
     (items, length), frames = ids.shape, y.shape[1]
     xm, ym = mask_of(n_tok, length)[..., None], mask_of(n_fr, frames)[..., None]
@@ -186,7 +189,7 @@ def losses_of(c, batch):
     if sequential:
         away = (torch.arange(length)[None, :, None] / n_tok[:, None, None] - torch.arange(frames)[None, None] / n_fr[:, None, None]) ** 2
         ll = ll - BAND * away / (2 * SIGMA ** 2)
-    dur = torch.tensor(np.stack([search(ll[b].numpy(), int(n_tok[b]), int(n_fr[b])) for b in range(items)]))
+    dur = durations_of(ll, n_tok, n_fr)
     index = torch.zeros(items, frames, dtype=torch.long)
     for b in range(items):
         index[b, :n_fr[b]] = torch.repeat_interleave(torch.arange(length), dur[b])
@@ -198,45 +201,54 @@ def losses_of(c, batch):
     else:
         decode_steps(m, c, terms, batch, h, dur, index, speaker, kind)
     total = sum(WEIGHTS[k] * v * (SUPERVISION if k == "supervision" else GUIDED if k == "guided" else 1) for k, v in terms.items())
-    return m, terms, total
+    return terms, total
 
 
-def decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, kind):
-    y, n_fr = batch["mel"], batch["frame_counts"]
-    items, frames = index.shape
-    d = c["decoder_width"]
-    log_dur = dur.clamp(min=1).double().log()
-    terms["duration"] = masked_mean((predictor(m, "duration", h, xm) - log_dur) ** 2, xm[..., 0])
-    x = h
-    for name, scale in (("pitch", 0.01), ("energy", 20.0)):
-        if not c[name + "_predictor"]:
-            continue
-        target = torch.zeros(dur.shape)
-        for b in range(items):
-            start = 0
-            for j in range(dur.shape[1]):
-                part = batch[name][b, start:start + dur[b, j]]
-                start += int(dur[b, j])
-                if name == "pitch":
-                    part = part[part > 0]
-                target[b, j] = part.mean() if len(part) else 0
-        target = torch.log(1 + scale * target)
-        terms[name] = masked_mean((predictor(m, name, h, xm) - target) ** 2, xm[..., 0])
-        x = x + m.linear(name + ".embed", target[..., None], h.shape[-1])
-    if d != h.shape[-1]:
-        x = m.linear("decoder.input", x, d)
-    place = torch.zeros(items, frames, 3)
-    for b in range(items):
+def token_means(values, dur, skip_zeros):
+    """The mean of values [B, T] over the frames of each token; 0 where there is none."""
+    means = torch.zeros(dur.shape)
+    for b in range(len(dur)):
+        start = 0
+        for j in range(dur.shape[1]):
+            part = values[b, start:start + dur[b, j]]
+            start += int(dur[b, j])
+            if skip_zeros:
+                part = part[part > 0]
+            means[b, j] = part.mean() if len(part) else 0
+    return means
+
+
+def places_of(dur, index, n_fr):
+    """Where in its token a frame lies [B, T, 3]."""
+    place = torch.zeros(*index.shape, 3)
+    for b in range(len(dur)):
         start = torch.cumsum(dur[b], 0) - dur[b]
         for t in range(int(n_fr[b])):
             j = index[b, t]
             f = (t - start[j] + 0.5) / dur[b, j]
             place[b, t] = torch.stack([f, torch.sin(math.pi * f), dur[b, j].double().log()])
-    g = take(x) + m.linear("decoder.place", place, d)
+    return place
+
+
+def decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, kind):
+    y = batch["mel"]
+    d = c["decoder_width"]
+    log_dur = dur.clamp(min=1).to(torch.get_default_dtype()).log()
+    terms["duration"] = masked_mean((predictor(m, "duration", h, xm) - log_dur) ** 2, xm[..., 0])
+    x = h
+    for name, scale in (("pitch", 0.01), ("energy", 20.0)):
+        if not c[name + "_predictor"]:
+            continue
+        target = torch.log(1 + scale * token_means(batch[name], dur, name == "pitch"))
+        terms[name] = masked_mean((predictor(m, name, h, xm) - target) ** 2, xm[..., 0])
+        x = x + m.linear(name + ".embed", target[..., None], h.shape[-1])
+    if d != h.shape[-1]:
+        x = m.linear("decoder.input", x, d)
+    g = take(x) + m.linear("decoder.place", places_of(dur, index, batch["frame_counts"]), d)
     if speaker is not None:
         g = g + m.linear("speaker.decoder", speaker, d)[:, None]
     if c["decoder_heads"]:
-        g = g + 0.5 * positions(frames, d)
+        g = g + 0.5 * positions(index.shape[1], d)
     g = m.stack("decoder", g * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
     out = m.linear("decoder.out", g, c["n_mels"])
     terms["mel"] = masked_mean(kind(out - y), ym)
@@ -326,11 +338,13 @@ def write_file(path, metadata, tensors):
 
 
 def main():
+    torch.set_default_dtype(torch.float64)
     out = Path(sys.argv[1])
     for number, (case, c) in enumerate(CASES.items()):
         raw = make_batch(c, 40 + number)
         batch = {k: torch.tensor(v.astype(np.float64) if v.dtype == np.float32 else v) for k, v in raw.items()}
-        m, terms, total = losses_of(c, batch)
+        m = Model(c)
+        terms, total = losses_of(m, batch)
         total.backward()
         # torch gives no gradient to what nothing depends on; there is nothing of the kind
         tensors = {"batch." + k: v.astype(np.uint32) if v.dtype != np.float32 else v for k, v in raw.items()}
