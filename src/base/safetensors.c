@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -40,6 +41,7 @@ struct td_safetensors {
     size_t n_tensors;
     td_safetensors_pair *pairs;
     size_t n_pairs;
+    uint64_t header_hash;
     void *mapping; /* owned; NULL when parsed from memory */
     size_t mapping_bytes;
 };
@@ -414,6 +416,7 @@ static td_status read_content(td_safetensors *file, const unsigned char *content
     TD_FAIL_IF(header_bytes % 8 != 0, TD_ERR_FORMAT,
                "the header's %" PRIu64 " bytes are no multiple of 8, so the data is not aligned",
                header_bytes);
+    file->header_hash = td_hash64(content, LENGTH_BYTES + header_bytes);
     const char *text = (const char *)content + LENGTH_BYTES;
     TD_TRY(read_header(file, text, header_bytes, text + header_bytes, bytes - LENGTH_BYTES - header_bytes));
 fail:
@@ -530,6 +533,11 @@ const char *td_safetensors_metadata_find(const td_safetensors *file, const char 
     const td_safetensors_pair *found =
         bsearch(&wanted, file->pairs, file->n_pairs, sizeof *file->pairs, compare_keys);
     return found ? found->value : NULL;
+}
+
+uint64_t td_safetensors_header_hash(const td_safetensors *file)
+{
+    return file->header_hash;
 }
 
 /* --- Writing --- */
@@ -659,6 +667,7 @@ static td_status write_header(td_safetensors_writer *writer)
     TD_TRY(TD_NEW(&layout));
     TD_TRY(read_header(layout, block + LENGTH_BYTES, header_bytes, NULL, writer->data_bytes));
     TD_TRY(td_file_writer_write(writer->out, block, LENGTH_BYTES + header_bytes));
+    layout->header_hash = td_hash64(block, LENGTH_BYTES + header_bytes);
     writer->layout = layout;
     layout = NULL;
 fail:
@@ -691,6 +700,13 @@ td_status td_safetensors_writer_write(td_safetensors_writer *writer, const char 
         return fail_use(writer, name, "gets more bytes than its dtype and shape need");
     status = td_file_writer_write(writer->out, data, bytes);
     if (status == TD_OK) writer->n_turn_written += bytes;
+    return status;
+}
+
+td_status td_safetensors_writer_header_hash(td_safetensors_writer *writer, uint64_t *out)
+{
+    const td_status status = writer->layout ? TD_OK : write_header(writer);
+    *out = status == TD_OK ? writer->layout->header_hash : 0;
     return status;
 }
 

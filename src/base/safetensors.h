@@ -91,6 +91,9 @@ size_t td_safetensors_metadata_count(const td_safetensors *file);
 const td_safetensors_pair *td_safetensors_metadata_at(const td_safetensors *file, size_t index);
 const char *td_safetensors_metadata_find(const td_safetensors *file, const char *key);
 
+/* XXH3 of the file's first bytes, length and header as they are. */
+uint64_t td_safetensors_header_hash(const td_safetensors *file);
+
 /* Writing: open, add metadata, add tensors, write their data in the same order, commit, close. The same calls
  * give the same bytes. The folder must exist; `path` changes at the commit and only there. */
 typedef struct td_safetensors_writer td_safetensors_writer;
@@ -108,6 +111,10 @@ td_status td_safetensors_writer_add_tensor(td_safetensors_writer *writer, const 
  * liked, each a system call. The first call judges all that was added by the rules of reading. */
 td_status td_safetensors_writer_write(td_safetensors_writer *writer, const char *name, const void *data,
                                       size_t bytes);
+
+/* The hash that a reader will find; no tensor can be added afterwards. What it is for: a tensor's data lies
+ * outside the header, so it can hold the header's hash. */
+td_status td_safetensors_writer_header_hash(td_safetensors_writer *writer, uint64_t *out);
 
 /* Refuses while data is missing. Durable and at `path` on return. */
 td_status td_safetensors_writer_commit(td_safetensors_writer *writer);

@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-#define FORMAT "tandem checkpoint 1"
+#define FORMAT "tandem checkpoint 2"
+#define FORMAT_WITHOUT_HASH "tandem checkpoint 1"
+#define HEADER_HASH "header.hash"
 
 enum { NAME_BYTES = TD_SAFETENSORS_MAX_NAME_BYTES + 8, HASH_BYTES = 17 };
 
@@ -53,15 +55,39 @@ fail:
     return status;
 }
 
+/* What is no tensor of the model. */
+static bool is_header_hash(const td_safetensors_tensor *t)
+{
+    return strcmp(t->name, HEADER_HASH) == 0;
+}
+
+static td_status check_header(const td_checkpoint *c)
+{
+    td_status status = TD_OK;
+    const td_safetensors_tensor *t = td_safetensors_find(c->file, HEADER_HASH);
+    TD_FAIL_IF(t == NULL || t->dtype != TD_SAFETENSORS_U32 || t->bytes != sizeof(uint64_t), TD_ERR_INTEGRITY,
+               "its header is damaged: tensor " HEADER_HASH " is not there; use another checkpoint");
+    const uint32_t *words = t->data;
+    const uint64_t kept = words[0] | (uint64_t)words[1] << 32, hash = td_safetensors_header_hash(c->file);
+    TD_FAIL_IF(kept != hash, TD_ERR_INTEGRITY,
+               "its header is damaged: it is not what was written (hash %016" PRIx64 ", not %016" PRIx64
+               "); use another checkpoint",
+               hash, kept);
+fail:
+    return status;
+}
+
 static td_status read_info(td_checkpoint *c)
 {
     td_status status = TD_OK;
     const char *text;
     const char *format = td_safetensors_metadata_find(c->file, "format");
-    TD_FAIL_IF(format == NULL || strcmp(format, FORMAT) != 0, TD_ERR_FORMAT,
+    const bool is_old = format != NULL && strcmp(format, FORMAT_WITHOUT_HASH) == 0;
+    TD_FAIL_IF(format == NULL || (!is_old && strcmp(format, FORMAT) != 0), TD_ERR_FORMAT,
                "no checkpoint of this program: its format is '%s', not '" FORMAT
                "'; `tandem train` writes one",
                format != NULL ? format : "not told");
+    if (!is_old) TD_TRY(check_header(c));
     TD_TRY(read_model(c));
     TD_TRY(need_text(c, "mel", &text));
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
@@ -78,7 +104,9 @@ static td_status read_info(td_checkpoint *c)
 fail:
     if (status == TD_OK) return TD_OK;
     td_error error = *td_error_last();
-    error.status = TD_ERR_FORMAT; /* whatever is wrong is wrong with the file, not with the user's settings */
+    if (status != TD_ERR_INTEGRITY)
+        error.status =
+            TD_ERR_FORMAT; /* whatever is wrong is wrong with the file, not with the user's settings */
     (void)td_error_adopt(&error);
     return td_error_context("'%s'", c->path);
 }
@@ -162,7 +190,8 @@ td_status td_checkpoint_verify(const td_checkpoint *c)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i)
-        TD_TRY(check_tensor(c, td_safetensors_at(c->file, i)));
+        if (!is_header_hash(td_safetensors_at(c->file, i)))
+            TD_TRY(check_tensor(c, td_safetensors_at(c->file, i)));
 fail:
     return status;
 }
@@ -237,6 +266,18 @@ static td_status add_hash(td_safetensors_writer *writer, const td_checkpoint_ten
     return td_safetensors_writer_add_metadata(writer, key, hash);
 }
 
+/* All is written but this. */
+static td_status write_header_hash(td_safetensors_writer *writer)
+{
+    td_status status = TD_OK;
+    uint64_t hash;
+    TD_TRY(td_safetensors_writer_header_hash(writer, &hash));
+    const uint32_t words[2] = {(uint32_t)hash, (uint32_t)(hash >> 32)};
+    TD_TRY(td_safetensors_writer_write(writer, HEADER_HASH, words, sizeof words));
+fail:
+    return status;
+}
+
 td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
                               const td_safetensors_pair *pairs, size_t n_pairs,
                               const td_checkpoint_tensor_data *tensors, size_t n_tensors)
@@ -255,10 +296,12 @@ td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
         snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
         TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
     }
+    TD_TRY(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1, (uint64_t[]){2}));
     for (size_t i = 0; i < n_tensors; ++i) {
         snprintf(name, sizeof name, "%s%s", tensors[i].prefix, tensors[i].name);
         TD_TRY(td_safetensors_writer_write(writer, name, tensors[i].data, tensors[i].bytes));
     }
+    TD_TRY(write_header_hash(writer));
     TD_TRY(td_safetensors_writer_commit(writer));
 fail:
     td_safetensors_writer_close(writer);

@@ -7,8 +7,12 @@
  *             tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
  *             digits), and train.KEY for what only training needs
  *
- * A slim file has param.*, state.* and no train.*: enough to speak. Each tensor's hash is checked when it is
- * read, so a flipped bit is found and named. Covered by tests/train/test_train_run.c.
+ * header.hash is a tensor, the last (uint [2]: XXH3 of the file's length word and header, low word first): it
+ * holds what the header cannot hold of itself. Files of format 1 have none.
+ *
+ * A slim file has param.*, state.* and no train.*: enough to speak. The header's hash is checked when the
+ * file is opened, each tensor's when it is read, so a flipped bit is found wherever it is. Covered by
+ * tests/train/test_train_run.c and tests/faults/test_events.py.
  */
 #ifndef TD_MODEL_CHECKPOINT_H
 #define TD_MODEL_CHECKPOINT_H

@@ -149,6 +149,7 @@ class TrainTest(unittest.TestCase):
         self.assertEqual((shown["kind"], shown["metadata"]["train.step"]), ("checkpoint", "1"))
         self.assertLess(os.path.getsize(path), 12 * shown["parameters"] + (1 << 20))
         tensors, metadata = read_tensors(slim)
+        self.assertEqual(tensors.pop("header.hash")[:2], ("U32", [2]))
         self.assertTrue(all(name.startswith(("param.", "state.")) for name in tensors))
         self.assertFalse(any(key.startswith("train.") for key in metadata))
         self.assertEqual(sum(len(values) for _, _, values in tensors.values()), shown["parameters"])
