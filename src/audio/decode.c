@@ -2,15 +2,13 @@
 #include "audio/decode.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <sndfile.h>
 #include <soxr.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "audio/sound_file.h"
 #include "base/error.h"
 
 #define CHUNK_SAMPLES 65536u /* of all channels together, read at once */
@@ -25,7 +23,7 @@ enum { BLOCK = 256, LANES = 8 };
 typedef struct decoder {
     const char *path;
     const td_decode_options *options;
-    SNDFILE *file;
+    td_sound_file sound;
     SF_INFO info;
     soxr_t resampler; /* NULL: the rate is right already */
     float *chunk;     /* [chunk_frames, channels], mixed down in place; NULL: read to where it stays */
@@ -38,34 +36,37 @@ typedef struct decoder {
 
 /* ---------------------------------------------------------------- opening */
 
-static td_status open_descriptor(const char *path, int *out)
+/* Before libsndfile sees it, which would say less. */
+static td_status check_file(const char *path)
 {
     struct stat about;
     td_status status = TD_OK;
-    *out = open(path, O_RDONLY | O_CLOEXEC);
-    TD_FAIL_IF(*out < 0 && errno == ENOENT, TD_ERR_NOT_FOUND, "%s: no such audio file", path);
-    TD_FAIL_IF(*out < 0 || fstat(*out, &about) != 0, TD_ERR_IO, "%s: cannot be read: %s", path,
-               strerror(errno));
+    if (stat(path, &about) != 0) return TD_OK; /* opening says why */
     TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file", path);
     TD_FAIL_IF(S_ISREG(about.st_mode) && about.st_size == 0, TD_ERR_FORMAT,
                "%s: the file is empty (0 bytes); record or copy it again", path);
-    return TD_OK;
 fail:
-    if (*out >= 0) close(*out);
     return status;
+}
+
+static td_status fail_read(const decoder *d)
+{
+    if (d->sound.error == ENOENT) return TD_FAIL(TD_ERR_NOT_FOUND, "%s: no such audio file", d->path);
+    return TD_FAIL(TD_ERR_IO, "%s: cannot be read: %s; check the disk and the permissions", d->path,
+                   strerror(d->sound.error));
 }
 
 static td_status open_file(decoder *d)
 {
-    int descriptor = -1;
     td_status status = TD_OK;
-    TD_TRY(open_descriptor(d->path, &descriptor));
-    d->file = sf_open_fd(descriptor, SFM_READ, &d->info, SF_TRUE); /* closes it even where it fails */
-    if (!d->file) {
+    TD_TRY(check_file(d->path));
+    if (!td_sound_file_open(d->path, &d->sound)) {
         const char *reason = sf_strerror(NULL);
+        if (d->sound.error != 0) return fail_read(d);
         return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s", d->path,
                        (int)strcspn(reason, "\n"), reason);
     }
+    d->info = d->sound.info;
     TD_FAIL_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
                "%s: %d channels", d->path, d->info.channels);
     TD_FAIL_IF(d->info.samplerate < (int)RATE_MIN || d->info.samplerate > (int)RATE_MAX, TD_ERR_FORMAT,
@@ -222,14 +223,16 @@ static td_status read_all(decoder *d)
         TD_TRY(find_room(d, &to, &frames));
         const bool is_full = frames == 0;
         const sf_count_t got =
-            sf_readf_float(d->file, is_full ? &beyond : to, is_full ? 1 : (sf_count_t)frames);
+            sf_readf_float(d->sound.file, is_full ? &beyond : to, is_full ? 1 : (sf_count_t)frames);
         if (got <= 0) break;
         report->source_frames += (uint64_t)got;
         if (!is_full) inspect(d, to, (size_t)got);
         TD_TRY(append(d, (size_t)got));
     }
-    TD_FAIL_IF(sf_error(d->file) != SF_ERR_NO_ERROR, TD_ERR_IO, "%s: damaged after %llu samples: %s", d->path,
-               (unsigned long long)report->source_frames, sf_strerror(d->file));
+    if (d->sound.error != 0) return fail_read(d);
+    TD_FAIL_IF(sf_error(d->sound.file) != SF_ERR_NO_ERROR, TD_ERR_FORMAT,
+               "%s: damaged after %llu samples: %s", d->path, (unsigned long long)report->source_frames,
+               sf_strerror(d->sound.file));
     TD_FAIL_IF(report->source_frames == 0, TD_ERR_FORMAT, "%s: holds no samples; record or copy it again",
                d->path);
     if (d->resampler) TD_TRY(append(d, 0));
@@ -298,7 +301,7 @@ static void set_level(td_audio *audio, td_level level, double level_db)
 
 td_status td_audio_decode(const char *path, const td_decode_options *options, td_audio *out)
 {
-    decoder d = {.path = path, .options = options, .out = out};
+    decoder d = {.path = path, .options = options, .sound = {.fd = -1}, .out = out};
     td_status status = TD_OK;
     *out = (td_audio){.rate = options->rate, .samples = options->into};
     TD_FAIL_IF(options->rate < RATE_MIN || options->rate > RATE_MAX, TD_ERR_ARGUMENT,
@@ -322,7 +325,7 @@ td_status td_audio_decode(const char *path, const td_decode_options *options, td
 fail:
     free(d.chunk);
     soxr_delete(d.resampler);
-    if (d.file) sf_close(d.file);
+    td_sound_file_close(&d.sound);
     if (options->into) out->samples = NULL;
     if (status != TD_OK) td_audio_free(out);
     return status;

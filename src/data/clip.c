@@ -2,13 +2,12 @@
 #include "data/clip.h"
 
 #include <errno.h>
-#include <sndfile.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "audio/decode.h"
+#include "audio/sound_file.h"
 
 enum { MAX_RATE_HZ = 48000, MIN_RATE_HZ = 1000, SILENCE_DB = 40, KNOWN_ERRORS = 150 };
 
@@ -34,24 +33,19 @@ td_clip td_clip_stamp(const char *path)
 
 void td_clip_read(const char *path, td_clip *clip)
 {
-    SF_INFO info = {0};
+    td_sound_file sound;
     if (clip->state != TD_CLIP_UNKNOWN) return;
-    if (access(path, R_OK) != 0) {
-        clip->state = TD_CLIP_UNREADABLE;
-        clip->detail = errno;
-        return;
+    if (td_sound_file_open(path, &sound)) {
+        const SF_INFO *info = &sound.info;
+        clip->frames = info->frames > 0 ? (uint64_t)info->frames : 0;
+        clip->rate_hz = info->samplerate > 0 ? (uint32_t)info->samplerate : 0;
+        clip->channels = info->channels > 0 ? (uint16_t)info->channels : 0;
+        clip->state = clip->frames > 0 && clip->rate_hz > 0 ? TD_CLIP_GOOD : TD_CLIP_EMPTY;
+    } else {
+        clip->state = sound.error != 0 ? TD_CLIP_UNREADABLE : TD_CLIP_NOT_AUDIO;
+        clip->detail = sound.error != 0 ? sound.error : sf_error(NULL);
     }
-    SNDFILE *file = sf_open(path, SFM_READ, &info);
-    if (file == NULL) {
-        clip->state = TD_CLIP_NOT_AUDIO;
-        clip->detail = sf_error(NULL);
-        return;
-    }
-    sf_close(file);
-    clip->frames = info.frames > 0 ? (uint64_t)info.frames : 0;
-    clip->rate_hz = info.samplerate > 0 ? (uint32_t)info.samplerate : 0;
-    clip->channels = info.channels > 0 ? (uint16_t)info.channels : 0;
-    clip->state = clip->frames > 0 && clip->rate_hz > 0 ? TD_CLIP_GOOD : TD_CLIP_EMPTY;
+    td_sound_file_close(&sound);
 }
 
 static uint32_t clamp_count(uint64_t count)
@@ -68,7 +62,7 @@ void td_clip_listen(const char *path, td_clip *clip)
                                                         : clip->rate_hz;
     const td_decode_options options = {.rate = rate, .trim_db = SILENCE_DB};
     const td_status status = td_audio_decode(path, &options, &audio);
-    if (status == TD_ERR_HOST_MEMORY) return; /* says nothing about the file */
+    if (status == TD_ERR_HOST_MEMORY || status == TD_ERR_IO) return; /* says nothing about the recording */
     clip->is_listened = 1;
     if (status != TD_OK) {
         clip->state = TD_CLIP_BROKEN;

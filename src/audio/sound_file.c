@@ -1,0 +1,59 @@
+/* See sound_file.h. */
+#include "audio/sound_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static sf_count_t tell_length(void *context)
+{
+    const td_sound_file *sound = context;
+    struct stat info;
+    return fstat(sound->fd, &info) == 0 ? info.st_size : 0;
+}
+
+static sf_count_t seek(sf_count_t offset, int whence, void *context)
+{
+    const td_sound_file *sound = context;
+    return lseek(sound->fd, offset, whence);
+}
+
+static sf_count_t read_bytes(void *to, sf_count_t count, void *context)
+{
+    td_sound_file *sound = context;
+    sf_count_t done = 0;
+    while (done < count) {
+        const ssize_t got = read(sound->fd, (char *)to + done, (size_t)(count - done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && sound->error == 0) sound->error = errno;
+        if (got <= 0) break;
+        done += got;
+    }
+    return done;
+}
+
+static sf_count_t tell(void *context)
+{
+    return seek(0, SEEK_CUR, context);
+}
+
+bool td_sound_file_open(const char *path, td_sound_file *out)
+{
+    static SF_VIRTUAL_IO io = {
+        .get_filelen = tell_length, .seek = seek, .read = read_bytes, .tell = tell}; /* no write */
+    *out = (td_sound_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (out->fd < 0) {
+        out->error = errno;
+        return false;
+    }
+    out->file = sf_open_virtual(&io, SFM_READ, &out->info, out);
+    return out->file != NULL && out->error == 0;
+}
+
+void td_sound_file_close(td_sound_file *sound)
+{
+    if (sound->file != NULL) sf_close(sound->file);
+    if (sound->fd >= 0) close(sound->fd);
+    *sound = (td_sound_file){.fd = -1};
+}

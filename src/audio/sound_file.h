@@ -1,0 +1,24 @@
+/* A recording open for libsndfile, which takes a read that fails for the end of the file and may then parse
+ * half a header to a wrong format: reads go through here, so that an error of the disk is known and nothing
+ * that was made of it is used. Covered by tests/audio/test_decode.c and tests/faults/test_files.py.
+ */
+#ifndef TD_AUDIO_SOUND_FILE_H
+#define TD_AUDIO_SOUND_FILE_H
+
+#include <sndfile.h>
+#include <stdbool.h>
+
+typedef struct td_sound_file {
+    SNDFILE *file; /* NULL: not open */
+    SF_INFO info;
+    int fd;
+    int error; /* errno of the first read that failed; 0: none has */
+} td_sound_file;
+
+/* False if the file cannot be opened or read (`error` tells why), or is no recording (`error` is 0 and
+ * sf_strerror(NULL) tells why). *out must stay where it is until td_sound_file_close(), which is allowed
+ * after a failure too. */
+bool td_sound_file_open(const char *path, td_sound_file *out);
+void td_sound_file_close(td_sound_file *sound);
+
+#endif
