@@ -26,6 +26,8 @@ typedef struct td_device td_device;
 
 typedef enum td_api { TD_API_OPENCL, TD_API_VULKAN, TD_API_SIM, TD_API_COUNT } td_api;
 
+const char *td_api_word(td_api api); /* "opencl", "vulkan", "sim" */
+
 typedef enum td_device_type {
     TD_DEVICE_GPU,  /* discrete or virtual GPU */
     TD_DEVICE_IGPU, /* GPU that shares the host's memory */

@@ -13,6 +13,9 @@ static atomic_int max_level_now = LEVEL_NONE;
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 static td_log_sink sink_now;
 static void *sink_ctx;
+static atomic_bool has_witness;
+static td_log_sink witness_now;
+static void *witness_ctx;
 
 void td_log_set_sink(td_log_sink sink, void *ctx, td_log_level max_level)
 {
@@ -23,15 +26,34 @@ void td_log_set_sink(td_log_sink sink, void *ctx, td_log_level max_level)
     pthread_mutex_unlock(&sink_lock);
 }
 
+void td_log_set_witness(td_log_sink witness, void *ctx)
+{
+    pthread_mutex_lock(&sink_lock);
+    witness_now = witness;
+    witness_ctx = ctx;
+    atomic_store(&has_witness, witness != NULL);
+    pthread_mutex_unlock(&sink_lock);
+}
+
 const char *td_log_level_name(td_log_level level)
 {
     static const char *const NAMES[] = {"error", "warning", "info", "debug"};
     return (unsigned)level < sizeof NAMES / sizeof *NAMES ? NAMES[level] : "unknown";
 }
 
-static bool is_wanted(td_log_level level)
+static bool is_shown(td_log_level level)
 {
     return (int)level <= atomic_load(&max_level_now);
+}
+
+static bool is_kept(td_log_level level)
+{
+    return level <= TD_LOG_WARN && atomic_load(&has_witness);
+}
+
+static bool is_wanted(td_log_level level)
+{
+    return is_shown(level) || is_kept(level);
 }
 
 static void send_line(td_log_level level, const char *format, va_list args)
@@ -40,7 +62,8 @@ static void send_line(td_log_level level, const char *format, va_list args)
     vsnprintf(line, sizeof line, format, args);
     pthread_mutex_lock(&sink_lock);
     /* Asked again under the lock: the sink may have been taken away meanwhile. */
-    if (is_wanted(level)) sink_now(sink_ctx, level, line);
+    if (is_shown(level)) sink_now(sink_ctx, level, line);
+    if (is_kept(level)) witness_now(witness_ctx, level, line);
     pthread_mutex_unlock(&sink_lock);
 }
 

@@ -21,6 +21,10 @@ typedef void (*td_log_sink)(void *ctx, td_log_level level, const char *message);
  * the former sink is no longer running, so its ctx may be freed. ctx: borrowed until the next call. */
 void td_log_set_sink(td_log_sink sink, void *ctx, td_log_level max_level);
 
+/* Beside the sink, and also where there is none: who keeps warnings and errors, such as a run that writes
+ * them down. The same rules as for the sink; NULL ends it. */
+void td_log_set_witness(td_log_sink witness, void *ctx);
+
 /* "error", "warning", "info", "debug". */
 const char *td_log_level_name(td_log_level level);
 

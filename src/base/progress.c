@@ -121,10 +121,13 @@ void td_progress_format(const td_progress_state *state, size_t width, char *out,
     if (state->rate_per_second > 0) {
         format_rate(state->rate_per_second, text);
         snprintf(rate, sizeof rate, "  %s", text);
-        if (state->done < state->total) {
-            td_text_format_duration((double)(state->total - state->done) / state->rate_per_second, text);
-            snprintf(left, sizeof left, "  ETA %s", text);
-        }
+    }
+    double left_s = state->left_s;
+    if (!(left_s > 0) && state->rate_per_second > 0 && state->done < state->total)
+        left_s = (double)(state->total - state->done) / state->rate_per_second;
+    if (left_s > 0) {
+        td_text_format_duration(left_s, text);
+        snprintf(left, sizeof left, "  ETA %s", text);
     }
     bool has_tail = state->tail && *state->tail;
     snprintf(line, sizeof line, "%s %s%s%s%s%s", state->label ? state->label : "", share, rate, left,
@@ -199,6 +202,13 @@ void td_progress_update(td_progress *progress, uint64_t done, const char *tail_f
     }
     pthread_mutex_unlock(&progress->lock);
     va_end(args);
+}
+
+void td_progress_tell_left(td_progress *progress, double left_s)
+{
+    pthread_mutex_lock(&progress->lock);
+    progress->state.left_s = isfinite(left_s) ? left_s : 0;
+    pthread_mutex_unlock(&progress->lock);
 }
 
 void td_progress_clear(td_progress *progress)

@@ -85,9 +85,8 @@ void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *
 /* Every field of the device as one JSON object. */
 void td_cli_device_json(td_json *json, const td_device_info *info);
 
-/* "OpenCL" for people, "opencl" for programs. */
+/* "OpenCL", for people. */
 const char *td_cli_api_name(td_api api);
-const char *td_cli_api_word(td_api api);
 
 /* ---------------------------------------------------------------- setup.c */
 

@@ -32,7 +32,7 @@ static void put_apis(td_json *json, const td_registry *registry)
         const td_api_report *report = td_registry_report(registry, (td_api)api);
         td_json_begin_object(json);
         td_json_key(json, "api");
-        td_json_string(json, td_cli_api_word((td_api)api));
+        td_json_string(json, td_api_word((td_api)api));
         td_json_key(json, "loaded");
         td_json_bool(json, report->loaded);
         td_json_key(json, "devices");

@@ -77,7 +77,7 @@ static void format_losses(const td_train_event *event, char *out, size_t capacit
 
 static void show_step(view *v, const td_train_event *event)
 {
-    char losses[256], eta[TD_TEXT_FORMAT_BYTES], busy[96] = "";
+    char losses[256], busy[96] = "";
     if (v->bar == NULL) return;
     if (event->waits_for != NULL)
         snprintf(busy, sizeof busy, "  busy model %.0f %% data %.0f %%%s%s", 100 * event->model_utilisation,
@@ -85,9 +85,9 @@ static void show_step(view *v, const td_train_event *event)
                  strcmp(event->waits_for, "train") == 0 ? "" : ", waiting for ",
                  strcmp(event->waits_for, "train") == 0 ? "" : event->waits_for);
     format_losses(event, losses, sizeof losses);
-    td_text_format_duration(isfinite(event->eta_s) ? event->eta_s : -1, eta);
-    td_progress_update(v->bar, event->step, "%s  lr %.2e  %.0f ms/step%s  %s left", losses, event->lr,
-                       event->ms_per_step, busy, eta);
+    td_progress_tell_left(v->bar, event->eta_s);
+    td_progress_update(v->bar, event->step, "%s  lr %.2e  %.0f ms/step%s", losses, event->lr,
+                       event->ms_per_step, busy);
 }
 
 static void show_event(view *v, const td_train_event *event)
@@ -145,10 +145,11 @@ static void print_result(const td_train_settings *settings, const td_train_resul
         printf("dump           %s\n", settings->dump_step);
         return;
     }
-    printf("loss           %.4g", result->loss);
-    if (isfinite(result->best_loss)) printf(", best validation %.4g", result->best_loss);
-    printf("\nspeed          %.1f ms a step; a checkpoint held it up for %.1f ms\n", result->ms_per_step,
-           result->save_ms);
+    if (isfinite(result->loss)) printf("loss           %.4g\n", result->loss);
+    if (isfinite(result->best_loss)) printf("validation     %.4g at best\n", result->best_loss);
+    if (result->ms_per_step > 0)
+        printf("speed          %.1f ms a step; a checkpoint held it up for %.1f ms\n", result->ms_per_step,
+               result->save_ms);
     if (result->n_skipped > 0) printf("skipped        %" PRIu64 " steps\n", result->n_skipped);
     printf("checkpoint     %s\n", result->checkpoint);
 }

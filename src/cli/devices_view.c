@@ -23,12 +23,6 @@ const char *td_cli_api_name(td_api api)
     return NAMES[api];
 }
 
-const char *td_cli_api_word(td_api api)
-{
-    static const char *const WORDS[TD_API_COUNT] = {"opencl", "vulkan", "sim"};
-    return WORDS[api];
-}
-
 static const char *name_type(td_device_type type)
 {
     static const char *const NAMES[] = {
@@ -201,7 +195,7 @@ void td_cli_device_json(td_json *json, const td_device_info *info)
     put_index(json, "index", info->index);
     put_index(json, "given_index", info->given_index);
     td_json_put_string(json, "selector", info->selector);
-    td_json_put_string(json, "api", td_cli_api_word(info->api));
+    td_json_put_string(json, "api", td_api_word(info->api));
     td_json_put_string(json, "api_version", info->api_version);
     td_json_put_string(json, "type", name_type(info->type));
     td_json_put_string(json, "name", info->name);

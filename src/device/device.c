@@ -93,6 +93,12 @@ void td_device_close(td_device *device)
     device->ops->close(device);
 }
 
+const char *td_api_word(td_api api)
+{
+    static const char *const WORDS[TD_API_COUNT] = {"opencl", "vulkan", "sim"};
+    return WORDS[api];
+}
+
 const td_device_info *td_device_get_info(const td_device *device)
 {
     return &device->info;

@@ -265,11 +265,8 @@ td_status td_trainer_save(td_trainer *t, bool is_best)
     td_status status = TD_OK;
     if (t->s.is_trial) return TD_OK;
     const uint64_t start_ns = td_clock_ns();
-    const td_snapshot_order order = {.state = t->state,
-                                     .info = &t->info,
-                                     .run = t->run,
-                                     .keep = t->s.keep > 0 ? t->s.keep : 5,
-                                     .is_best = is_best};
+    const td_snapshot_order order = {
+        .state = t->state, .info = &t->info, .run = t->run, .keep = t->s.keep, .is_best = is_best};
     TD_TRY(td_snapshot_save(t->snapshot, t->side, &order));
     TD_TRY(td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint));
     t->last_saved_step = t->state.step;
@@ -337,6 +334,7 @@ td_status td_trainer_loop(td_trainer *t)
     if (!t->s.is_serial) td_lane_prefill(&t->train_lane, t->s.start_delay_s);
     t->start_ns = td_clock_ns();
     t->last_saved_step = t->state.step;
+    t->result->loss = t->state.loss; /* of a run that was finished before */
     begin_window(t, t->state.step);
     while (!ends && !is_over(t)) {
         const uint64_t start_ns = td_clock_ns();
@@ -347,6 +345,7 @@ td_status td_trainer_loop(td_trainer *t)
         TD_TRY(td_side_check(t->side));
         TD_TRY(td_side_check(t->painter));
         TD_TRY(do_due(t, &ends));
+        TD_TRY(td_trainer_tell_warnings(t));
         t->session_ns += td_clock_ns() - start_ns;
     }
     TD_TRY(collect(t, 0));

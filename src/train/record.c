@@ -22,9 +22,9 @@ struct td_record {
 const char *td_train_kind_name(td_train_kind kind)
 {
     static const char *const NAMES[TD_TRAIN_KIND_COUNT] = {
-        [TD_TRAIN_START] = "start", [TD_TRAIN_STEP] = "step",       [TD_TRAIN_VALIDATION] = "validation",
-        [TD_TRAIN_SAVED] = "saved", [TD_TRAIN_SAMPLED] = "sampled", [TD_TRAIN_SKIPPED] = "skipped",
-        [TD_TRAIN_END] = "end",
+        [TD_TRAIN_START] = "start",     [TD_TRAIN_STEP] = "step",       [TD_TRAIN_VALIDATION] = "validation",
+        [TD_TRAIN_SAVED] = "saved",     [TD_TRAIN_SAMPLED] = "sampled", [TD_TRAIN_SKIPPED] = "skipped",
+        [TD_TRAIN_WARNING] = "warning", [TD_TRAIN_END] = "end",
     };
     return kind < TD_TRAIN_KIND_COUNT ? NAMES[kind] : "unknown";
 }
@@ -62,6 +62,33 @@ static void put_step(td_json *json, const td_train_event *event)
     td_json_put_uint(json, "skipped", event->n_skipped);
 }
 
+static void put_device(td_json *json, const char *role, const td_device_info *device)
+{
+    if (device == NULL) return;
+    td_json_begin_object(json);
+    td_json_put_string(json, "role", role);
+    td_json_put_string(json, "selector", device->selector);
+    td_json_put_string(json, "name", device->name);
+    td_json_put_string(json, "driver", device->driver);
+    td_json_put_string(json, "api", td_api_word(device->api));
+    td_json_put_uint(json, "memory_bytes", device->caps.memory_bytes);
+    td_json_end_object(json);
+}
+
+static void put_start(td_json *json, const td_train_event *event)
+{
+    td_json_put_uint(json, "parameters", event->parameters);
+    td_json_put_uint(json, "batch_size", event->batch_size);
+    td_json_put_uint(json, "batches_per_epoch", event->batches_per_epoch);
+    td_json_put_uint(json, "start_step", event->start_step);
+    if (event->max_step > 0) td_json_put_uint(json, "max_step", event->max_step);
+    td_json_key(json, "devices");
+    td_json_begin_array(json);
+    put_device(json, "data", event->data_device);
+    put_device(json, "model", event->model_device);
+    td_json_end_array(json);
+}
+
 void td_train_event_json(td_json *json, const td_train_event *event)
 {
     td_json_begin_object(json);
@@ -70,13 +97,7 @@ void td_train_event_json(td_json *json, const td_train_event *event)
     td_json_put_uint(json, "step", event->step);
     td_json_put_uint(json, "epoch", event->epoch);
     if (event->kind == TD_TRAIN_STEP) put_step(json, event);
-    if (event->kind == TD_TRAIN_START) {
-        td_json_put_uint(json, "parameters", event->parameters);
-        td_json_put_uint(json, "batch_size", event->batch_size);
-        td_json_put_uint(json, "batches_per_epoch", event->batches_per_epoch);
-        td_json_put_uint(json, "start_step", event->start_step);
-        if (event->max_step > 0) td_json_put_uint(json, "max_step", event->max_step);
-    }
+    if (event->kind == TD_TRAIN_START) put_start(json, event);
     if (event->kind == TD_TRAIN_VALIDATION) {
         put_losses(json, event);
         put_real(json, "free_running_distance", event->distance);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -168,6 +170,42 @@ td_status td_run_dir_list(const td_run_dir *run, uint64_t **out, size_t *count)
 fail:
     free(steps);
     if (dir != NULL) closedir(dir);
+    return status;
+}
+
+static uint64_t measure_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+td_status td_run_dir_forecast(const td_run_dir *run, uint64_t bytes, uint64_t count)
+{
+    td_status status = TD_OK;
+    struct statvfs disk;
+    char path[TD_FILE_PATH_BYTES], need[TD_TEXT_FORMAT_BYTES], each[TD_TEXT_FORMAT_BYTES],
+        room[TD_TEXT_FORMAT_BYTES];
+    uint64_t *steps = NULL, free_bytes;
+    size_t n_there;
+    if (statvfs(run->dir, &disk) != 0) return TD_OK; /* a file system that does not tell */
+    free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    TD_TRY(td_run_dir_path(run, "best.safetensors", path));
+    free_bytes += measure_file(path);
+    TD_TRY(td_run_dir_list(run, &steps, &n_there));
+    for (size_t i = 0; i < n_there; ++i) {
+        TD_TRY(td_run_dir_checkpoint(run, steps[i], path));
+        free_bytes += measure_file(path);
+    }
+    td_text_format_bytes(count * bytes, need);
+    td_text_format_bytes(bytes, each);
+    td_text_format_bytes(free_bytes, room);
+    TD_FAIL_IF(free_bytes < count * bytes, TD_ERR_IO,
+               "'%s' has room for %s, but this run needs %s: %" PRIu64
+               " checkpoints of %s at once; free space there, lower --keep-checkpoints, or choose another "
+               "--checkpoint-dir",
+               run->dir, room, need, count, each);
+fail:
+    free(steps);
     return status;
 }
 

@@ -27,6 +27,10 @@ td_status td_run_dir_checkpoint(const td_run_dir *run, uint64_t step, char out[T
  */
 td_status td_run_dir_list(const td_run_dir *run, uint64_t **out, size_t *count);
 
+/* TD_ERR_IO if the disk has no room for `count` files of `bytes` bytes; the checkpoints that lie there count
+ * as room, for they go when new ones come. */
+td_status td_run_dir_forecast(const td_run_dir *run, uint64_t bytes, uint64_t count);
+
 /* The checkpoint of `step` is whole: `latest` names it from now on, and all but the `keep` newest go, those
  * past `step` (of a run that went further before it was set back) among the first. */
 td_status td_run_dir_finish(const td_run_dir *run, uint64_t step, size_t keep);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { N_KEYS = 16, VALUE_BYTES = 32, CONTROL_BYTES = 4 * TD_CONTROL_WORDS };
+enum { N_KEYS = 16, VALUE_BYTES = 32, HEADER_BYTES_EACH = 200, CONTROL_BYTES = 4 * TD_CONTROL_WORDS };
 
 struct td_snapshot {
     td_memory *memory;
@@ -128,6 +128,11 @@ void td_snapshot_destroy(td_snapshot *s)
     free(s);
 }
 
+uint64_t td_snapshot_bytes(const td_snapshot *s)
+{
+    return s->host.bytes + (s->n_tensors + 100) * HEADER_BYTES_EACH;
+}
+
 /* ---------------------------------------------------------------- writing */
 
 /* Text of the numbers; doubles by their bits, so that they come back the same. */
@@ -158,6 +163,7 @@ static void put_state(pairs *p, const td_train_state *state)
     put_whole(p, "train.sampler_epoch", state->sampler.epoch);
     put_whole(p, "train.sampler_position", state->sampler.position);
     put_whole(p, "train.seed", state->seed);
+    put_whole(p, "train.data", state->data);
     put_whole(p, "train.batch_size", state->batch_size);
     put_whole(p, "train.grad_accum", state->grad_accum);
     put_real(p, "train.best_loss", state->best_loss);
@@ -243,6 +249,7 @@ static td_status load_state(const td_checkpoint *c, td_train_state *out)
     TD_TRY(get_whole(c, "train.best_step", &out->best_step));
     TD_TRY(get_whole(c, "train.stale", &out->n_stale));
     TD_TRY(get_whole(c, "train.skipped", &out->n_skipped));
+    if (td_checkpoint_text(c, "train.data") != NULL) TD_TRY(get_whole(c, "train.data", &out->data));
     out->batch_size = (uint32_t)batch_size;
     out->grad_accum = (uint32_t)grad_accum;
     out->best_loss = get_real(c, "train.best_loss");

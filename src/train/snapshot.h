@@ -15,6 +15,7 @@ typedef struct td_train_state {
     uint64_t step; /* updates done, skipped ones too */
     td_sampler_state sampler;
     uint64_t seed;
+    uint64_t data; /* hash of what is trained with; 0: not known */
     uint32_t batch_size, grad_accum;
     double best_loss; /* of validation; not finite: none yet */
     uint64_t best_step;
@@ -28,6 +29,9 @@ typedef struct td_snapshot td_snapshot;
 
 /* Records the copies of a store and takes the pinned memory. All is borrowed until destroy. *out: owned. */
 td_status td_snapshot_create(td_memory *memory, td_store *store, td_snapshot **out);
+
+/* About what a checkpoint of it takes on the disk. */
+uint64_t td_snapshot_bytes(const td_snapshot *snapshot);
 
 /* The side thread must be done with it. */
 void td_snapshot_destroy(td_snapshot *snapshot);

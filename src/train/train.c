@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "train/train_internal.h"
 
@@ -51,6 +52,22 @@ td_status td_trainer_tell(td_trainer *t, td_train_event *event)
 {
     if (t->s.tell != NULL) t->s.tell(t->s.context, event);
     return t->record != NULL ? td_record_event(t->record, event) : TD_OK;
+}
+
+td_status td_trainer_tell_warnings(td_trainer *t)
+{
+    td_status status = TD_OK;
+    char text[TD_WARNING_BYTES];
+    while (td_warnings_take(t->warnings, text)) {
+        td_train_event event = {.kind = TD_TRAIN_WARNING,
+                                .step = t->state.step,
+                                .epoch = t->state.sampler.epoch,
+                                .distance = NAN,
+                                .text = text};
+        TD_TRY(td_trainer_tell(t, &event));
+    }
+fail:
+    return status;
 }
 
 void td_train_event_add(td_train_event *event, const td_scalars *scalars, double weight)
@@ -137,6 +154,23 @@ static const char *find_language(const td_dataset *dataset)
     for (size_t i = 1; i < TD_LANG_COUNT; ++i)
         if (counts[i] > counts[best]) best = i;
     return td_lang_code((td_lang)best);
+}
+
+/* Of the training rows: texts as tokens, and the sizes of the recordings. Not their times, which a copy of
+ * the data does not have. */
+static uint64_t hash_data(const td_dataset *d)
+{
+    td_hasher hasher;
+    td_hasher_init(&hasher);
+    for (size_t i = 0; i < d->n_train; ++i) {
+        const td_block_row *row = &d->view.rows[d->train[i]];
+        const uint64_t sizes[] = {row->n_tokens, row->clip.frames, row->clip.rate_hz,
+                                  (uint64_t)row->clip.file_bytes};
+        td_hasher_string(&hasher, td_dataset_id(d, d->train[i]));
+        td_hasher_bytes(&hasher, sizes, sizeof sizes);
+        td_hasher_bytes(&hasher, d->view.tokens + row->first_token, row->n_tokens * sizeof *d->view.tokens);
+    }
+    return td_hasher_digest(&hasher).low;
 }
 
 /* Tokens per step of the autoregressive decoder, on average. */
@@ -332,6 +366,18 @@ fail:
     return status;
 }
 
+/* Room for the checkpoints that will lie in the folder at once: those that are kept, the best one, and one
+ * that is being written. */
+static td_status forecast_space(const td_trainer *t)
+{
+    const uint64_t ahead = t->max_step > t->state.step ? t->max_step - t->state.step : 0;
+    const uint64_t dues = t->max_step > 0 && t->s.save_every > 0 ? ahead / t->s.save_every + 1 : t->s.keep;
+    const bool judges = t->s.val_every > 0 || t->s.sample_every > 0;
+    if (t->max_step > 0 && ahead == 0) return TD_OK;
+    return td_run_dir_forecast(t->run, td_snapshot_bytes(t->snapshot),
+                               (dues < t->s.keep ? dues : t->s.keep) + 1 + judges);
+}
+
 static td_status open_files(td_trainer *t)
 {
     td_status status = TD_OK;
@@ -340,6 +386,7 @@ static td_status open_files(td_trainer *t)
         TD_TRY(td_run_dir_path(t->run, "config.ini", path));
         TD_TRY(td_file_write_atomic(path, t->s.config_text, strlen(t->s.config_text)));
     }
+    if (!t->s.is_trial && t->s.dump_step == NULL) TD_TRY(forecast_space(t));
     TD_TRY(td_run_dir_path(t->run, "samples", path));
     TD_TRY(td_file_make_dirs(path));
     TD_TRY(td_record_open(t->run, t->s.events_dir != NULL ? t->s.events_dir : td_run_dir_name(t->run),
@@ -360,6 +407,8 @@ static td_status tell_start(td_trainer *t)
                             .batches_per_epoch = td_sampler_batches_per_epoch(t->train.sampler),
                             .start_step = t->state.step,
                             .max_step = t->max_step,
+                            .data_device = td_device_get_info(t->data_device),
+                            .model_device = td_device_get_info(t->device),
                             .distance = NAN,
                             .text = td_run_dir_name(t->run)};
     TD_TRY(td_model_count(&t->info.model, &event.parameters));
@@ -388,6 +437,7 @@ static td_status open_trainer(td_trainer *t)
                "no folder for the run was named; add --checkpoint-dir DIR");
     if (t->s.grad_accum == 0) t->s.grad_accum = 1;
     if (t->s.depth == 0) t->s.depth = 2;
+    if (t->s.keep == 0) t->s.keep = 5;
     TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "--pipeline-depth is %u; put 1 to %d", t->s.depth,
                TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
@@ -407,7 +457,10 @@ static td_status open_trainer(td_trainer *t)
     t->state.batch_size = t->s.feed.batch_size;
     t->state.grad_accum = t->s.grad_accum;
     t->first_loss = t->state.loss > 1 ? t->state.loss : NAN;
-    if (td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
+    const uint64_t data = hash_data(t->feed.dataset);
+    const bool changed = t->state.data != 0 && t->state.data != data;
+    t->state.data = data;
+    if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
         td_log_warn("the data has changed since the checkpoint was written: the epoch begins anew");
         t->state.sampler.position = 0;
         TD_TRY(td_sampler_set_state(t->train.sampler, t->state.sampler));
@@ -418,6 +471,7 @@ static td_status open_trainer(td_trainer *t)
     TD_TRY(td_stream_start(&t->feed, &t->train_rows, &t->train));
     TD_TRY(open_lane(t, &t->train, t->s.monitor, &t->train_lane));
     TD_TRY(tell_start(t));
+    TD_TRY(td_trainer_tell_warnings(t));
 fail:
     return status;
 }
@@ -425,6 +479,7 @@ fail:
 /* In the order of who uses whom; what the device still does is waited for first. */
 static void close_trainer(td_trainer *t)
 {
+    td_warnings_close(t->warnings);
     td_side_destroy(t->side);
     td_side_destroy(t->painter);
     (void)td_queue_finish(td_device_queue(t->device, TD_QUEUE_COMPUTE));
@@ -489,8 +544,10 @@ td_status td_train_run(td_device *data, td_device *model, const td_train_setting
     t->device = model;
     t->data_device = data;
     t->result = result;
+    TD_TRY(td_warnings_open(&t->warnings));
     TD_TRY(open_trainer(t));
     TD_TRY(t->s.dump_step != NULL ? td_trainer_dump(t) : td_trainer_loop(t));
+    TD_TRY(td_trainer_tell_warnings(t));
     TD_TRY(tell_end(t));
 fail:
     if (status != TD_OK) error = *td_error_last();

@@ -23,6 +23,7 @@ typedef enum td_train_kind {
     TD_TRAIN_SAVED,      /* a checkpoint was taken */
     TD_TRAIN_SAMPLED,    /* pictures and sounds were made */
     TD_TRAIN_SKIPPED,    /* an update was left out: something was not finite */
+    TD_TRAIN_WARNING,    /* somebody warned, here or below */
     TD_TRAIN_END,
     TD_TRAIN_KIND_COUNT
 } td_train_kind;
@@ -44,6 +45,7 @@ typedef struct td_train_event {
     uint64_t n_skipped;
     uint64_t parameters, batches_per_epoch, start_step, max_step; /* START */
     uint32_t batch_size;                                          /* START */
+    const td_device_info *data_device, *model_device;             /* START */
     const char *text; /* path, reason; may be NULL; borrowed during the call */
 } td_train_event;
 

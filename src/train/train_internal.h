@@ -12,6 +12,7 @@
 #include "train/side.h"
 #include "train/snapshot.h"
 #include "train/train.h"
+#include "train/warnings.h"
 
 /* A run of a plan whose scalars were not read yet. */
 typedef struct td_pending {
@@ -54,6 +55,7 @@ typedef struct td_trainer {
     td_side *side;    /* writes checkpoints */
     td_side *painter; /* draws: a long queue here must not hold up a checkpoint */
     td_record *record;
+    td_warnings *warnings;
     td_train_state state;
     uint64_t max_step; /* 0: no end */
     td_train_result *result;
@@ -87,6 +89,7 @@ td_model_shape td_trainer_shape(const td_trainer *t, const td_batch *batch);
 /* Adds a run's scalars times a weight; the loss comes first, then its terms. */
 void td_train_event_add(td_train_event *event, const td_scalars *scalars, double weight);
 td_status td_trainer_tell(td_trainer *t, td_train_event *event);
+td_status td_trainer_tell_warnings(td_trainer *t); /* those that came since the last call */
 
 /* loop.c */
 td_status td_trainer_loop(td_trainer *t);

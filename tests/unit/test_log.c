@@ -77,6 +77,21 @@ static void test_levels_past_the_limit_are_dropped(void **state)
     assert_string_equal(td_log_level_name((td_log_level)99), "unknown");
 }
 
+static void test_witness_gets_warnings_without_a_sink(void **state)
+{
+    (void)state;
+    collected c = {0};
+    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    td_log_set_witness(collect, &c);
+    td_log_info("nothing");
+    td_log_warn("kept %d", 1);
+    assert_int_equal(c.lines, 1);
+    assert_string_equal(c.text, "kept 1");
+    td_log_set_witness(NULL, NULL);
+    td_log_warn("gone");
+    assert_int_equal(c.lines, 1);
+}
+
 static void test_once_is_said_once(void **state)
 {
     (void)state;
@@ -156,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_silent_without_a_sink, remove_sink),
         cmocka_unit_test_teardown(test_levels_past_the_limit_are_dropped, remove_sink),
+        cmocka_unit_test_teardown(test_witness_gets_warnings_without_a_sink, remove_sink),
         cmocka_unit_test_teardown(test_once_is_said_once, remove_sink),
         cmocka_unit_test_teardown(test_long_lines_are_cut, remove_sink),
         cmocka_unit_test_teardown(test_threads_reach_the_sink_one_at_a_time, remove_sink),

@@ -27,39 +27,44 @@ static void check_line(td_progress_state state, size_t width, const char *expect
 static void test_line_content(void **state)
 {
     (void)state;
-    check_line((td_progress_state){"load", 42, 100, 0, NULL}, 80, "load  42% 42/100");
-    check_line((td_progress_state){"load", 29, 100, 0, ""}, 80, "load  29% 29/100");
-    check_line((td_progress_state){"load", 0, 0, 0, ""}, 80, "load 0");
-    check_line((td_progress_state){"load", 50, 100, 12.34, "loss 1.5"}, 80,
+    check_line((td_progress_state){"load", 42, 100, 0, NULL, 0}, 80, "load  42% 42/100");
+    check_line((td_progress_state){"load", 29, 100, 0, "", 0}, 80, "load  29% 29/100");
+    check_line((td_progress_state){"load", 0, 0, 0, "", 0}, 80, "load 0");
+    check_line((td_progress_state){"load", 50, 100, 12.34, "loss 1.5", 0}, 80,
                "load  50% 50/100  12.3/s  ETA 4.1 s  loss 1.5");
-    check_line((td_progress_state){"load", 7, 0, 3, "x"}, 80, "load 7  3.0/s  x");
-    check_line((td_progress_state){"load", 10, 100, 0.25, ""}, 80,
+    check_line((td_progress_state){"load", 7, 0, 3, "x", 0}, 80, "load 7  3.0/s  x");
+    check_line((td_progress_state){"load", 10, 100, 0.25, "", 0}, 80,
                "load  10% 10/100  4 s each  ETA 6 min 00 s");
-    check_line((td_progress_state){"load", 100, 100, 2, ""}, 80, "load 100% 100/100  2.0/s");
-    check_line((td_progress_state){"load", 999999, 1000000, 0, ""}, 80, "load  99% 999999/1000000");
-    check_line((td_progress_state){NULL, UINT64_MAX, UINT64_MAX, 0, NULL}, 80,
+    check_line((td_progress_state){"load", 10, 100, 0.25, "", 90}, 80,
+               "load  10% 10/100  4 s each  ETA 1 min 30 s");
+    check_line((td_progress_state){"load", 10, 0, 0, "", 2.5}, 80, "load 10  ETA 2.5 s");
+    check_line((td_progress_state){"load", 100, 100, 2, "", 0}, 80, "load 100% 100/100  2.0/s");
+    check_line((td_progress_state){"load", 999999, 1000000, 0, "", 0}, 80, "load  99% 999999/1000000");
+    check_line((td_progress_state){NULL, UINT64_MAX, UINT64_MAX, 0, NULL, 0}, 80,
                " 100% 18446744073709551615/18446744073709551615");
 }
 
 static void test_line_is_cut_to_the_width(void **state)
 {
     (void)state;
-    td_progress_state wide = {"load", 42, 100, 0, "tail"}; /* "load  42% 42/100  tail": 22 columns */
+    td_progress_state wide = {"load", 42, 100, 0, "tail", 0}; /* "load  42% 42/100  tail": 22 columns */
     check_line(wide, 22, "load  42% 42/100  tail");
     check_line(wide, 21, "load  42% 42/100  ta\xE2\x80\xA6");
     check_line(wide, 5, "load\xE2\x80\xA6");
     check_line(wide, 1, "\xE2\x80\xA6");
     check_line(wide, 0, "");
     /* Two columns each; a mark on the letter before takes none. */
-    check_line((td_progress_state){"\xE6\x97\xA5\xE6\x9C\xAC", 1, 0, 0, ""}, 6, "\xE6\x97\xA5\xE6\x9C\xAC 1");
-    check_line((td_progress_state){"\xE6\x97\xA5\xE6\x9C\xAC", 1, 0, 0, ""}, 4, "\xE6\x97\xA5\xE2\x80\xA6");
-    check_line((td_progress_state){"e\xCC\x81", 1, 0, 0, ""}, 3, "e\xCC\x81 1");
+    check_line((td_progress_state){"\xE6\x97\xA5\xE6\x9C\xAC", 1, 0, 0, "", 0}, 6,
+               "\xE6\x97\xA5\xE6\x9C\xAC 1");
+    check_line((td_progress_state){"\xE6\x97\xA5\xE6\x9C\xAC", 1, 0, 0, "", 0}, 4,
+               "\xE6\x97\xA5\xE2\x80\xA6");
+    check_line((td_progress_state){"e\xCC\x81", 1, 0, 0, "", 0}, 3, "e\xCC\x81 1");
 }
 
 static void test_line_stays_within_the_buffer(void **state)
 {
     (void)state;
-    td_progress_state line = {"\xC3\xA9\xC3\xA9\xC3\xA9", 1, 0, 0, "\xE6\x97\xA5\xE6\x9C\xAC"};
+    td_progress_state line = {"\xC3\xA9\xC3\xA9\xC3\xA9", 1, 0, 0, "\xE6\x97\xA5\xE6\x9C\xAC", 0};
     for (size_t capacity = 0; capacity < 24; ++capacity) {
         char out[32];
         memset(out, '#', sizeof out);
@@ -81,7 +86,7 @@ static void test_line_stays_within_the_buffer(void **state)
 static void test_line_is_harmless(void **state)
 {
     (void)state;
-    check_line((td_progress_state){"a\nb\x1b[2J\t\x7f", 1, 0, 0, "\xFF\xC2\x9B"}, 80, "a b [2J   1  ? ");
+    check_line((td_progress_state){"a\nb\x1b[2J\t\x7f", 1, 0, 0, "\xFF\xC2\x9B", 0}, 80, "a b [2J   1  ? ");
 }
 
 static void test_plain_lines_are_rare(void **state)

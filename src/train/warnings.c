@@ -1,0 +1,57 @@
+/* See warnings.h. */
+#include "train/warnings.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+enum { MOST = 16 };
+
+struct td_warnings {
+    pthread_mutex_t lock;
+    char lines[MOST][TD_WARNING_BYTES]; /* oldest first */
+    size_t count;
+};
+
+static void keep(void *context, td_log_level level, const char *message)
+{
+    td_warnings *w = context;
+    if (level != TD_LOG_WARN) return;
+    pthread_mutex_lock(&w->lock);
+    if (w->count < MOST) snprintf(w->lines[w->count++], TD_WARNING_BYTES, "%s", message);
+    pthread_mutex_unlock(&w->lock);
+}
+
+td_status td_warnings_open(td_warnings **out)
+{
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW(out));
+    pthread_mutex_init(&(*out)->lock, NULL);
+    td_log_set_witness(keep, *out);
+fail:
+    return status;
+}
+
+void td_warnings_close(td_warnings *w)
+{
+    if (w == NULL) return;
+    td_log_set_witness(NULL, NULL);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+bool td_warnings_take(td_warnings *w, char out[TD_WARNING_BYTES])
+{
+    pthread_mutex_lock(&w->lock);
+    const bool found = w->count > 0;
+    if (found) {
+        memcpy(out, w->lines[0], TD_WARNING_BYTES);
+        memmove(w->lines[0], w->lines[1], --w->count * TD_WARNING_BYTES);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
