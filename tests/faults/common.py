@@ -1,0 +1,135 @@
+"""What the scripts of this folder share: a small dataset, the program with a fault in its way, and comparing runs.
+
+A moment is the n-th call of the program that touches a file of the workshop (preload/fault.c). How many are tried:
+TANDEM_FAULT_MOMENTS, else a few; which: by TANDEM_FAULT_SEED. Needs only Python's standard library.
+"""
+
+import glob
+import json
+import math
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import wave
+
+N_ROWS = 8
+TIMEOUT_S = 120
+COMPARED = ("loss", "loss.mel", "loss.prior", "loss.duration", "lr", "grad_norm", "free_running_distance", "best")
+
+PROGRAM, PRELOAD = (os.path.abspath(path) for path in sys.argv[1:3]) if len(sys.argv) > 2 else (None, None)
+MOMENTS = int(os.environ.get("TANDEM_FAULT_MOMENTS", "0"))
+SEED = int(os.environ.get("TANDEM_FAULT_SEED", "1"))
+
+
+def write_wav(path, index, samples=8000):
+    with wave.open(path, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(22050)
+        tone = [int(9000 * math.sin(0.05 * (index + 2) * t)) for t in range(samples)]
+        file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Workshop:
+    """A folder with a dataset, a run and caches. Kernels that were built before are borrowed, not built again."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="tandem-faults-")
+        self.root, self.run, self.cache = (self.path(name) for name in ("set", "run", "cache"))
+        os.makedirs(os.path.join(self.root, "wavs"))
+        os.makedirs(self.cache)
+        with open(os.path.join(self.root, "metadata.csv"), "w", encoding="utf-8") as file:
+            file.writelines(f"r{i:02}|Say {'abcdefgh'[i % 8]} now.\n" for i in range(N_ROWS))
+        for i in range(N_ROWS):
+            write_wav(os.path.join(self.root, "wavs", f"r{i:02}.wav"), i)
+        self.log = tempfile.mktemp(prefix="tandem-faults-log-")
+        lent = os.environ.get("TANDEM_CACHE_DIR", "")
+        for blob in glob.glob(os.path.join(lent, "*.blob")) if lent else ():
+            os.symlink(blob, os.path.join(self.cache, os.path.basename(blob)))
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.forget_log()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def forget_log(self):
+        if os.path.exists(self.log):
+            os.unlink(self.log)
+
+    def train_command(self, *options, steps=6):
+        return [PROGRAM, "train", "--model-device", "cpu", "--train-data", self.root, "--checkpoint-dir", self.run,
+                "--cache-dir", self.cache, "--model-size", "pico", "--batch-size", "2", "--language", "en",
+                "--num-workers", "1", "--max-steps", str(steps), "--save-every", "2", "--val-every", "3",
+                "--sample-every", "0", "--log-every", "1", *options]
+
+    def prepare_command(self):
+        return [PROGRAM, "prepare", "--train-data", self.root, "--cache-dir", self.cache, "--language", "en"]
+
+    def environment(self, fault=None, under=None, **more):
+        env = dict(os.environ, TANDEM_FAULT_UNDER=under or self.folder, TANDEM_FAULT_LOG=self.log, **more)
+        env["LD_PRELOAD"] = PRELOAD + (":" + env["LD_PRELOAD"] if env.get("LD_PRELOAD") else "")
+        if fault:
+            env["TANDEM_FAULT"] = fault
+        return env
+
+    def do(self, command, fault=None, **more):
+        """Runs to its end, whatever that is."""
+        self.forget_log()
+        return subprocess.run(command, env=self.environment(fault, **more), capture_output=True, text=True,
+                              errors="replace", timeout=TIMEOUT_S)
+
+    def logged(self):
+        """(call, path) of the fault or None, and the count of calls or None."""
+        fired, count = None, None
+        if os.path.exists(self.log):
+            for line in read(self.log).decode().splitlines():
+                words = line.split(" ")
+                if words[0] == "fired":
+                    fired = (words[1], os.path.relpath(" ".join(words[2:]), self.folder))
+                elif words[0] == "count":
+                    count = int(words[1])
+        return fired, count
+
+    def forget_run(self):
+        shutil.rmtree(self.run, ignore_errors=True)
+
+    def forget_data(self):
+        shutil.rmtree(os.path.join(self.cache, "data"), ignore_errors=True)
+
+    def outcome(self, steps=6):
+        """All of a finished run that must not depend on how it came about."""
+        names = sorted(name for name in os.listdir(self.run) if not name.startswith("events.out"))
+        files = {name: read(os.path.join(self.run, name)) for name in names if name.endswith((".safetensors", "latest"))}
+        told = []
+        for line in read(os.path.join(self.run, "metrics.jsonl")).decode().splitlines():
+            event = json.loads(line)
+            if event["event"] in ("step", "validation"):
+                told.append((event["event"], event["step"], *(event.get(key) for key in COMPARED)))
+        return {"names": names, **files, "told": told}
+
+
+def choose(count, total, salt=""):
+    """`count` of the numbers 1 to `total`, one of each equal share; all where there are no more."""
+    if count >= total:
+        return list(range(1, total + 1))
+    rng = random.Random(f"{SEED} {salt}")
+    return [1 + int((i + rng.random()) * total / count) for i in range(count)]
+
+
+def differ(wanted, got):
+    """The first thing that is not as it was, or None."""
+    for key in wanted:
+        if wanted[key] != got.get(key):
+            return f"{key}: {wanted[key] if key in ('names', 'told') else '...'} became {got.get(key) if key in ('names', 'told') else '...'}"
+    return None

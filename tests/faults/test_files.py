@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Every call on a file fails, once and for ever: no space, a broken disk, lost permission. `train`, `train` going on,
+`prepare` and `synth` then end by themselves with a message, or do without; and afterwards all is as if nothing had
+been.
+
+    python3 tests/faults/test_files.py TANDEM FAULT_PRELOAD      (TANDEM_FAULT_MOMENTS=1000 for many)
+"""
+
+import os
+import shutil
+import sys
+
+from common import MOMENTS, PROGRAM, Workshop, choose, differ, read
+
+COUNT = MOMENTS or 9
+ERRORS = ("ENOSPC", "EIO", "EACCES:ever", "EIO:ever", "ENOSPC:ever", "EMFILE", "EROFS:ever")
+
+
+class Walk:
+    def __init__(self, shop):
+        self.shop = shop
+        self.tried = self.lost = self.refused = self.survived = 0
+
+    def lose(self, what, problem):
+        self.lost += 1
+        print(f"LOST  {what}: {problem}", flush=True)
+
+    def go(self, name, command, begin, end, again, count):
+        """The n-th call of `command` fails, for many n. begin(): the state before; end(done): what a run that ended
+        well has to show; again(): the problem with a run without a fault afterwards, or None."""
+        begin()
+        done = self.shop.do(command, "count:0")
+        assert done.returncode == 0, done.stderr
+        total = self.shop.logged()[1]
+        for i, n in enumerate(choose(count, total, name)):
+            error = ERRORS[i % len(ERRORS)]
+            code, _, lasts = error.partition(":")
+            begin()
+            done = self.shop.do(command, f"{code}:{n}{':' + lasts if lasts else ''}")
+            fired, _ = self.shop.logged()
+            what = f"{name}, call {n} of {total} {fired}, {error}"
+            self.tried += 1
+            errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+            if done.returncode not in (0, 1, 2):
+                self.lose(what, f"ended with {done.returncode}: {done.stderr.strip()[-600:]}")
+            elif done.returncode != 0 and (len(errors) != 1 or len(errors[0]) < 30):
+                self.lose(what, f"ended with {done.returncode} and said: {done.stderr.strip()[-600:]}")
+            else:
+                self.refused += done.returncode != 0
+                self.survived += done.returncode == 0
+                problem = end(done, fired) if done.returncode == 0 else None
+                problem = problem or again(done, fired)
+                if problem:
+                    self.lose(what, problem)
+
+
+def tells_of_row(done, fired):
+    """A recording that could not be read was left out, which changes the batches: allowed if it is said."""
+    return done.returncode == 0 and fired and "wavs/" in fired[1] and "warning" in done.stderr
+
+
+def walk_train(walk):
+    shop = walk.shop
+    shop.do(shop.train_command())
+    shop.forget_run()
+    done = shop.do(shop.train_command())
+    assert done.returncode == 0, done.stderr
+    wanted = shop.outcome()
+    half = shop.path("half")
+
+    def begin():
+        shop.forget_run()
+        shop.forget_data()
+
+    def begin_half():
+        shop.forget_run()
+        shutil.copytree(half, shop.run)
+
+    def end(done, fired):
+        return None if tells_of_row(done, fired) else differ(wanted, shop.outcome())
+
+    def again(done, fired):
+        if tells_of_row(done, fired):
+            return None
+        finished = shop.do(shop.train_command())
+        if finished.returncode != 0 or "damaged" in finished.stderr:
+            return f"going on ended with {finished.returncode}: {finished.stderr.strip()}"
+        return differ(wanted, shop.outcome())
+
+    walk.go("train", shop.train_command(), begin, end, again, COUNT // 3)
+    begin()
+    shop.do(shop.train_command(), "kill:%d" % 1000)  # somewhere after the first checkpoint
+    shutil.copytree(shop.run, half)
+    walk.go("train going on", shop.train_command(), begin_half, end, again, COUNT // 3)
+
+
+def walk_prepare(walk):
+    shop = walk.shop
+    folder = os.path.join(shop.cache, "data")
+
+    def state():
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return {name: read(os.path.join(folder, name)) for name in names if ".tmp-" not in name}
+
+    shop.forget_data()
+    assert shop.do(shop.prepare_command()).returncode == 0
+    wanted = state()
+
+    def again(done, fired):
+        shop.do(shop.prepare_command())
+        return differ(wanted, state())
+
+    walk.go("prepare", shop.prepare_command(), shop.forget_data, lambda done, fired: None, again, COUNT // 6 or 1)
+
+
+def walk_synth(walk):
+    shop = walk.shop
+    voice, out = os.path.join(shop.run, "checkpoint-6.safetensors"), shop.path("said.wav")
+    with open(shop.path("own.ini"), "w", encoding="utf-8") as file:
+        file.write("[training]\nseed = 3\n")
+    command = [PROGRAM, "synth", "--checkpoint", voice, "--text", "Say a now.", "-o", out, "--device", "cpu", "--config",
+               shop.path("own.ini"), "--cache-dir", shop.cache]
+    shop.forget_run()
+    assert shop.do(shop.train_command()).returncode == 0
+    done = shop.do(command)
+    assert done.returncode == 0, done.stderr
+    wanted = read(out)
+
+    def begin():
+        if os.path.exists(out):
+            os.unlink(out)
+
+    def end(done, fired):
+        return None if read(out) == wanted else "another sound"
+
+    def again(done, fired):
+        left = [name for name in os.listdir(shop.folder) if name.startswith("said.wav")]
+        if done.returncode != 0 and "said.wav" in left and read(out) != wanted:
+            return "half a sound was left"
+        return end(done, fired) if shop.do(command).returncode == 0 else "synth fails afterwards"
+
+    walk.go("synth", command, begin, end, again, COUNT // 6 or 1)
+
+
+def main():
+    shop = Workshop()
+    try:
+        walk = Walk(shop)
+        walk_train(walk)
+        walk_prepare(walk)
+        walk_synth(walk)
+    finally:
+        shop.close()
+    print(f"files: {walk.tried} moments tried, {walk.refused} ended with a message, {walk.survived} did without, "
+          f"losses {walk.lost}")
+    return 1 if walk.lost or not walk.tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

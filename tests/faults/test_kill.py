@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""kill -9 at many moments of `train`, of the resumed `train` and of `prepare`: going on gives the files of a run that
+was never broken, byte for byte, and no half file is ever taken for good.
+
+    python3 tests/faults/test_kill.py TANDEM FAULT_PRELOAD      (TANDEM_FAULT_MOMENTS=1000 for many)
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from common import MOMENTS, SEED, Workshop, choose, differ, read
+
+COUNT = MOMENTS or 10
+
+
+class Walk:
+    def __init__(self, shop):
+        self.shop = shop
+        self.rng = random.Random(SEED)
+        self.tried = self.lost = 0
+        self.by_call = {}
+
+    def judge(self, what, problem):
+        self.tried += 1
+        if problem:
+            self.lost += 1
+            print(f"LOST  {what}: {problem}", flush=True)
+
+    def note(self, fired):
+        if fired:
+            self.by_call[fired[0]] = self.by_call.get(fired[0], 0) + 1
+
+    def finish(self, wanted):
+        """Goes on to the end: the problem, or None."""
+        done = self.shop.do(self.shop.train_command())
+        if done.returncode != 0:
+            return f"going on ended with {done.returncode}: {done.stderr.strip()}"
+        if "warning" in done.stderr:
+            return f"going on met {done.stderr.strip()}"
+        return differ(wanted, self.shop.outcome())
+
+    def kill_at(self, n, command):
+        done = self.shop.do(command, f"kill:{n}")
+        fired, _ = self.shop.logged()
+        self.note(fired)
+        return fired, done.returncode
+
+    def kill_after(self, seconds, command):
+        with subprocess.Popen(command, env=self.shop.environment(), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            time.sleep(seconds)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def walk_train(walk, wanted, total):
+    shop = walk.shop
+    for i, n in enumerate(choose(COUNT - COUNT // 4, total, "train")):
+        shop.forget_run()
+        if i % 4 == 0:
+            shop.forget_data()
+        fired, code = walk.kill_at(n, shop.train_command())
+        if fired and code != -signal.SIGKILL:
+            walk.judge(f"call {n} of train {fired}", f"was to be killed, ended with {code}")
+            continue
+        if i % 3 == 0:  # and once more while it goes on
+            walk.kill_at(walk.rng.randint(1, total), shop.train_command())
+        walk.judge(f"call {n} of train {fired}", walk.finish(wanted))
+
+
+def walk_time(walk, wanted, seconds):
+    for _ in range(COUNT // 8 or 1):
+        walk.shop.forget_run()
+        at = walk.rng.uniform(0, seconds)
+        walk.kill_after(at, walk.shop.train_command())
+        walk.judge(f"after {at:.3f} s of train", walk.finish(wanted))
+
+
+def walk_prepare(walk):
+    shop = walk.shop
+    folder = os.path.join(shop.cache, "data")
+    shop.forget_data()
+    done = shop.do(shop.prepare_command(), "count:0")
+    total = shop.logged()[1]
+    assert done.returncode == 0, done.stderr
+    wanted = {name: read(os.path.join(folder, name)) for name in os.listdir(folder)}
+    for n in choose(COUNT // 8 or 1, total, "prepare"):
+        shop.forget_data()
+        fired, _ = walk.kill_at(n, shop.prepare_command())
+        again = shop.do(shop.prepare_command())
+        got = {name: read(os.path.join(folder, name)) for name in os.listdir(folder) if ".tmp-" not in name}
+        problem = None if again.returncode == 0 and "warning" not in again.stderr else again.stderr.strip()
+        walk.judge(f"call {n} of prepare {fired}", problem or differ(wanted, got))
+
+
+def main():
+    shop = Workshop()
+    try:
+        walk = Walk(shop)
+        first = shop.do(shop.train_command())  # builds what is not built yet
+        assert first.returncode == 0, first.stderr
+        shop.forget_run()
+        shop.forget_data()
+        start = time.monotonic()
+        assert shop.do(shop.train_command(), "count:0").returncode == 0
+        seconds = time.monotonic() - start
+        total, wanted = shop.logged()[1], shop.outcome()
+        assert total > 300, f"only {total} calls were seen: the fault cannot be put in their way"
+        walk_train(walk, wanted, total)
+        walk_time(walk, wanted, seconds)
+        walk_prepare(walk)
+    finally:
+        shop.close()
+    calls = ", ".join(f"{count} in {call}" for call, count in sorted(walk.by_call.items()))
+    print(f"kill: {walk.tried} moments tried of {total} calls of train ({calls}), losses {walk.lost}")
+    return 1 if walk.lost or not walk.tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
