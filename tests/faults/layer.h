@@ -4,7 +4,7 @@
 #ifndef TD_TESTS_LAYER_H
 #define TD_TESTS_LAYER_H
 
-#include "device/backend.h"
+#include "tandem/device.h"
 
 /* For td_registry_options.hooks. */
 extern const struct td_registry_hooks FAULT_LAYERS;

@@ -1,6 +1,7 @@
 /* The failing layer over OpenCL. See layer.h. */
 #include "layer.h"
 
+#include "device/backend.h"
 #include "device/opencl/cl_api.h"
 #include "walk.h"
 

@@ -6,14 +6,17 @@ are none, a full disk ahead, flipped bits; and what it writes down of it.
     (TANDEM_FAULT_MOMENTS=1000: so many flipped bits, and as many files cut short)
 """
 
+import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import termios
 import unittest
 
 from common import MOMENTS, PROGRAM, SEED, TIMEOUT_S, Workshop, differ, read, write_wav
@@ -196,7 +199,9 @@ class Events(unittest.TestCase):
             content = bytearray(original)
             end = header if i % 3 == 0 else len(content)
             at, bit = rng.randrange(header if i % 3 == 1 else 0, end), rng.randrange(8)
-            if i == 2:
+            if i == 0:  # a digit of the loss: valid in every way but that it was not written so
+                at, bit = original.index(b'"train.loss"') + len('"train.loss": "1.2'), 0
+            elif i == 1:  # the hash of the header itself
                 at = len(content) - 1
             content[at] ^= 1 << bit
             with open(path, "wb") as file:
@@ -242,9 +247,21 @@ class Events(unittest.TestCase):
         self.assertIsNone(differ(self.wanted, self.shop.outcome()))
 
     def test_one_time_left(self):
-        done = self.train(steps=300)
-        lines = [line for line in done.stderr.splitlines() if line.startswith("step")]
-        self.assertTrue(lines)
+        master, terminal = os.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 250, 0, 0))
+        command = self.shop.train_command("--val-every", "0", steps=60)
+        with subprocess.Popen(command, env=self.shop.environment(), stdout=subprocess.DEVNULL, stderr=terminal) as process:
+            os.close(terminal)
+            shown = b""
+            try:
+                while piece := os.read(master, 65536):
+                    shown += piece
+            except OSError:  # how a terminal's other end tells that it is closed
+                pass
+            self.assertEqual(process.wait(TIMEOUT_S), 0, shown)
+        os.close(master)
+        lines = [line for line in re.split(r"[\r\n]+", shown.decode()) if line.startswith("step")]
+        self.assertTrue(any("ETA" in line for line in lines), lines)
         for line in lines:
             self.assertLessEqual(line.count("ETA") + line.count(" left"), 1, line)
 

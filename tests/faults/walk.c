@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -85,26 +86,63 @@ static void check_outcome(const char *name, uint64_t n, bool fired, const td_err
     }
 }
 
+static bool try_point(const char *name, uint64_t n, walk_run run, const void *context, td_error *outcome)
+{
+    *outcome = (td_error){0};
+    signal(SIGALRM, report_hang);
+    snprintf(hang_message, sizeof hang_message, "%s: point %llu hangs\n", name, (unsigned long long)n);
+    alarm(HANG_SECONDS);
+    const bool fired = run(context, n, outcome);
+    alarm(0);
+    check_outcome(name, n, fired, outcome);
+    return fired;
+}
+
+static void look_for_leaks(const char *name)
+{
+    if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check()) fail_msg("%s: leaks", name);
+}
+
+uint64_t walk_some_points(const char *name, uint64_t count, walk_run run, const void *context)
+{
+    const char *wish = getenv("TANDEM_FAULT_MOMENTS");
+    const uint64_t begin_ns = td_clock_ns();
+    td_error outcome;
+    uint64_t failed = 0, tried = 0;
+    (void)try_point(name, UINT64_MAX, run, context, &outcome);
+    if (outcome.status != TD_OK) fail_msg("%s, undisturbed: %s", name, outcome.message);
+    const uint64_t total = atomic_load(&fault.calls);
+    if (wish) count = strtoull(wish, NULL, 10);
+    if (count > total) count = total;
+    assert_true(count > 0);
+    for (uint64_t i = 0; i < count; ++i) {
+        (void)try_point(name, total * i / count + total / count / 2 + 1, run, context, &outcome);
+        failed += outcome.status != TD_OK;
+        ++tried;
+    }
+    print_message("%s: %llu of %llu points tried in %.1f s, %llu failed cleanly, %llu made no difference\n",
+                  name, (unsigned long long)tried, (unsigned long long)total,
+                  (double)(td_clock_ns() - begin_ns) * 1e-9, (unsigned long long)failed,
+                  (unsigned long long)(tried - failed));
+    look_for_leaks(name);
+    return tried;
+}
+
 uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const void *context)
 {
     const uint64_t begin_ns = td_clock_ns();
     uint64_t failed = 0, n = 0;
     bool fired = true;
-    signal(SIGALRM, report_hang);
     while (fired) {
         ++n;
-        td_error outcome = {0};
-        snprintf(hang_message, sizeof hang_message, "%s: point %llu hangs\n", name, (unsigned long long)n);
-        alarm(HANG_SECONDS);
-        fired = run(context, n, &outcome);
-        alarm(0);
-        check_outcome(name, n, fired, &outcome);
+        td_error outcome;
+        fired = try_point(name, n, run, context, &outcome);
         failed += outcome.status != TD_OK;
     }
     print_message("%s: %llu points tried in %.1f s, %llu failed cleanly, %llu made no difference\n", name,
                   (unsigned long long)(n - 1), (double)(td_clock_ns() - begin_ns) * 1e-9,
                   (unsigned long long)failed, (unsigned long long)(n - 1 - failed));
     assert_true(n - 1 >= least);
-    if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check()) fail_msg("%s: leaks", name);
+    look_for_leaks(name);
     return n - 1;
 }

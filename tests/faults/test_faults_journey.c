@@ -1,0 +1,216 @@
+/* A voice's whole way with faults in it: data opened, three steps, saved, loaded, a fourth step, spoken with.
+ * Allocations of our own code fail, calls into the OpenCL and the Vulkan driver fail, once and for good.
+ * Afterwards the same way without a fault ends with the parameters that it would have had. Bounded by
+ * default; TANDEM_FAULT_MOMENTS says how many points are tried. */
+#include "data/fixture.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "layer.h"
+#include "synth/voice.h"
+#include "train/train.h"
+#include "walk.h"
+#include "wrap.h"
+
+#define NOWHERE "/dev/null/nowhere"
+
+enum { N_ROWS = 6, FIRST_STEPS = 3, ALL_STEPS = 4, MAX_BYTES = 1 << 26, N_MOMENTS = 3 };
+
+typedef struct journey {
+    td_registry_options options;
+    const char *selector;
+    bool allocations; /* are what fails; else the driver's calls */
+    bool for_ever;
+} journey;
+
+/* Of the way without a fault. */
+static char *wanted;
+static size_t wanted_bytes;
+
+/* ---------------------------------------------------------------- the way */
+
+static int make_dataset(void **state)
+{
+    char text[512] = "", path[64];
+    if (temp_dir_make(state) != 0) return -1;
+    make_folder("set");
+    make_folder("set/wavs");
+    for (size_t i = 0; i < N_ROWS; ++i) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "r%zu|say %c now\n", i, (int)('a' + i));
+        snprintf(path, sizeof path, "set/wavs/r%zu.wav", i);
+        write_wav(temp_path(path), 22050, 1, 8000);
+    }
+    write_text(temp_path("set/metadata.csv"), text);
+    return 0;
+}
+
+static td_status train(td_device *device, uint64_t steps)
+{
+    char set[512], run[512];
+    td_train_result result;
+    td_train_settings s = {
+        .losses = td_model_losses_default(),
+        .feed = {.dataset = {.language = "en", .dir = set},
+                 .workers = 1,
+                 .batch_size = 2,
+                 .max_mel_frames = 64,
+                 .max_text_length = 32,
+                 .n_buckets = 1,
+                 .mel_cache = TD_MEL_CACHE_NONE},
+        .schedule = {.kind = TD_SCHEDULE_CONSTANT, .lr = 1e-3, .min_lr = 1e-5, .decay_steps = 50},
+        .optimizer = {.beta1 = 0.9F, .beta2 = 0.98F, .eps = 1e-9F, .max_norm = 1},
+        .max_steps = steps,
+        .save_every = 2,
+        .val_every = 2,
+        .log_every = 1,
+        .seed = 5,
+        .run_dir = run};
+    snprintf(set, sizeof set, "%s", temp_path("set"));
+    snprintf(run, sizeof run, "%s", temp_path("run"));
+    const td_status status = td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &s.model);
+    return status == TD_OK ? td_train_run(device, device, &s, &result) : status;
+}
+
+static td_status speak(td_device *device)
+{
+    static const char TEXT[] = "say b now";
+    static const td_speak_options USUAL = {.speed = 1, .energy = 1, .seed = 1};
+    td_status status = TD_OK;
+    td_memory *memory = NULL;
+    td_voice *voice = NULL;
+    td_script script = {0};
+    td_speech speech = {0};
+    TD_TRY(td_memory_create(device, "model", 0, &memory));
+    TD_TRY(td_voice_open(memory, temp_path("run/checkpoint-4.safetensors"), &voice));
+    TD_TRY(td_script_make(td_voice_info(voice), NULL, TEXT, strlen(TEXT), &script));
+    TD_TRY(td_voice_speak(voice, &script, &USUAL, &speech));
+    TD_FAIL_IF(speech.count == 0, TD_ERR_FORMAT, "nothing was said");
+fail:
+    td_speech_free(&speech);
+    td_script_free(&script);
+    td_voice_close(voice);
+    td_memory_destroy(memory);
+    return status;
+}
+
+static td_status go(const journey *given)
+{
+    td_status status = TD_OK;
+    td_registry *registry = NULL;
+    td_device *device = NULL;
+    const td_device_info *info;
+    TD_TRY(td_registry_open(&given->options, &registry));
+    TD_TRY(td_registry_select(registry, given->selector, &info));
+    TD_TRY(td_devices_open(registry, &info, 1, &device));
+    TD_TRY(train(device, FIRST_STEPS));
+    TD_TRY(train(device, ALL_STEPS));
+    TD_TRY(speak(device));
+fail:
+    td_device_close(device);
+    td_registry_close(registry);
+    return status;
+}
+
+/* ---------------------------------------------------------------- walking */
+
+static void forget_run(void)
+{
+    if (td_file_exists(temp_path("run")))
+        assert_int_equal(nftw(temp_path("run"), temp_dir_remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* Goes the way again, without a fault, from what the fault has left. */
+static void finish(const journey *given)
+{
+    char *got;
+    size_t bytes;
+    const td_status status = go(given);
+    if (status != TD_OK) fail_msg("afterwards: %s", td_error_last()->message);
+    assert_int_equal(td_file_read(temp_path("run/checkpoint-4.safetensors"), MAX_BYTES, &got, &bytes), TD_OK);
+    if (wanted == NULL) {
+        wanted = got;
+        wanted_bytes = bytes;
+        return;
+    }
+    assert_int_equal(bytes, wanted_bytes);
+    if (memcmp(got, wanted, bytes) != 0) fail_msg("afterwards: other parameters than without a fault");
+    free(got);
+}
+
+static bool run_point(const void *context, uint64_t n, td_error *outcome)
+{
+    const journey *given = context;
+    forget_run();
+    wrap_open(given->allocations);
+    walk_arm(n, given->for_ever);
+    const td_status status = go(given);
+    const bool fired = walk_disarm();
+    if (status != TD_OK) *outcome = *td_error_last();
+    outcome->status = status;
+    wrap_open(false);
+    finish(given);
+    return fired;
+}
+
+static void walk(const char *name, journey given, uint64_t count)
+{
+    char title[96];
+    free(wanted);
+    wanted = NULL;
+    forget_run();
+    finish(&given); /* fills the caches too */
+    for (int i = 0; i < 2; ++i) {
+        given.for_ever = i == 1;
+        snprintf(title, sizeof title, "%s, %s", name, given.for_ever ? "all from one on fail" : "one fails");
+        walk_some_points(title, count, run_point, &given);
+    }
+    free(wanted);
+    wanted = NULL;
+}
+
+static void test_allocations(void **state)
+{
+    (void)state;
+    walk("journey, allocations",
+         (journey){.options = {.cache_dir = getenv("TANDEM_CACHE_DIR"), .vulkan_library = NOWHERE},
+                   .selector = "cl:0.0",
+                   .allocations = true},
+         N_MOMENTS);
+}
+
+static void test_opencl(void **state)
+{
+    (void)state;
+    walk("journey, OpenCL calls",
+         (journey){.options = {.hooks = &FAULT_LAYERS,
+                               .cache_dir = getenv("TANDEM_CACHE_DIR"),
+                               .vulkan_library = NOWHERE},
+                   .selector = "cl:0.0"},
+         N_MOMENTS);
+}
+
+/* Its driver here builds every pipeline anew in each process and device, which takes seconds: on demand. */
+static void test_vulkan(void **state)
+{
+    (void)state;
+    if (getenv("TANDEM_FAULT_MOMENTS") == NULL) {
+        print_message("journey, Vulkan calls: only with TANDEM_FAULT_MOMENTS\n");
+        return;
+    }
+    walk("journey, Vulkan calls",
+         (journey){.options = {.hooks = &FAULT_LAYERS,
+                               .cache_dir = getenv("TANDEM_CACHE_DIR"),
+                               .opencl_library = NOWHERE},
+                   .selector = "vk:0"},
+         N_MOMENTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_allocations, make_dataset, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_opencl, make_dataset, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_vulkan, make_dataset, temp_dir_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,12 @@
+/* Allocations of the project's own code as points of a walk: the linker's --wrap sends those calls through
+ * here; what drivers and system libraries allocate does not come by. For programs that are linked so
+ * (tests/CMakeLists.txt). */
+#ifndef TD_TESTS_WRAP_H
+#define TD_TESTS_WRAP_H
+
+#include <stdbool.h>
+
+/* From now on they count, or no longer. */
+void wrap_open(bool open);
+
+#endif
