@@ -5,7 +5,7 @@
 #include "cli/train_options.h"
 #include "tools/profile.h"
 
-static void print_row(const char *name, const td_spread *s, double step_ms)
+static void print_row(const char *name, const td_stats *s, double step_ms)
 {
     printf("  %-12s %9.2f %8.2f %9.2f %9.2f %9.2f  %5.0f %%\n", name, s->mean, s->std, s->min, s->max, s->p95,
            step_ms > 0 ? 100 * s->mean / step_ms : 0);

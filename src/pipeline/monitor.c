@@ -158,29 +158,6 @@ size_t td_monitor_read(td_monitor *monitor, td_batch_times *out)
 
 /* ---------------------------------------------------------------- figures */
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-td_spread td_spread_of(double *values, size_t n)
-{
-    td_spread s = {0};
-    if (n == 0) return s;
-    qsort(values, n, sizeof *values, compare);
-    for (size_t i = 0; i < n; ++i)
-        s.mean += values[i] / (double)n;
-    double squares = 0;
-    for (size_t i = 0; i < n; ++i)
-        squares += (values[i] - s.mean) * (values[i] - s.mean);
-    s.std = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
-    s.min = values[0];
-    s.max = values[n - 1];
-    s.p95 = values[(size_t)ceil(0.95 * (double)n) - 1];
-    return s;
-}
-
 static double to_ms(uint64_t ns)
 {
     return (double)ns / 1e6;
@@ -192,25 +169,23 @@ static int compare_start(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Nanoseconds of [from, to) that at least one of the intervals covers. Sorts them. */
-static uint64_t count_covered(td_interval *intervals, size_t n, uint64_t from, uint64_t to)
+/* Nanoseconds that at least one of the intervals covers. Sorts them. */
+static double count_covered(td_interval *intervals, size_t n)
 {
-    uint64_t covered = 0, at = from;
+    uint64_t covered = 0, at = 0;
     qsort(intervals, n, sizeof *intervals, compare_start);
     for (size_t i = 0; i < n; ++i) {
         const uint64_t start = intervals[i].start_ns > at ? intervals[i].start_ns : at;
-        const uint64_t end = intervals[i].end_ns < to ? intervals[i].end_ns : to;
-        if (end <= start) continue;
-        covered += end - start;
-        at = end;
+        if (intervals[i].end_ns <= start) continue;
+        covered += intervals[i].end_ns - start;
+        at = intervals[i].end_ns;
     }
-    return covered;
+    return (double)covered;
 }
 
-/* Intervals of the stages whose bits are set in `stages`. */
-static size_t gather(const td_batch_times *times, size_t n, unsigned stages, td_interval *out)
+/* Adds intervals of the stages whose bits are set in `stages` to the `count` that `out` has. */
+static size_t gather(const td_batch_times *times, size_t n, unsigned stages, td_interval *out, size_t count)
 {
-    size_t count = 0;
     for (size_t i = 0; i < n; ++i) {
         for (int s = 0; s < TD_STAGE_COUNT; ++s) {
             if ((stages >> s & 1) && times[i].stages[s].end_ns > 0) out[count++] = times[i].stages[s];
@@ -219,32 +194,51 @@ static size_t gather(const td_batch_times *times, size_t n, unsigned stages, td_
     return count;
 }
 
-static double utilisation(const td_batch_times *times, size_t n, unsigned stages, uint64_t from, uint64_t to,
-                          td_interval *room)
+/* Each step uses one batch, whenever that was prepared: a buffer may be many steps ahead. */
+static double measure_busy(const td_batch_times *times, size_t n, unsigned stages)
 {
-    const size_t count = gather(times, n, stages, room);
-    return (double)count_covered(room, count, from, to) / (double)(to - from);
+    const uint64_t from = times[0].stages[TD_STAGE_TRAIN].end_ns;
+    const uint64_t to = times[n - 1].stages[TD_STAGE_TRAIN].end_ns;
+    double busy = 0;
+    for (size_t i = 1; i < n; ++i) {
+        for (int s = 0; s < TD_STAGE_COUNT; ++s)
+            if (stages >> s & 1) busy += (double)times[i].stages[s].busy_ns;
+    }
+    return fmin(1, busy / (double)(to - from));
 }
 
 /* |a and b| = |a| + |b| - |a or b| */
-static double measure_overlap(const td_batch_times *times, size_t n, uint64_t from, uint64_t to,
-                              td_interval *room)
+static double measure_overlap(const td_batch_times *times, size_t n, size_t first, td_interval *room)
 {
     const unsigned train = 1u << TD_STAGE_TRAIN;
     const unsigned others = 1u << TD_STAGE_PREPARE | 1u << TD_STAGE_TRANSFER;
-    const double a = utilisation(times, n, train, from, to, room);
-    const double b = utilisation(times, n, others, from, to, room);
-    const double either = utilisation(times, n, train | others, from, to, room);
+    size_t count = gather(times, n, train, room, 0);
+    const double a = count_covered(room, count);
+    count = gather(times + first, n - first, others, room, count);
+    const double either = count_covered(room, count);
+    const double b = count_covered(room, gather(times + first, n - first, others, room, 0));
     return b > 0 ? fmax(0, (a + b - either) / b) : 0;
 }
 
-static void measure_stages(const td_batch_times *times, size_t n, double *room, td_pipeline_figures *out)
+/* Threads load batches side by side: their time together, brought to that of the clock. */
+static double find_load_scale(const td_batch_times *times, size_t n, td_interval *room)
+{
+    double busy = 0;
+    const size_t count = gather(times, n, 1u << TD_STAGE_LOAD, room, 0);
+    for (size_t i = 0; i < count; ++i)
+        busy += (double)room[i].busy_ns;
+    return busy > 0 ? fmin(1, count_covered(room, count) / busy) : 1;
+}
+
+static void measure_stages(const td_batch_times *times, size_t n, double load_scale, double *room,
+                           td_pipeline_figures *out)
 {
     for (int s = 0; s < TD_STAGE_COUNT; ++s) {
+        const double scale = s == TD_STAGE_LOAD ? load_scale : 1;
         size_t count = 0;
         for (size_t i = 0; i < n; ++i)
-            if (times[i].stages[s].end_ns > 0) room[count++] = to_ms(times[i].stages[s].busy_ns);
-        out->stage_ms[s] = td_spread_of(room, count);
+            if (times[i].stages[s].end_ns > 0) room[count++] = scale * to_ms(times[i].stages[s].busy_ns);
+        out->stage_ms[s] = td_stats_of(room, count);
         if (out->stage_ms[s].mean > out->stage_ms[out->slowest].mean) out->slowest = (td_stage)s;
     }
 }
@@ -258,36 +252,37 @@ static void measure_steps(const td_batch_times *times, size_t n, double *room, t
         total_ms += room[i - 1];
         waited_ms += to_ms(times[i].waited_ns);
     }
-    out->step_ms = td_spread_of(room, n - 1);
-    out->cv = out->step_ms.mean > 0 ? out->step_ms.std / out->step_ms.mean : 0;
+    out->step_ms = td_stats_of(room, n - 1);
+    out->cv = out->step_ms.cv;
     out->waited_share = total_ms > 0 ? waited_ms / total_ms : 0;
     for (size_t i = 1; i < n; ++i) {
         const td_interval *train = &times[i].stages[TD_STAGE_TRAIN];
         const double step = to_ms(train->end_ns - times[i - 1].stages[TD_STAGE_TRAIN].end_ns);
         room[i - 1] = fmax(0, step - to_ms(train->busy_ns));
     }
-    out->idle_ms = td_spread_of(room, n - 1);
+    out->idle_ms = td_stats_of(room, n - 1);
 }
 
-bool td_pipeline_figures_of(const td_batch_times *times, size_t n, bool is_single, td_pipeline_figures *out)
+bool td_pipeline_figures_of(const td_batch_times *times, size_t n, size_t first, bool is_single,
+                            td_pipeline_figures *out)
 {
     *out = (td_pipeline_figures){0};
-    if (n < 2) return false;
+    if (n < first + 2) return false;
+    const td_batch_times *counted = times + first;
+    const size_t n_counted = n - first;
     td_interval *intervals = calloc(n * TD_STAGE_COUNT, sizeof *intervals);
-    double *room = calloc(n, sizeof *room);
-    const uint64_t from = times[0].stages[TD_STAGE_TRAIN].end_ns;
-    const uint64_t to = times[n - 1].stages[TD_STAGE_TRAIN].end_ns;
-    const bool is_known = intervals && room && to > from;
+    double *room = calloc(n_counted, sizeof *room);
+    const bool is_known =
+        intervals && room &&
+        times[n - 1].stages[TD_STAGE_TRAIN].end_ns > counted[0].stages[TD_STAGE_TRAIN].end_ns;
     if (is_known) {
         const unsigned train = 1u << TD_STAGE_TRAIN, prepare = 1u << TD_STAGE_PREPARE;
-        out->steps = n;
-        measure_stages(times, n, room, out);
-        measure_steps(times, n, room, out);
-        out->data_utilisation =
-            utilisation(times, n, is_single ? prepare | train : prepare, from, to, intervals);
-        out->model_utilisation =
-            utilisation(times, n, is_single ? prepare | train : train, from, to, intervals);
-        out->overlap = measure_overlap(times, n, from, to, intervals);
+        out->steps = n_counted;
+        measure_stages(counted, n_counted, find_load_scale(counted, n_counted, intervals), room, out);
+        measure_steps(counted, n_counted, room, out);
+        out->data_utilisation = measure_busy(counted, n_counted, is_single ? prepare | train : prepare);
+        out->model_utilisation = measure_busy(counted, n_counted, is_single ? prepare | train : train);
+        out->overlap = measure_overlap(times, n, first, intervals);
     }
     free(intervals);
     free(room);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/stats.h"
 #include "tandem/queue.h"
 
 typedef enum td_stage {
@@ -66,26 +67,21 @@ size_t td_monitor_read(td_monitor *monitor, td_batch_times *out);
 
 /* ---------------------------------------------------------------- figures */
 
-typedef struct td_spread {
-    double mean, std, min, max, p95;
-} td_spread;
-
-/* Of `n` values; zeros for none. Sorts `values`. */
-td_spread td_spread_of(double *values, size_t n);
-
 typedef struct td_pipeline_figures {
     size_t steps;
-    td_spread step_ms;
-    double cv; /* std / mean of step_ms */
-    td_spread stage_ms[TD_STAGE_COUNT];
-    td_spread idle_ms; /* of a step, what the model device did not train */
-    double data_utilisation, model_utilisation;
+    td_stats step_ms;
+    double cv;                                  /* std / mean of step_ms */
+    td_stats stage_ms[TD_STAGE_COUNT];          /* for a batch; loading: with all its threads at work */
+    td_stats idle_ms;                           /* of a step, what the model device did not train */
+    double data_utilisation, model_utilisation; /* work of a device for a step, as a share of it; to 1 */
     double overlap;      /* share of preparing and transferring that ran while the model trained */
     double waited_share; /* of the time, that the trainer waited for batches */
     td_stage slowest;    /* the stage that sets the pace */
 } td_pipeline_figures;
 
-/* From the batches of td_monitor_read(), at least two; false for fewer. */
-bool td_pipeline_figures_of(const td_batch_times *times, size_t n, bool is_single, td_pipeline_figures *out);
+/* From the batches of td_monitor_read(). Those from `first` on count, at least two, else false; those before
+ * it only tell what else went on meanwhile. */
+bool td_pipeline_figures_of(const td_batch_times *times, size_t n, size_t first, bool is_single,
+                            td_pipeline_figures *out);
 
 #endif

@@ -2,13 +2,15 @@
 #include "pipeline/watch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/text.h"
 
 enum { EVERY = 10, LEAST_STEPS = 50, RISES = 5 };
 
-static const double MOST_VARIATION = 0.30, LEAST_UTILISATION = 0.70, WAITED = 0.05, BUSY = 0.90;
+/* A stage that holds the others up takes about as long as a step does. */
+static const double MOST_VARIATION = 0.30, LEAST_UTILISATION = 0.70, BUSY = 0.90, PACE = 0.80;
 static const uint64_t LEAST_GROWTH_BYTES = UINT64_C(64) << 20;
 
 static bool is_first(td_watch *watch, td_watch_warning warning)
@@ -29,7 +31,7 @@ static void measure(td_watch *watch)
     if (n > TD_MONITOR_WINDOW) first = n - TD_MONITOR_WINDOW;
     while (first < n && times[first].number < watch->from)
         ++first;
-    watch->is_known = td_pipeline_figures_of(times + first, n - first, watch->is_single, &watch->figures);
+    watch->is_known = td_pipeline_figures_of(times, n, first, watch->is_single, &watch->figures);
     free(times);
 }
 
@@ -37,11 +39,11 @@ const char *td_watch_waits_for(const td_watch *watch)
 {
     const td_pipeline_figures *f = &watch->figures;
     td_stage slowest = TD_STAGE_LOAD;
-    if (!watch->is_known || (f->waited_share < WAITED && f->model_utilisation > BUSY))
-        return td_stage_name(TD_STAGE_TRAIN);
     for (int s = TD_STAGE_PREPARE; s < TD_STAGE_TRAIN; ++s)
         if (f->stage_ms[s].mean > f->stage_ms[slowest].mean) slowest = (td_stage)s;
-    return td_stage_name(slowest);
+    const bool waits =
+        watch->is_known && f->model_utilisation < BUSY && f->stage_ms[slowest].mean > PACE * f->step_ms.mean;
+    return td_stage_name(waits ? slowest : TD_STAGE_TRAIN);
 }
 
 /* ---------------------------------------------------------------- warnings */
@@ -54,12 +56,16 @@ static void judge_steps(td_watch *watch)
         td_log_warn("steps vary by %.2f of their mean of %.1f ms over the last %zu; raise --buffer-size and "
                     "--prefetch-buffer-size, or use --enable-static-shapes; `tandem profile` shows where",
                     f->cv, f->step_ms.mean, f->steps);
-    if (f->model_utilisation < LEAST_UTILISATION && is_first(watch, TD_WATCH_STARVES))
+    if (f->model_utilisation < LEAST_UTILISATION && is_first(watch, TD_WATCH_STARVES)) {
+        const char *stage = td_watch_waits_for(watch);
+        const bool is_host = strcmp(stage, td_stage_name(TD_STAGE_TRAIN)) == 0;
         td_log_warn(
-            "the model device works only %.0f %% of the time and waits for the %s stage; raise "
-            "--num-workers, keep mels with --mel-cache, or raise --batch-size; `tandem profile` tells "
-            "more",
-            100 * f->model_utilisation, td_watch_waits_for(watch));
+            "the model device works only %.0f %% of the time and waits for %s%s; %s; `tandem profile` "
+            "tells more",
+            100 * f->model_utilisation, is_host ? "the host" : "the stage ", is_host ? "" : stage,
+            is_host ? "raise --batch-size or --pipeline-depth"
+                    : "raise --num-workers, keep mels with --mel-cache, or raise --batch-size");
+    }
 }
 
 /* Plans for new shapes take memory at first; what still rises after several windows in a row does not end. */

@@ -102,7 +102,7 @@ td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up
     TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
                "%zu steps are too few for figures after %zu to warm up; raise --num-steps", profile->n_times,
                n_warm_up);
-    (void)td_pipeline_figures_of(profile->times + n_warm_up, profile->n_times - n_warm_up, profile->is_single,
+    (void)td_pipeline_figures_of(profile->times, profile->n_times, n_warm_up, profile->is_single,
                                  &profile->figures);
     judge_phases(profile);
     judge_devices(profile);
@@ -131,7 +131,7 @@ fail:
 
 /* ---------------------------------------------------------------- JSON */
 
-static void put_phase(td_json *json, const char *name, const td_spread *s, double step_ms)
+static void put_phase(td_json *json, const char *name, const td_stats *s, double step_ms)
 {
     td_json_key(json, name);
     td_json_begin_object(json);

@@ -79,7 +79,7 @@ static td_status rehearse(td_validate_run_state *run, work *w, bool is_serial, t
     TD_TRY(td_monitor_create(BATCHES, is_single, &monitor));
     TD_TRY(td_rehearse(&rehearsal, monitor, path));
     const size_t n = td_monitor_read(monitor, times);
-    TD_FAIL_IF(n != BATCHES || !td_pipeline_figures_of(times, n, is_single, figures), TD_ERR_DRIVER,
+    TD_FAIL_IF(n != BATCHES || !td_pipeline_figures_of(times, n, 0, is_single, figures), TD_ERR_DRIVER,
                "only %zu of %d steps have times: the driver lost timestamps", n, (int)BATCHES);
 fail:
     td_monitor_destroy(monitor);

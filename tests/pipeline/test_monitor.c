@@ -24,21 +24,6 @@ static void near(double got, double want)
     }
 }
 
-static void test_spread(void **state)
-{
-    (void)state;
-    double values[20];
-    for (int i = 0; i < 20; ++i)
-        values[i] = 20 - i;
-    const td_spread s = td_spread_of(values, 20);
-    near(s.mean, 10.5);
-    near(s.min, 1);
-    near(s.max, 20);
-    near(s.p95, 19);
-    near(s.std * s.std, 35);
-    near(td_spread_of(values, 0).mean, 0);
-}
-
 /* Steps of 40 ms back to back; preparing the next batch takes 30 ms, all of it while training. */
 static void test_overlapped_pair(void **state)
 {
@@ -51,14 +36,16 @@ static void test_overlapped_pair(void **state)
         times[i].stages[TD_STAGE_TRANSFER] = between(130 + 40 * i, 135 + 40 * i);
         times[i].stages[TD_STAGE_TRAIN] = between(140 + 40 * i, 180 + 40 * i);
     }
-    assert_true(td_pipeline_figures_of(times, 5, false, &f));
+    assert_true(td_pipeline_figures_of(times, 5, 0, false, &f));
     near(f.step_ms.mean, 40);
     near(f.cv, 0);
     near(f.stage_ms[TD_STAGE_PREPARE].mean, 30);
     near(f.stage_ms[TD_STAGE_TRANSFER].mean, 5);
     near(f.idle_ms.mean, 0);
     near(f.model_utilisation, 1);
-    near(f.data_utilisation, 90.0 / 160);
+    near(f.data_utilisation, 0.75);
+    near(f.overlap, 0.8); /* the first batch has no training to hide behind */
+    assert_true(td_pipeline_figures_of(times, 5, 1, false, &f));
     near(f.overlap, 1);
     assert_int_equal(f.slowest, TD_STAGE_TRAIN);
 }
@@ -75,16 +62,55 @@ static void test_serial_pair(void **state)
         times[i].stages[TD_STAGE_TRAIN] = between(100 * i + 60, 100 * i + 100);
         times[i].waited_ns = 60 * MS;
     }
-    assert_true(td_pipeline_figures_of(times, 4, false, &f));
+    assert_true(td_pipeline_figures_of(times, 4, 0, false, &f));
     near(f.step_ms.mean, 100);
     near(f.idle_ms.mean, 60);
     near(f.model_utilisation, 0.4);
     near(f.overlap, 0);
     near(f.waited_share, 0.6);
     assert_int_equal(f.slowest, TD_STAGE_PREPARE);
-    assert_true(td_pipeline_figures_of(times, 4, true, &f));
+    assert_true(td_pipeline_figures_of(times, 4, 0, true, &f));
     near(f.model_utilisation, 1);
-    assert_false(td_pipeline_figures_of(times, 1, false, &f));
+    assert_false(td_pipeline_figures_of(times, 4, 3, false, &f));
+}
+
+/* Four threads load each batch in 10 ms of the clock: 40 ms of work, but not what holds a step of 20 up. */
+static void test_threads_load_side_by_side(void **state)
+{
+    (void)state;
+    td_batch_times times[6] = {0};
+    td_pipeline_figures f;
+    for (uint64_t i = 0; i < 6; ++i) {
+        times[i].stages[TD_STAGE_LOAD] = between(20 * i, 20 * i + 10);
+        times[i].stages[TD_STAGE_LOAD].busy_ns *= 4;
+        times[i].stages[TD_STAGE_TRAIN] = between(100 + 20 * i, 100 + 20 * i + 20);
+    }
+    assert_true(td_pipeline_figures_of(times, 6, 0, false, &f));
+    near(f.stage_ms[TD_STAGE_LOAD].mean, 10);
+    assert_int_equal(f.slowest, TD_STAGE_TRAIN);
+    for (uint64_t i = 0; i < 6; ++i) { /* two batches at a time, each in 40 ms */
+        times[i].stages[TD_STAGE_LOAD] = between(20 * i, 20 * i + 40);
+        times[i].stages[TD_STAGE_LOAD].busy_ns *= 2;
+    }
+    assert_true(td_pipeline_figures_of(times, 6, 0, false, &f));
+    near(f.stage_ms[TD_STAGE_LOAD].mean, 140.0 / 6);
+}
+
+/* All was prepared before the first step that counts: the device still worked for each of them. */
+static void test_prepared_long_ahead(void **state)
+{
+    (void)state;
+    td_batch_times times[5] = {0};
+    td_pipeline_figures f;
+    for (uint64_t i = 0; i < 5; ++i) {
+        times[i].stages[TD_STAGE_PREPARE] = between(10 * i, 10 * i + 10);
+        times[i].stages[TD_STAGE_TRAIN] = between(100 + 40 * i, 100 + 40 * i + 40);
+    }
+    assert_true(td_pipeline_figures_of(times, 5, 0, false, &f));
+    near(f.data_utilisation, 0.25);
+    near(f.overlap, 0);
+    assert_true(td_pipeline_figures_of(times, 5, 0, true, &f));
+    near(f.model_utilisation, 1);
 }
 
 static void test_keeps_the_last(void **state)
@@ -116,7 +142,8 @@ static void test_keeps_the_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_threads_load_side_by_side),
+        cmocka_unit_test(test_prepared_long_ahead),
         cmocka_unit_test(test_overlapped_pair),
         cmocka_unit_test(test_serial_pair),
         cmocka_unit_test(test_keeps_the_last),

@@ -33,7 +33,7 @@ static td_pipeline_figures run(const char *stages, bool is_single, bool is_seria
     const size_t n = td_monitor_read(monitor, times);
     assert_int_equal(n, s.steps);
     /* Without the batches that were prepared before the first step. */
-    assert_true(td_pipeline_figures_of(times + 8, n - 8, is_single, &f));
+    assert_true(td_pipeline_figures_of(times, n, 8, is_single, &f));
     td_monitor_destroy(monitor);
     free(times);
     return f;

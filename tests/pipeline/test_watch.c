@@ -78,13 +78,16 @@ static void test_waits_for_the_slowest_stage(void **state)
 {
     td_watch watch = new_watch(*state);
     watch.is_known = true;
-    watch.figures.waited_share = 0.4;
+    watch.figures.step_ms.mean = 10;
+    watch.figures.model_utilisation = 0.6;
     watch.figures.stage_ms[TD_STAGE_LOAD].mean = 5;
     watch.figures.stage_ms[TD_STAGE_PREPARE].mean = 9;
-    watch.figures.stage_ms[TD_STAGE_TRAIN].mean = 20;
+    watch.figures.stage_ms[TD_STAGE_TRAIN].mean = 6;
     assert_string_equal(td_watch_waits_for(&watch), "preprocess");
-    watch.figures.waited_share = 0; /* the host does not wait, but the device does */
-    assert_string_equal(td_watch_waits_for(&watch), "preprocess");
+    watch.figures.stage_ms[TD_STAGE_PREPARE].mean = 4; /* no stage takes as long as a step: the host is slow */
+    assert_string_equal(td_watch_waits_for(&watch), "train");
+    watch.figures.stage_ms[TD_STAGE_LOAD].mean = 10;
+    assert_string_equal(td_watch_waits_for(&watch), "load");
     watch.figures.model_utilisation = 0.95;
     assert_string_equal(td_watch_waits_for(&watch), "train");
     td_watch_pause(&watch, 7);
