@@ -64,6 +64,7 @@ typedef struct td_device_caps {
     bool float_atomics;
     double estimated_gflops; /* rough; only for splitting long submissions */
     double estimated_gbps;
+    double link_gbps; /* to the host and to other devices; 0: not known */
 } td_device_caps;
 
 /* Identity and abilities of one device. */

@@ -96,6 +96,10 @@ td_status td_cli_open_registry(const td_cli *cli, td_registry **out);
 /* The roles the options ask for. */
 td_status td_cli_resolve_roles(const td_cli *cli, const td_registry *registry, td_roles *out);
 
+/* The device that an option such as --simulate-device describes, in place of one of this computer. *registry
+ * is owned; *out is borrowed from it. */
+td_status td_cli_open_stand_in(const char *model, td_registry **registry, const td_device_info **out);
+
 /* The device of --device, or the best one. A wrong name is a fault of usage. */
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out);
 

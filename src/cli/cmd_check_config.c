@@ -21,7 +21,7 @@ typedef struct check {
     const char *path;
     char *text; /* of the file, ended by a zero; owned */
     size_t bytes;
-    td_registry *registry; /* owned */
+    td_registry *registry, *data_registry; /* owned; the second for --simulate-data-device */
     td_config_report report;
     td_config_request request;
     td_train_settings settings;
@@ -103,17 +103,6 @@ fail:
     return status;
 }
 
-/* The devices of this computer, or simulated ones that stand for others. */
-static td_status open_registry(check *c)
-{
-    td_registry_options options;
-    const char *model = td_options_get(c->cli->options, "simulate-device")->text;
-    if (!model) return td_cli_open_registry(c->cli, &c->registry);
-    td_registry_options_from_env(&options);
-    options.sim_model = model;
-    return td_registry_open(&options, &c->registry);
-}
-
 /* Another device that could take a role. */
 static const char *suggest_device(const check *c, const td_device_info *taken)
 {
@@ -144,15 +133,19 @@ static td_status find_roles(check *c)
 {
     const char *data = td_options_get(c->cli->options, "devices.data")->text;
     const char *model = td_options_get(c->cli->options, "devices.model")->text;
+    const char *stand_in = td_options_get(c->cli->options, "simulate-device")->text;
+    const char *data_stand_in = td_options_get(c->cli->options, "simulate-data-device")->text;
     td_roles roles;
     td_status status = TD_OK;
-    TD_TRY(open_registry(c));
-    if (td_options_get(c->cli->options, "simulate-device")->text) {
-        TD_TRY(td_registry_select(c->registry, "sim:1", &c->request.model));
+    if (stand_in) {
+        TD_TRY(td_cli_open_stand_in(stand_in, &c->registry, &c->request.model));
         c->request.data = c->request.model;
-        if (data) TD_TRY(td_registry_select(c->registry, "sim:0", &c->request.data));
+        if (data_stand_in || data)
+            TD_TRY(td_cli_open_stand_in(data_stand_in ? data_stand_in : stand_in, &c->data_registry,
+                                        &c->request.data));
         return TD_OK;
     }
+    TD_TRY(td_cli_open_registry(c->cli, &c->registry));
     if (td_cli_resolve_roles(c->cli, c->registry, &roles) != TD_OK)
         return blame_roles(c, data, model, td_error_last()->message);
     c->request.data = roles.data;
@@ -169,12 +162,10 @@ static td_status read_settings(check *c, bool *is_read)
     char key[64] = "";
     const td_device_info *device = c->request.model ? c->request.model : &NONE;
     c->request.has_data = td_options_get(c->cli->options, "data.train_data")->text != NULL;
-    if (!c->request.has_data) {
+    if (!c->request.has_data)
         TD_TRY(td_config_report_add(&c->report, true, "data.train_data", "",
                                     "no dataset is named; put the folder that has metadata.csv and wavs/"));
-        TD_TRY(td_options_assign(c->cli->options, "data.train_data", ".", TD_ORIGIN_PRESET, "none"));
-    }
-    *is_read = td_cli_train_settings(c->cli, device, c->cache_dir, &c->settings) == TD_OK;
+    *is_read = td_cli_plan_settings(c->cli, device, c->cache_dir, &c->settings) == TD_OK;
     if (*is_read) return TD_OK;
     const char *message = td_error_last()->message, *at = strstr(message, ": model.");
     if (at) at += 2;
@@ -354,6 +345,7 @@ fail:
     if (status != TD_OK) code = td_cli_fail(cli, NULL);
     td_config_report_clear(&c.report);
     td_registry_close(c.registry);
+    td_registry_close(c.data_registry);
     free(c.text);
     return code;
 }

@@ -11,12 +11,22 @@ static void print_row(const char *name, const td_stats *s, double step_ms)
            step_ms > 0 ? 100 * s->mean / step_ms : 0);
 }
 
+static void print_forecast(const td_forecast *f)
+{
+    printf("from the plan: %u rows of %u tokens and %u frames; %.1f GFLOP in %zu launches; data %.3f ms, "
+           "transfer %.3f ms, train %.3f ms\n",
+           f->shape.items, f->shape.tokens, f->shape.frames, f->flops * 1e-9, f->launches, f->data_ms,
+           f->transfer_ms, f->train_ms);
+}
+
 static void print_profile(const td_cli *cli, const td_profile *p)
 {
     const td_pipeline_figures *f = &p->figures;
     printf("%s, data on %s, model on %s%s\n", p->is_single ? "single-device" : "two-device", p->data_device,
            p->model_device, p->is_simulated ? " (simulated)" : "");
-    printf("%zu steps, the first %zu not counted\n\n", p->n_times, p->n_warm_up);
+    printf("%zu steps, the first %zu not counted\n", p->n_times, p->n_warm_up);
+    if (p->forecast.shape.items > 0) print_forecast(&p->forecast);
+    printf("\n");
     printf("  phase             mean      std       min       max       p95  share   (ms)\n");
     print_row("step", &f->step_ms, f->step_ms.mean);
     for (int s = 0; s < TD_STAGE_COUNT; ++s)
@@ -39,14 +49,10 @@ static void print_profile(const td_cli *cli, const td_profile *p)
     }
 }
 
-/* One device plays both roles where only the model device was named, as in training. */
-static td_status run_simulation(const td_cli *cli, const char *stages, td_profile *out)
+static td_simulation read_simulation(const td_cli *cli)
 {
     const td_options *o = cli->options;
-    const char *data = td_options_get(o, "devices.data")->text,
-               *model = td_options_get(o, "devices.model")->text;
     td_simulation s = {
-        .is_single = model && !data,
         .is_serial = td_options_get(o, "profile.serial")->truth,
         .seed = (uint64_t)td_options_get(o, "training.seed")->integer,
         .buffer_size = (uint32_t)td_options_get(o, "pipeline.buffer_size")->integer,
@@ -54,11 +60,43 @@ static td_status run_simulation(const td_cli *cli, const char *stages, td_profil
         .depth = (uint32_t)td_options_get(o, "pipeline.pipeline_depth")->integer,
         .steps = (uint64_t)td_options_get(o, "profile.num_steps")->integer,
     };
-    td_status status = TD_OK;
-    TD_TRY(td_simulation_parse(stages, &s));
     if (s.prefetch_size == 0) s.prefetch_size = 8;
+    return s;
+}
+
+/* One device plays both roles where only the model device was named, as in training. */
+static td_status run_simulation(const td_cli *cli, const char *stages, td_profile *out)
+{
+    td_simulation s = read_simulation(cli);
+    td_status status = TD_OK;
+    s.is_single = td_options_get(cli->options, "devices.model")->text &&
+                  !td_options_get(cli->options, "devices.data")->text;
+    TD_TRY(td_simulation_parse(stages, &s));
     TD_TRY(td_profile_simulate(&s, out));
 fail:
+    return status;
+}
+
+/* What a training run would do on devices of given rates. Lengths come from the data where it is named. */
+static td_status run_forecast(td_cli *cli, const char *model, td_profile *out)
+{
+    const td_simulation simulation = read_simulation(cli);
+    td_train_settings settings;
+    td_registry *registry = NULL;
+    const td_device_info *info;
+    char cache_dir[TD_FILE_PATH_BYTES];
+    td_profile_forecast_request request = {.data = td_options_get(cli->options, "simulate-data-device")->text,
+                                           .model = model,
+                                           .settings = &settings};
+    td_status status = TD_OK;
+    TD_TRY(td_cli_open_stand_in(model, &registry, &info));
+    TD_TRY(td_cli_plan_settings(cli, info, cache_dir, &settings));
+    TD_FAIL_IF(settings.auto_batch, TD_ERR_CONFIG,
+               "--batch-size auto cannot be forecast; `tandem advise` tells what fits, then give a number");
+    if (settings.feed.dataset.dir) TD_TRY(td_planner_measure(&settings.feed, &request.longest));
+    TD_TRY(td_profile_forecast(&request, &simulation, out));
+fail:
+    td_registry_close(registry);
     return status;
 }
 
@@ -102,12 +140,19 @@ static int show(const td_cli *cli, const td_profile *profile)
 int td_cmd_profile(td_cli *cli)
 {
     const char *stages = td_options_get(cli->options, "profile.simulate")->text;
+    const char *device = td_options_get(cli->options, "simulate-device")->text;
     td_profile profile = {0};
     td_registry *registry = NULL;
     td_roles roles = {0};
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
-    if (stages) {
+    TD_FAIL_IF(td_options_get(cli->options, "simulate-data-device")->text && !device, TD_ERR_CONFIG,
+               "--simulate-data-device needs --simulate-device, which is the model device");
+    TD_FAIL_IF(stages && device, TD_ERR_CONFIG,
+               "--simulate gives the times of stages, --simulate-device derives them; leave one out");
+    if (device) {
+        TD_TRY(run_forecast(cli, device, &profile));
+    } else if (stages) {
         TD_TRY(run_simulation(cli, stages, &profile));
     } else {
         TD_TRY(td_cli_open_registry(cli, &registry));

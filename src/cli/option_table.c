@@ -62,7 +62,8 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
         {"profile", "", 0, 0, "Tells where the time of training steps goes across both devices",
          "Phases, utilisation, overlap and what to change; with --trace for Perfetto, with --html as a page. "
          "--simulate runs the true pipeline on simulated devices with stages of the given lengths: two "
-         "devices, or one where only --model-device sim is given."},
+         "devices, or one where only --model-device sim is given. --simulate-device derives the lengths from "
+         "the real plan of the model and the rates of devices that one need not have."},
     [TD_COMMAND_SYNTH] =
         {"synth", "[-]", 0, 1, "Speaks a text with a checkpoint, or copies a recording through the vocoder",
          "The text comes from --text, --text-file, or with - from the standard input. Long texts are split "
@@ -395,8 +396,12 @@ static const td_option OPTIONS[] = {
 
     {FLAG("fix"), SWITCH, FOR("General", CHECK, "Write a corrected copy beside the file")},
     {FLAG("simulate-device"), TEXT("KEY=VALUE,..."),
-     FOR("General", CHECK,
-         "Judge for devices of this model, such as memory_mb=24576, instead of this computer's")},
+     FOR("Devices", CHECK | PROFILE,
+         "Model device that this computer need not have, such as memory_mb=24576,gflops=15000,gbps=450; keys "
+         "as of TANDEM_SIM. profile: stage times from the real plan at these rates")},
+    {FLAG("simulate-data-device"), TEXT("KEY=VALUE,..."),
+     FOR("Devices", CHECK | PROFILE,
+         "Data device beside --simulate-device; if not given, that one takes both roles")},
     {FLAG("slim"), PATH("FILE"),
      FOR("General", BIT(TD_COMMAND_INSPECT),
          "Write a copy of the checkpoint that holds only what speaking needs")},

@@ -25,6 +25,18 @@ td_status td_cli_resolve_roles(const td_cli *cli, const td_registry *registry, t
     return td_roles_resolve(registry, &request, out);
 }
 
+td_status td_cli_open_stand_in(const char *model, td_registry **registry, const td_device_info **out)
+{
+    td_registry_options settings;
+    td_status status = TD_OK;
+    td_registry_options_from_env(&settings);
+    settings.sim_model = model;
+    TD_TRY(td_registry_open(&settings, registry));
+    TD_TRY(td_registry_select(*registry, "sim:0", out));
+fail:
+    return status;
+}
+
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
 {
     const char *selector = td_options_get(cli->options, "bench.device")->text;

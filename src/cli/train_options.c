@@ -146,8 +146,8 @@ static void read_training(const td_cli *cli, td_train_settings *out)
     out->dump_step = get(cli, "logging.dump_step")->text;
 }
 
-td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
-                                td_train_settings *out)
+td_status td_cli_plan_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
+                               td_train_settings *out)
 {
     td_status status = TD_OK;
     *out = (td_train_settings){0};
@@ -165,6 +165,15 @@ td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char 
     out->start_delay_s = get(cli, "pipeline.model_start_delay")->real;
     out->auto_tune = get(cli, "pipeline.auto_tune")->truth;
     TD_TRY(choose_batch_size(cli, device, out));
+fail:
+    return status;
+}
+
+td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
+                                td_train_settings *out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_cli_plan_settings(cli, device, cache_dir, out));
     TD_FAIL_IF(out->feed.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
 fail:
     return status;

@@ -11,4 +11,8 @@
 td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
                                 td_train_settings *out);
 
+/* The same where no dataset need be named: for planning. */
+td_status td_cli_plan_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
+                               td_train_settings *out);
+
 #endif

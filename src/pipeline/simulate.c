@@ -10,7 +10,11 @@
 #include "device/dispatch.h"
 #include "pipeline/rehearse.h"
 
-#define BATCH_BYTES UINT64_C(1048576) /* truly copied, so small; the link is made slow to match */
+/* Truly copied, so small; the link is made slow to match, down to 1 MB/s. */
+#define BATCH_BYTES UINT64_C(65536)
+#define SLOW_BATCH_BYTES UINT64_C(1048576)
+#define SLOW_MS 50.0
+
 #define SIM_GFLOPS 1000.0
 
 /* ---------------------------------------------------------------- what was asked for */
@@ -67,13 +71,18 @@ typedef struct rig {
     size_t n_devices;
 } rig;
 
+static uint64_t get_batch_bytes(const td_simulation *s)
+{
+    return s->transfer_ms > SLOW_MS ? SLOW_BATCH_BYTES : BATCH_BYTES;
+}
+
 static td_status open_rig(rig *r, const td_simulation *s)
 {
     const td_device_info *infos[2];
     td_registry_options options = {0};
     char model[128];
     td_status status = TD_OK;
-    const double gbps = s->transfer_ms > 0 ? (double)BATCH_BYTES / (s->transfer_ms * 1e6) : 1e6;
+    const double gbps = s->transfer_ms > 0 ? (double)get_batch_bytes(s) / (s->transfer_ms * 1e6) : 1e6;
     (void)snprintf(model, sizeof model, "gflops=%g,copy_gbps=%.17g,latency_us=1", SIM_GFLOPS, gbps);
     td_registry_options_from_env(&options);
     options.sim_model = model;
@@ -135,7 +144,7 @@ td_status td_simulate(const td_simulation *simulation, td_monitor *monitor)
                                     .prepare = make_prepare,
                                     .train = make_train,
                                     .context = &s,
-                                    .batch_bytes = BATCH_BYTES,
+                                    .batch_bytes = get_batch_bytes(&s),
                                     .steps = s.steps,
                                     .buffer_size = s.buffer_size,
                                     .prefetch_size = s.prefetch_size,

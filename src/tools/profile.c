@@ -1,11 +1,14 @@
 /* Figures and verdicts of a profile. See profile.h. */
 #include "tools/profile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+
+#define LONGEST_MS 40.0 /* of a stage that is run for a forecast */
 
 void td_profile_free(td_profile *profile)
 {
@@ -93,12 +96,33 @@ static void judge_devices(td_profile *profile)
                        f->slowest == TD_STAGE_PREPARE ? "setting" : "near");
 }
 
+/* All times from the first on, longer. */
+static void stretch_times(td_profile *profile)
+{
+    uint64_t zero_ns = UINT64_MAX;
+    const double k = profile->stretch;
+    for (size_t i = 0; i < profile->n_times * TD_STAGE_COUNT; ++i) {
+        const td_interval *t = &profile->times[i / TD_STAGE_COUNT].stages[i % TD_STAGE_COUNT];
+        if (t->end_ns > 0 && t->start_ns < zero_ns) zero_ns = t->start_ns;
+    }
+    for (size_t i = 0; i < profile->n_times * TD_STAGE_COUNT; ++i) {
+        td_interval *t = &profile->times[i / TD_STAGE_COUNT].stages[i % TD_STAGE_COUNT];
+        if (t->end_ns == 0) continue;
+        t->start_ns = zero_ns + (uint64_t)(k * (double)(t->start_ns - zero_ns));
+        t->end_ns = zero_ns + (uint64_t)(k * (double)(t->end_ns - zero_ns));
+        t->busy_ns = (uint64_t)(k * (double)t->busy_ns);
+    }
+    for (size_t i = 0; i < profile->n_times; ++i)
+        profile->times[i].waited_ns = (uint64_t)(k * (double)profile->times[i].waited_ns);
+}
+
 td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up, td_profile *profile)
 {
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&profile->times, capacity));
     profile->n_times = td_monitor_read(monitor, profile->times);
     profile->n_warm_up = n_warm_up;
+    if (profile->stretch > 0) stretch_times(profile);
     TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
                "%zu steps are too few for figures after %zu to warm up; raise --num-steps", profile->n_times,
                n_warm_up);
@@ -110,11 +134,11 @@ fail:
     return status;
 }
 
-td_status td_profile_simulate(const td_simulation *simulation, td_profile *out)
+static td_status simulate(const td_simulation *simulation, double stretch, td_profile *out)
 {
     td_monitor *monitor = NULL;
     td_status status = TD_OK;
-    *out = (td_profile){.is_simulated = true, .is_single = simulation->is_single};
+    *out = (td_profile){.is_simulated = true, .is_single = simulation->is_single, .stretch = stretch};
     (void)snprintf(out->data_device, sizeof out->data_device, "sim:0");
     (void)snprintf(out->model_device, sizeof out->model_device, simulation->is_single ? "sim:0" : "sim:1");
     TD_TRY(td_monitor_create(simulation->steps, simulation->is_single, &monitor));
@@ -126,6 +150,40 @@ td_status td_profile_simulate(const td_simulation *simulation, td_profile *out)
                            ahead < simulation->steps / 2 ? ahead : simulation->steps / 2, out));
 fail:
     td_monitor_destroy(monitor);
+    return status;
+}
+
+td_status td_profile_simulate(const td_simulation *simulation, td_profile *out)
+{
+    return simulate(simulation, 0, out);
+}
+
+/* Long stages are run shorter, by one factor, and their times are stretched again: nobody is to wait for the
+ * steps of a large model. What the host adds then counts for more than it would. */
+td_status td_profile_forecast(const td_profile_forecast_request *request, const td_simulation *simulation,
+                              td_profile *out)
+{
+    const td_mel_config mel = td_mel_config_default();
+    td_simulation s = *simulation;
+    td_forecast f;
+    td_status status = TD_OK;
+    TD_TRY(td_forecast_stages(request->data, request->model, request->settings, request->longest, &f));
+    s.is_single = request->data == NULL;
+    const double longest_ms = fmax(f.train_ms, fmax(f.data_ms, f.transfer_ms));
+    const double stretch = fmax(1, longest_ms / LONGEST_MS);
+    s.data_ms = f.data_ms / stretch;
+    s.transfer_ms = f.transfer_ms / stretch;
+    s.train_ms = f.train_ms / stretch;
+    TD_TRY(simulate(&s, stretch, out));
+    out->forecast = f;
+    out->samples_per_step = f.shape.items;
+    out->audio_s_per_step = (double)f.shape.items * f.shape.frames * mel.hop_samples / mel.rate;
+    out->data_peak_bytes = f.data_bytes;
+    out->model_peak_bytes = f.model_bytes;
+    (void)snprintf(out->data_device, sizeof out->data_device, "%s",
+                   request->data ? request->data : request->model);
+    (void)snprintf(out->model_device, sizeof out->model_device, "%s", request->model);
+fail:
     return status;
 }
 
@@ -187,6 +245,23 @@ static void put_rates(td_json *json, const td_profile *p)
     td_json_end_object(json);
 }
 
+static void put_forecast(td_json *json, const td_forecast *f)
+{
+    if (f->shape.items == 0) return;
+    td_json_key(json, "forecast");
+    td_json_begin_object(json);
+    td_json_put_uint(json, "batch_size", f->shape.items);
+    td_json_put_uint(json, "text_length", f->shape.tokens);
+    td_json_put_uint(json, "mel_frames", f->shape.frames);
+    td_json_put_double(json, "data_ms", f->data_ms);
+    td_json_put_double(json, "transfer_ms", f->transfer_ms);
+    td_json_put_double(json, "train_ms", f->train_ms);
+    td_json_put_double(json, "flops_per_step", f->flops);
+    td_json_put_uint(json, "launches", f->launches);
+    td_json_put_uint(json, "batch_bytes", f->batch_bytes);
+    td_json_end_object(json);
+}
+
 static void put_verdicts(td_json *json, const td_profile *p)
 {
     td_json_key(json, "verdicts");
@@ -219,6 +294,7 @@ void td_profile_put_json(td_json *json, const td_profile *profile)
     td_json_uint(json, profile->n_times);
     put_step(json, &profile->figures);
     put_rates(json, profile);
+    put_forecast(json, &profile->forecast);
     put_verdicts(json, profile);
     td_json_end_object(json);
 }

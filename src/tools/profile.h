@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "pipeline/roles.h"
 #include "pipeline/simulate.h"
-#include "train/train.h"
+#include "tools/planner.h"
 
 /* Something to change. */
 typedef struct td_verdict {
@@ -22,11 +22,13 @@ enum { TD_PROFILE_MAX_VERDICTS = 8 };
 typedef struct td_profile {
     bool is_simulated;
     bool is_single;
+    double stretch; /* `times` are this much longer than what was run; 0: as it was */
     char data_device[128], model_device[128];
     td_batch_times *times; /* owned; every batch, oldest first */
     size_t n_times;
     size_t n_warm_up; /* the first of `times` that `figures` leaves out */
     td_pipeline_figures figures;
+    td_forecast forecast;                      /* where stage times come from a plan; no items: they do not */
     double samples_per_step, audio_s_per_step; /* 0: not known */
     uint64_t data_peak_bytes, model_peak_bytes;
     td_verdict verdicts[TD_PROFILE_MAX_VERDICTS];
@@ -37,6 +39,18 @@ void td_profile_free(td_profile *profile);
 
 /* Runs simulated stages. *out: td_profile_free(), also after a failure. */
 td_status td_profile_simulate(const td_simulation *simulation, td_profile *out);
+
+/* Everything is borrowed during the call. */
+typedef struct td_profile_forecast_request {
+    const char *data, *model; /* models of devices, as td_forecast_stages() */
+    const td_train_settings *settings;
+    td_lengths longest;
+} td_profile_forecast_request;
+
+/* The same with stages as long as the settings' plan makes them on such devices; lengths of *simulation do
+ * not count. */
+td_status td_profile_forecast(const td_profile_forecast_request *request, const td_simulation *simulation,
+                              td_profile *out);
 
 /* Trains for `steps` steps as the settings say, writing nothing. *out: td_profile_free(), also after a
  * failure.

@@ -104,6 +104,44 @@ class ProfileTest(unittest.TestCase):
         self.assertLess(p["step_ms"]["mean"], 70 * 1.1)
         self.assertEqual(p["phases"]["transfer"]["mean_ms"], 0)
 
+    def forecast(self, model, *options):
+        return self.profile("--simulate-device", model, "--model-size", "pico", "--batch-size", "4", "--max-text-length", "32",
+                            "--max-mel-frames", "64", "--num-steps", "12", "--buffer-size", "2", *options)
+
+    def test_forecast_follows_the_rates(self):
+        fast = self.forecast("gflops=20,gbps=1000,latency_us=0")
+        self.check_fields(fast)
+        self.assertEqual((fast["simulated"], fast["mode"]), (True, "single-device"))
+        f = fast["forecast"]
+        self.assertEqual((f["batch_size"], f["text_length"], f["mel_frames"], f["transfer_ms"]), (4, 32, 64, 0))
+        self.assertGreater(f["train_ms"], f["flops_per_step"] / 20e6)  # nothing is faster than its arithmetic
+        self.assertLess(fast["step_ms"]["mean"], 1.3 * (f["train_ms"] + f["data_ms"]))
+        slow = self.forecast("gflops=10,gbps=500,latency_us=0", "--simulate-data-device", "gflops=5,gbps=100,copy_gbps=0.01")
+        self.assertEqual(slow["mode"], "two-device")
+        s = slow["forecast"]
+        self.assertEqual(s["flops_per_step"], f["flops_per_step"])
+        self.assertAlmostEqual(s["train_ms"] / f["train_ms"], 2, delta=0.3)
+        self.assertAlmostEqual(s["transfer_ms"], s["batch_bytes"] / 0.01 * 1e-6, places=6)
+        saving = self.forecast("gflops=20,gbps=1000,latency_us=0", "--gradient-checkpointing")
+        self.assertGreater(saving["forecast"]["train_ms"], f["train_ms"])
+        self.assertLess(saving["memory"]["model_peak_bytes"], fast["memory"]["model_peak_bytes"])
+
+    def test_forecast_of_long_steps_is_not_waited_for(self):
+        p = self.forecast("gflops=0.5,gbps=1000,latency_us=0")  # a step of many times 40 ms
+        f = p["forecast"]
+        self.assertGreater(f["train_ms"], 100)
+        self.assertAlmostEqual(p["step_ms"]["mean"] / (f["train_ms"] + f["data_ms"]), 1, delta=0.3)
+
+    def test_forecast_refusals(self):
+        for options, code, word in ((["--simulate-device", "gflop=1"], 2, "gflops"),
+                                    (["--simulate-data-device", "gflops=1"], 2, "--simulate-device"),
+                                    (["--simulate-device", "gflops=1", "--simulate", "train=4"], 2, "leave one out"),
+                                    (["--simulate-device", "gflops=1", "--batch-size", "auto"], 2, "advise"),
+                                    (["--simulate-device", "memory_mb=1024", "--batch-size", "64"], 1, "make the batch smaller")):
+            done = run(*options)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), options)
+            self.assertIn(word, done.stderr)
+
     def check_trace(self, path, tracks):
         with open(path, encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]

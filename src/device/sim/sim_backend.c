@@ -50,6 +50,7 @@ static void fill_caps(const sim_model *model, bool timestamps, td_device_caps *c
         .int64 = true,
         .estimated_gflops = model->gflops,
         .estimated_gbps = model->gbps,
+        .link_gbps = model->copy_gbps,
     };
 }
 
