@@ -29,6 +29,7 @@ enum {
     TD_COMMAND_DEVICES,
     TD_COMMAND_VALIDATE,
     TD_COMMAND_CHECK_CONFIG,
+    TD_COMMAND_ADVISE,
     TD_COMMAND_PREPARE,
     TD_COMMAND_INSPECT,
     TD_COMMAND_ANALYZE,
@@ -111,6 +112,7 @@ void td_cli_put_setting(td_json *json, const td_device_info *info);
 int td_cmd_devices(td_cli *cli);
 int td_cmd_validate(td_cli *cli);
 int td_cmd_check_config(td_cli *cli);
+int td_cmd_advise(td_cli *cli);
 int td_cmd_prepare(td_cli *cli);
 int td_cmd_inspect(td_cli *cli);
 int td_cmd_analyze(td_cli *cli);

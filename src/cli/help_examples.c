@@ -10,6 +10,8 @@ const char *const td_cli_examples[TD_COMMAND_COUNT] = {
                             "tandem validate --data-gpu 0 --model-gpu 1\n",
     [TD_COMMAND_CHECK_CONFIG] = "tandem check-config configs/dual_gpu.ini\n"
                                 "tandem check-config my.ini --fix\n",
+    [TD_COMMAND_ADVISE] = "tandem advise --model-size small --data-gpu 0 --model-gpu 1 > my.ini\n"
+                          "tandem advise --model-size base --simulate-device memory_mb=24576\n",
     [TD_COMMAND_PREPARE] = "tandem prepare --train-data my_voice\n",
     [TD_COMMAND_INSPECT] = "tandem inspect my_voice\n"
                            "tandem inspect run/best.safetensors --slim voice.safetensors\n",
@@ -19,7 +21,9 @@ const char *const td_cli_examples[TD_COMMAND_COUNT] = {
                          "tandem train --train-data my_voice --checkpoint-dir run \\\n"
                          "  --data-gpu 0 --model-gpu 1 --max-minutes 60\n",
     [TD_COMMAND_PROFILE] = "tandem profile --train-data my_voice --html timeline.html\n"
-                           "tandem profile --simulate data=20,transfer=5,train=60\n",
+                           "tandem profile --simulate data=20,transfer=5,train=60\n"
+                           "tandem profile --model-size tiny --batch-size 16 \\\n"
+                           "  --simulate-device gflops=15000,gbps=450,memory_mb=12288\n",
     [TD_COMMAND_SYNTH] = "tandem synth --checkpoint run/best.safetensors \\\n"
                          "  --text \"Good morning.\" -o morning.wav\n"
                          "tandem synth --copy recording.wav -o copy.wav\n",

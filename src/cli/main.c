@@ -17,6 +17,7 @@ static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
     [TD_COMMAND_DEVICES] = td_cmd_devices,
     [TD_COMMAND_VALIDATE] = td_cmd_validate,
     [TD_COMMAND_CHECK_CONFIG] = td_cmd_check_config,
+    [TD_COMMAND_ADVISE] = td_cmd_advise,
     [TD_COMMAND_PREPARE] = td_cmd_prepare,
     [TD_COMMAND_INSPECT] = td_cmd_inspect,
     [TD_COMMAND_ANALYZE] = td_cmd_analyze,

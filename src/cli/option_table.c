@@ -11,9 +11,11 @@
 #define TRAIN BIT(TD_COMMAND_TRAIN)
 #define PROFILE BIT(TD_COMMAND_PROFILE)
 #define CHECK BIT(TD_COMMAND_CHECK_CONFIG)
+#define ADVISE BIT(TD_COMMAND_ADVISE)
+#define PLANNED (TRAIN | WATCHED | ADVISE)
 #define BENCH_PIPELINE BIT(TD_COMMAND_BENCH_PIPELINE)
 #define WATCHED (PROFILE | BENCH_PIPELINE)
-#define ROLES (BIT(TD_COMMAND_VALIDATE) | CHECK | TRAIN | WATCHED)
+#define ROLES (BIT(TD_COMMAND_VALIDATE) | CHECK | TRAIN | WATCHED | ADVISE)
 #define SUBMIT BIT(TD_COMMAND_BENCH_SUBMIT)
 #define GEMM BIT(TD_COMMAND_BENCH_GEMM)
 #define KERNELS BIT(TD_COMMAND_BENCH_KERNELS)
@@ -24,7 +26,7 @@
 #define BENCH_LOAD BIT(TD_COMMAND_BENCH_LOAD)
 #define ANALYZE BIT(TD_COMMAND_ANALYZE)
 #define LOADS (BENCH_LOAD | ANALYZE)
-#define FEEDS (LOADS | TRAIN | WATCHED | CHECK)
+#define FEEDS (LOADS | TRAIN | WATCHED | CHECK | ADVISE)
 #define MEASURES (SUBMIT | GEMM | MEL | STEP | KERNELS | TUNE | LOADS)
 #define DATA (BIT(TD_COMMAND_PREPARE) | BIT(TD_COMMAND_INSPECT) | FEEDS)
 #define PREPARE BIT(TD_COMMAND_PREPARE)
@@ -46,6 +48,11 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
          "What would end the run is an error, what would slow it a warning, each with its key, its line and "
          "the value to put; memory is estimated from the real plan. Ends with 1 if there are errors. "
          "--simulate-device judges for devices that this computer does not have."},
+    [TD_COMMAND_ADVISE] =
+        {"advise", "", 0, 0, "Tells what to set for a model on given devices, as a ready configuration",
+         "The largest batch that fits, plain, with bfloat16, with checkpointing and with both, from the real "
+         "plan; then batch, buffers and limits. --simulate-device memory_mb=24576 asks for a card that one "
+         "does not have. The answer is an INI file: `tandem advise ... > my.ini`."},
     [TD_COMMAND_PREPARE] =
         {"prepare", "", 0, 0, "Prepares the texts of a dataset, in parallel, and keeps them in the cache",
          "Reads metadata.csv and wavs/ID.wav of --train-data, spells texts out, makes tokens, and tells what "
@@ -233,10 +240,10 @@ static const td_option OPTIONS[] = {
      FOR("Data", DATA | SYNTH, "Decides every random choice, such as which rows validate")},
 
     {KEY("model", "model_size"), CHOICE("nano", "pico|nano|tiny|small|base|normal|big"),
-     FOR("Model", TRAIN | WATCHED | STEP,
+     FOR("Model", PLANNED | STEP,
          "Preset of all sizes: pico for tests, nano for a CPU in minutes; normal is base")},
     {KEY("model", "decoder_strategy"), CHOICE("non_autoregressive", "non_autoregressive|autoregressive"),
-     FOR("Model", TRAIN | WATCHED | STEP,
+     FOR("Model", PLANNED | STEP,
          "How the decoder makes a spectrogram: all frames at once, or one after the other")},
     {KEY("model", "gradient_checkpointing"), BOOL("false"),
      FOR("Model", TRAIN | WATCHED, "Compute blocks again in the backward pass, to save memory")},
@@ -320,9 +327,9 @@ static const td_option OPTIONS[] = {
     {FLAG("copy"), PATH("WAV"),
      FOR("Synthesis", SYNTH, "Recording to copy through spectrogram and vocoder instead of a text")},
     {FLAG("output"), LETTER('o'), PATH("FILE"),
-     FOR("Output", SYNTH | REPORT,
+     FOR("Output", SYNTH | REPORT | ADVISE,
          "Where it goes. synth: .wav, .flac, .ogg, or - for raw samples of 16 bits, one channel, on stdout; "
-         "report: .html")},
+         "report: .html; advise: .ini")},
     {KEY("synth", "reference"), PATH("WAV"),
      FOR("Synthesis", SYNTH, "Recording whose speaker is to be heard; at least half a second")},
     {KEY("synth", "speaker"), TEXT("ID"),
@@ -396,11 +403,11 @@ static const td_option OPTIONS[] = {
 
     {FLAG("fix"), SWITCH, FOR("General", CHECK, "Write a corrected copy beside the file")},
     {FLAG("simulate-device"), TEXT("KEY=VALUE,..."),
-     FOR("Devices", CHECK | PROFILE,
+     FOR("Devices", CHECK | ADVISE | PROFILE,
          "Model device that this computer need not have, such as memory_mb=24576,gflops=15000,gbps=450; keys "
          "as of TANDEM_SIM. profile: stage times from the real plan at these rates")},
     {FLAG("simulate-data-device"), TEXT("KEY=VALUE,..."),
-     FOR("Devices", CHECK | PROFILE,
+     FOR("Devices", CHECK | ADVISE | PROFILE,
          "Data device beside --simulate-device; if not given, that one takes both roles")},
     {FLAG("slim"), PATH("FILE"),
      FOR("General", BIT(TD_COMMAND_INSPECT),

@@ -1,0 +1,258 @@
+/* `tandem advise`: shows what tools/advise.h found, as a configuration that is ready to use; the reasons
+ * stand in its comments. Covered by tests/cli/test_advise.py.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/train_options.h"
+#include "tools/advise.h"
+
+typedef struct adviser {
+    td_cli *cli;
+    td_registry *registry, *data_registry; /* owned */
+    const td_device_info *data, *model;
+    bool is_stand_in;
+    td_train_settings settings;
+    td_lengths longest;
+    char cache_dir[TD_FILE_PATH_BYTES];
+    td_advice advice;
+} adviser;
+
+static const char *get_text(const adviser *a, const char *key)
+{
+    return td_options_get(a->cli->options, key)->text;
+}
+
+/* ---------------------------------------------------------------- asking */
+
+static td_status find_devices(adviser *a)
+{
+    const char *model = get_text(a, "simulate-device"), *data = get_text(a, "simulate-data-device");
+    td_roles roles;
+    td_status status = TD_OK;
+    TD_FAIL_IF(data && !model, TD_ERR_CONFIG,
+               "--simulate-data-device needs --simulate-device, which is the model device");
+    a->is_stand_in = model != NULL;
+    if (model) {
+        TD_TRY(td_cli_open_stand_in(model, &a->registry, &a->model));
+        a->data = a->model;
+        if (data) TD_TRY(td_cli_open_stand_in(data, &a->data_registry, &a->data));
+    } else {
+        TD_TRY(td_cli_open_registry(a->cli, &a->registry));
+        TD_TRY(td_cli_resolve_roles(a->cli, a->registry, &roles));
+        a->data = roles.data;
+        a->model = roles.model;
+    }
+fail:
+    return status;
+}
+
+static td_status ask(adviser *a)
+{
+    const td_option_value *batch;
+    td_status status = TD_OK;
+    TD_TRY(find_devices(a));
+    batch = td_options_get(a->cli->options, "training.batch_size");
+    const uint32_t wanted = batch->origin == TD_ORIGIN_DEFAULT ? 0 : (uint32_t)batch->integer;
+    TD_TRY(td_cli_plan_settings(a->cli, a->model, a->cache_dir, &a->settings));
+    if (a->settings.feed.dataset.dir) TD_TRY(td_planner_measure(&a->settings.feed, &a->longest));
+    TD_TRY(td_advise(&(td_advice_request){.settings = &a->settings,
+                                          .data = a->data,
+                                          .model = a->model,
+                                          .longest = a->longest,
+                                          .wanted_batch = wanted},
+                     &a->advice));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- the configuration */
+
+static const char *name_way(const td_advice_way *way)
+{
+    static const char *const NAMES[] = {"plain", "mixed_precision", "gradient_checkpointing",
+                                        "both of these"};
+    return NAMES[way->bf16 + 2 * way->checkpoint];
+}
+
+static void describe_device(const adviser *a, const td_device_info *info, const char *option, char out[320])
+{
+    char memory[TD_TEXT_FORMAT_BYTES];
+    td_text_format_bytes(info->caps.memory_bytes, memory);
+    if (a->is_stand_in)
+        (void)snprintf(out, 320, "%s (simulated)", get_text(a, option));
+    else
+        (void)snprintf(out, 320, "%s, %s, %s", info->selector, info->name, memory);
+}
+
+static void write_reasons(const adviser *a, FILE *file)
+{
+    const td_advice *v = &a->advice;
+    char device[320], need[TD_TEXT_FORMAT_BYTES], item[TD_TEXT_FORMAT_BYTES];
+    describe_device(a, a->model, "simulate-device", device);
+    fprintf(file, "; %s on %s\n", get_text(a, "model.model_size"), device);
+    if (!v->is_single) {
+        describe_device(a, a->data, a->data_registry ? "simulate-data-device" : "simulate-device", device);
+        fprintf(file, "; data on %s\n", device);
+    }
+    fprintf(file, "; rows of at most %u tokens and %u frames%s. From the real plan:\n;\n", v->shape.tokens,
+            v->shape.frames, a->longest.frames > 0 ? ", as in the data" : "");
+    fprintf(file, ";   %-24s %13s %12s %12s\n", "", "largest batch", "model alone", "each row");
+    for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
+        const td_advice_way *way = &v->ways[i];
+        td_text_format_bytes(td_need_bytes(&way->need, 0), need);
+        td_text_format_bytes((uint64_t)way->need.item_bytes, item);
+        fprintf(file, "; %s %-24s %13u %12s %12s\n", i == v->chosen ? "*" : " ", name_way(way),
+                way->largest_batch, need, item);
+    }
+    td_text_format_bytes(v->model_bytes, need);
+    fprintf(file, ";\n; * is set below; the model role then needs %s.\n", need);
+}
+
+static void write_devices(const adviser *a, FILE *file)
+{
+    fprintf(file, "\n[devices]\n");
+    if (a->is_stand_in) {
+        if (!a->advice.is_single)
+            fprintf(file, "data = 0 ; numbers of `tandem devices` on that computer\nmodel = 1\n");
+        return;
+    }
+    if (!a->advice.is_single) fprintf(file, "data = %s\n", a->data->selector);
+    fprintf(file, "model = %s\n", a->model->selector);
+}
+
+static void write_data(const adviser *a, FILE *file)
+{
+    const char *dir = get_text(a, "data.train_data");
+    fprintf(file, "\n[data]\n");
+    if (dir)
+        fprintf(file, "train_data = %s\n", dir);
+    else
+        fprintf(file, "; train_data = DIR ; the folder with metadata.csv and wavs/\n");
+    fprintf(file, "max_text_length = %" PRIi64 "\n",
+            td_options_get(a->cli->options, "data.max_text_length")->integer);
+    fprintf(file, "max_mel_frames = %" PRIi64 "\n",
+            td_options_get(a->cli->options, "data.max_mel_frames")->integer);
+    fprintf(file, a->advice.is_single
+                      ? "mel_cache = auto ; mels are made once, so that the device can learn\n"
+                      : "mel_cache = none ; the data device has nothing else to do\n");
+}
+
+static void write_pipeline(const adviser *a, FILE *file)
+{
+    const td_advice *v = &a->advice;
+    fprintf(file, "\n[pipeline]\nnum_workers = 0 ; one thread per core\n");
+    fprintf(file, "prefetch_buffer_size = %u ; batches ahead on the model device\n", v->prefetch_size);
+    fprintf(file, "enable_memory_isolation = true ; the limits below are enforced, in MB\n");
+    if (!v->is_single) {
+        fprintf(file, "buffer_size = %u ; batches ahead on the data device\n", v->buffer_size);
+        fprintf(file, "data_gpu_memory = %" PRIu64 "\n", v->data_limit_bytes >> 20);
+    }
+    fprintf(file, "model_gpu_memory = %" PRIu64 " ; nine tenths of the device\n", v->model_limit_bytes >> 20);
+}
+
+/* Keys that the user chose beside the preset. */
+static void write_model(const adviser *a, FILE *file)
+{
+    char name[64];
+    const td_advice_way *way = &a->advice.ways[a->advice.chosen];
+    fprintf(file, "\n[model]\nmodel_size = %s\n", get_text(a, "model.model_size"));
+    fprintf(file, "decoder_strategy = %s\n", get_text(a, "model.decoder_strategy"));
+    fprintf(file, "gradient_checkpointing = %s\n", way->checkpoint ? "true" : "false");
+    for (size_t i = 0; i < td_model_key_count(); ++i) {
+        (void)snprintf(name, sizeof name, "model.%s", td_model_key_name(i));
+        const td_option_value *value = td_options_get(a->cli->options, name);
+        if (value->origin > TD_ORIGIN_PRESET) fprintf(file, "%s = %s\n", td_model_key_name(i), value->text);
+    }
+    fprintf(file, "\n[training]\nbatch_size = %u\n", a->advice.batch_size);
+    if (a->advice.grad_accum > 1)
+        fprintf(file, "grad_accum = %u ; together as many rows as one would want\n", a->advice.grad_accum);
+    fprintf(file, "mixed_precision = %s\n", way->bf16 ? "true" : "false");
+}
+
+static td_status write_config(const adviser *a, char **text)
+{
+    size_t bytes;
+    FILE *file = open_memstream(text, &bytes);
+    if (!file) return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory for the configuration");
+    write_reasons(a, file);
+    write_devices(a, file);
+    write_data(a, file);
+    write_pipeline(a, file);
+    write_model(a, file);
+    if (fclose(file) != 0) return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory for the configuration");
+    return TD_OK;
+}
+
+/* ---------------------------------------------------------------- showing */
+
+static void put_ways(td_json *json, const td_advice *v)
+{
+    td_json_key(json, "ways");
+    td_json_begin_array(json);
+    for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
+        const td_advice_way *way = &v->ways[i];
+        td_json_begin_object(json);
+        td_json_key(json, "mixed_precision");
+        td_json_bool(json, way->bf16);
+        td_json_key(json, "gradient_checkpointing");
+        td_json_bool(json, way->checkpoint);
+        td_json_put_uint(json, "largest_batch", way->largest_batch);
+        td_json_put_double(json, "fixed_bytes", way->need.fixed_bytes);
+        td_json_put_double(json, "row_bytes", way->need.item_bytes);
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
+static int print_json(const adviser *a, const char *config)
+{
+    const td_advice *v = &a->advice;
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(a->cli, NULL);
+    td_json_begin_object(json);
+    td_json_put_string(json, "model_size", get_text(a, "model.model_size"));
+    td_json_put_string(json, "mode", v->is_single ? "single-device" : "two-device");
+    td_json_key(json, "simulated");
+    td_json_bool(json, a->is_stand_in);
+    put_ways(json, v);
+    td_json_put_uint(json, "chosen", v->chosen);
+    td_json_put_uint(json, "batch_size", v->batch_size);
+    td_json_put_uint(json, "grad_accum", v->grad_accum);
+    td_json_put_uint(json, "buffer_size", v->buffer_size);
+    td_json_put_uint(json, "prefetch_buffer_size", v->prefetch_size);
+    td_json_put_uint(json, "model_bytes", v->model_bytes);
+    td_json_put_uint(json, "data_bytes", v->data_bytes);
+    td_json_put_string(json, "config", config);
+    td_json_end_object(json);
+    return td_cli_print_json(a->cli, json, TD_EXIT_DONE);
+}
+
+int td_cmd_advise(td_cli *cli)
+{
+    adviser a = {.cli = cli};
+    const char *output = td_options_get(cli->options, "output")->text;
+    char *config = NULL;
+    int code = TD_EXIT_DONE;
+    td_status status = TD_OK;
+    TD_TRY(ask(&a));
+    TD_TRY(write_config(&a, &config));
+    if (output) TD_TRY(td_file_write_atomic(output, config, strlen(config)));
+    if (cli->json)
+        code = print_json(&a, config);
+    else if (output)
+        printf("%s: written; `tandem check-config %s` judges it\n", output, output);
+    else
+        fputs(config, stdout);
+fail:
+    if (status != TD_OK) code = td_cli_fail(cli, a.model ? NULL : a.registry);
+    free(config);
+    td_registry_close(a.registry);
+    td_registry_close(a.data_registry);
+    return code;
+}

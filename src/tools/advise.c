@@ -1,0 +1,124 @@
+/* See advise.h. */
+#include "tools/advise.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+enum { USUAL_PREFETCH = 8, LEAST_BUFFER = 2 };
+
+#define GIB ((double)(UINT64_C(1) << 30))
+#define MIB (UINT64_C(1) << 20)
+
+/* Memory is taken from a device in blocks, so a role holds somewhat more than it uses. */
+static const double BLOCKS = 1.1;
+static const uint64_t BLOCK_BYTES = 128 * MIB;
+
+/* What usually trains well on a device of this memory: train's own defaults. */
+static uint32_t by_memory(const td_device_info *device, uint32_t small, uint32_t usual, uint32_t large)
+{
+    const double gib = (double)device->caps.memory_bytes / GIB;
+    return gib < 12 ? small : gib < 24 ? usual : large;
+}
+
+static uint64_t usable_bytes(const td_device_info *device)
+{
+    return (uint64_t)(TD_PLANNER_SHARE * (double)device->caps.memory_bytes);
+}
+
+static td_status measure_ways(const td_advice_request *request, td_advice *out)
+{
+    td_planner planner;
+    td_train_settings s = *request->settings;
+    td_status status = TD_OK;
+    s.prefetch_size = out->prefetch_size;
+    TD_TRY(td_planner_open(NULL, &planner));
+    for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
+        td_advice_way *way = &out->ways[i];
+        s.plan.bf16 = way->bf16 = i & 1;
+        s.plan.checkpoint = way->checkpoint = i >> 1 & 1;
+        TD_TRY(td_planner_need(&planner, &s, out->shape, &way->need));
+        way->largest_batch = td_need_largest(&way->need, usable_bytes(request->model));
+    }
+fail:
+    td_planner_close(&planner);
+    return status;
+}
+
+/* The least means that reach the wanted batch; else those that come nearest. A CPU gains nothing from half
+ * the memory traffic that it has to unpack again, so there it is not the first choice. */
+static size_t choose_way(const td_advice *advice, const td_device_info *model, uint32_t wanted)
+{
+    static const size_t ON_GPU[] = {1, 3}, ON_CPU[] = {0, 1, 2, 3};
+    const bool is_cpu = model->type == TD_DEVICE_CPU;
+    const size_t *order = is_cpu ? ON_CPU : ON_GPU;
+    const size_t n = is_cpu ? 4 : 2;
+    size_t best = order[0];
+    for (size_t i = 0; i < n; ++i) {
+        if (advice->ways[order[i]].largest_batch > advice->ways[best].largest_batch) best = order[i];
+        if (advice->ways[order[i]].largest_batch >= wanted) return order[i];
+    }
+    return best;
+}
+
+static td_status set_batch(const td_advice_request *request, td_advice *out)
+{
+    const uint32_t wanted =
+        request->wanted_batch > 0 ? request->wanted_batch : by_memory(request->model, 16, 32, 48);
+    char need[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES];
+    td_status status = TD_OK;
+    out->chosen = choose_way(out, request->model, wanted);
+    const td_advice_way *way = &out->ways[out->chosen];
+    out->model_limit_bytes = usable_bytes(request->model);
+    td_text_format_bytes(td_need_bytes(&way->need, 1), need);
+    td_text_format_bytes(out->model_limit_bytes, room);
+    TD_FAIL_IF(way->largest_batch == 0, TD_ERR_LIMIT,
+               "not even one row of %u frames fits: it needs %s of the %s that %s may use; choose a smaller "
+               "--model-size or --max-mel-frames",
+               out->shape.frames, need, room, request->model->name);
+    out->batch_size = wanted < way->largest_batch ? wanted : way->largest_batch;
+    out->grad_accum = (wanted + out->batch_size / 2) / out->batch_size;
+    out->model_bytes = td_need_bytes(&way->need, out->batch_size);
+    out->shape.items = out->batch_size;
+fail:
+    return status;
+}
+
+/* As many batches ahead as is usual and fits. With one device the model role's rooms are the buffer. */
+static td_status set_buffer(const td_advice_request *request, td_advice *out)
+{
+    const uint64_t limit = usable_bytes(request->data);
+    td_train_settings s = *request->settings;
+    char need[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES];
+    td_status status = TD_OK;
+    s.prefetch_size = out->prefetch_size;
+    out->buffer_size = by_memory(request->model, 25, 50, 100);
+    if (out->is_single) return TD_OK;
+    const double batch_bytes = td_planner_batch_bytes(&s, &out->shape);
+    const double least =
+        BLOCKS * (double)td_planner_data_bytes(&s, &out->shape, LEAST_BUFFER, false) + (double)BLOCK_BYTES;
+    td_text_format_bytes((uint64_t)least, need);
+    td_text_format_bytes(limit, room);
+    TD_FAIL_IF(least > (double)limit, TD_ERR_LIMIT,
+               "the data role needs %s of the %s that %s may use; leave the data device out, or lower "
+               "--batch-size",
+               need, room, request->data->name);
+    const double more = ((double)limit - least) / (BLOCKS * batch_bytes);
+    if (more < out->buffer_size - LEAST_BUFFER) out->buffer_size = LEAST_BUFFER + (uint32_t)more;
+    out->data_bytes = td_planner_data_bytes(&s, &out->shape, out->buffer_size, false);
+    out->data_limit_bytes = (uint64_t)(BLOCKS * (double)out->data_bytes) + BLOCK_BYTES;
+fail:
+    return status;
+}
+
+td_status td_advise(const td_advice_request *request, td_advice *out)
+{
+    td_status status = TD_OK;
+    *out = (td_advice){.is_single = request->data == request->model,
+                       .prefetch_size = USUAL_PREFETCH,
+                       .shape = td_planner_shape(request->settings, request->longest)};
+    TD_TRY(measure_ways(request, out));
+    TD_TRY(set_batch(request, out));
+    TD_TRY(set_buffer(request, out));
+fail:
+    return status;
+}
