@@ -91,6 +91,9 @@ const char *td_cli_api_name(td_api api);
 
 /* ---------------------------------------------------------------- setup.c */
 
+/* "", or the folder that stands for / (TANDEM_SYSTEM_ROOT, for tests). */
+const char *td_cli_system_root(void);
+
 /* The registry with the environment's and the options' settings. *out is owned. */
 td_status td_cli_open_registry(const td_cli *cli, td_registry **out);
 

@@ -2,7 +2,6 @@
  * tests/cli/test_doctor.py.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/wrap.h"
@@ -131,7 +130,7 @@ int td_cmd_doctor(td_cli *cli)
     const td_doctor_request request = {
         .registry = registry,
         .cache_dir = td_options_get(cli->options, "data.cache_dir")->text,
-        .root = getenv("TANDEM_SYSTEM_ROOT") ? getenv("TANDEM_SYSTEM_ROOT") : "",
+        .root = td_cli_system_root(),
     };
     if (td_doctor_run(&request, &diagnosis) != TD_OK) {
         code = td_cli_fail(cli, NULL);

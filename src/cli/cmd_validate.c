@@ -99,6 +99,7 @@ static int run_checks(const td_cli *cli, td_registry *registry, const td_roles *
     const td_validate_request request = {
         .registry = registry,
         .roles = roles,
+        .root = td_cli_system_root(),
         .isolation = td_options_get(cli->options, "pipeline.enable_memory_isolation")->truth,
         .data_limit_bytes = td_options_get(cli->options, "pipeline.data_gpu_memory")->bytes,
         .model_limit_bytes = td_options_get(cli->options, "pipeline.model_gpu_memory")->bytes,

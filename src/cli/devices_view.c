@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/wrap.h"
 #include "cli/cli.h"
+#include "pipeline/topology.h"
 
 enum { N_COLUMNS = 8, CELL_BYTES = 160, LAST_COLUMN_WIDTH = 24, NOTE_INDENT = 3 };
 
@@ -91,9 +92,15 @@ static void print_note(const td_cli *cli, FILE *file, const char *head, const ch
     td_wrap_write(file, line, NOTE_INDENT, NOTE_INDENT, cli->columns);
 }
 
-/* What does not fit a column: why it cannot be used, what the self-test switched off, its number before. */
+/* What does not fit a column: where it sits, why it cannot be used, what the self-test switched off, its
+ * number before. */
 static void print_notes(const td_cli *cli, FILE *file, const td_device_info *info)
 {
+    td_topology place;
+    char text[TD_TOPOLOGY_TEXT_BYTES];
+    td_topology_read(td_cli_system_root(), info, &place);
+    td_topology_describe(&place, text);
+    if (*text) print_note(cli, file, "link", text);
     if (*info->reason) print_note(cli, file, info->usable ? "note" : "not usable", info->reason);
     if (info->index != info->given_index) {
         char number[16];
@@ -121,10 +128,38 @@ static void print_table(const td_cli *cli, const td_registry *registry, FILE *fi
     }
 }
 
+/* About the two best cards, where there are two. */
+static void print_pair(const td_cli *cli, const td_registry *registry, FILE *file)
+{
+    const td_device_info *model = NULL, *data = NULL;
+    td_topology places[2];
+    char judgement[TD_TOPOLOGY_PAIR_BYTES], line[TD_TOPOLOGY_PAIR_BYTES + 256];
+    for (size_t i = 0; i < td_registry_count(registry); i++) {
+        const td_device_info *info = td_registry_info(registry, i);
+        const bool is_twin = (model && model->phys_group == info->phys_group) ||
+                             (data && data->phys_group == info->phys_group);
+        if (info->type != TD_DEVICE_GPU || !info->usable || is_twin) continue;
+        if (!model || td_topology_stronger(model, info) == info) {
+            data = model;
+            model = info;
+        } else if (!data || td_topology_stronger(data, info) == info) {
+            data = info;
+        }
+    }
+    if (!data) return;
+    td_topology_read(td_cli_system_root(), data, &places[0]);
+    td_topology_read(td_cli_system_root(), model, &places[1]);
+    td_topology_judge(data, &places[0], model, &places[1], judgement);
+    snprintf(line, sizeof line, "As a pair: --data-device %s --model-device %s%s%s", data->selector,
+             model->selector, *judgement ? "; " : "", judgement);
+    td_wrap_write(file, line, 0, NOTE_INDENT, cli->columns);
+}
+
 void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *file)
 {
     if (td_registry_count(registry) > 0) {
         print_table(cli, registry, file);
+        print_pair(cli, registry, file);
     } else {
         fprintf(file, "No device was found.\n");
     }
@@ -185,6 +220,35 @@ static void put_caps(td_json *json, const td_device_caps *caps)
     td_json_double(json, caps->estimated_gflops);
     td_json_key(json, "estimated_gbps");
     td_json_double(json, caps->estimated_gbps);
+    td_json_put_double(json, "link_gbps", caps->link_gbps);
+    td_json_end_object(json);
+}
+
+static void put_link(td_json *json, const char *key, td_link link)
+{
+    td_json_key(json, key);
+    td_json_begin_object(json);
+    td_json_put_double(json, "gt_per_s", link.gts);
+    td_json_put_uint(json, "width", link.width);
+    td_json_put_double(json, "gb_per_s", td_link_gbps(link));
+    td_json_end_object(json);
+}
+
+static void put_place(td_json *json, const td_device_info *info)
+{
+    td_topology place;
+    td_topology_read(td_cli_system_root(), info, &place);
+    td_json_key(json, "topology");
+    if (!place.is_known) {
+        td_json_null(json);
+        return;
+    }
+    td_json_begin_object(json);
+    td_json_put_string(json, "root", place.root);
+    td_json_put_string(json, "root_port", *place.port ? place.port : NULL);
+    put_index(json, "numa_node", place.numa_node);
+    put_link(json, "link", place.at_most);
+    put_link(json, "link_now", place.now);
     td_json_end_object(json);
 }
 
@@ -214,6 +278,7 @@ void td_cli_device_json(td_json *json, const td_device_info *info)
     snprintf(text, sizeof text, "%04x:%02x:%02x.%x", info->pci.domain, info->pci.bus, info->pci.device,
              info->pci.function);
     td_json_put_string(json, "pci", info->has_pci ? text : NULL);
+    put_place(json, info);
     td_json_put_bool(json, "usable", info->usable);
     td_json_put_string(json, "reason", info->reason);
     td_json_put_string(json, "selftest",

@@ -2,9 +2,16 @@
  * tests/cli/test_cli.py.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
+
+const char *td_cli_system_root(void)
+{
+    const char *root = getenv("TANDEM_SYSTEM_ROOT");
+    return root ? root : "";
+}
 
 td_status td_cli_open_registry(const td_cli *cli, td_registry **out)
 {

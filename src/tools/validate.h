@@ -37,7 +37,8 @@ typedef struct td_validation {
 typedef struct td_validate_request {
     td_registry *registry;
     const td_roles *roles;
-    bool isolation; /* enforce the limits below */
+    const char *root; /* NULL, or the folder that stands for / */
+    bool isolation;   /* enforce the limits below */
     uint64_t data_limit_bytes, model_limit_bytes;
     void (*on_check)(void *context, const td_check_group *group,
                      const td_check *check); /* as each ends; or NULL */

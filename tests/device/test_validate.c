@@ -1,6 +1,7 @@
 /* The checks of `tandem validate` (src/tools/validate.c) on every ordered pair of devices present and on each
  * device alone (where a driver offers two, on the pairs with the second; the run with one has the rest): none
- * may fail, and nothing is skipped but the arithmetic of a simulated model device.
+ * may fail, and nothing is skipped but the arithmetic of a simulated model device. A second run builds no
+ * kernel.
  *
  * A pair whose only failure is its rate is tried again: this is no benchmark, and the computer may have been
  * busy. Sanitizers slow drivers and memcpy differently, so rates mean nothing under them.
@@ -140,6 +141,25 @@ static void test_every_pair(void **state)
     td_registry_close(registry);
 }
 
+/* All kernels of the checks were built above, by whoever opened the devices, and are in the cache now. */
+static void test_a_second_run_builds_nothing(void **state)
+{
+    (void)state;
+    const td_device_info *infos[BED_MAX];
+    const td_registry_options options = options_of_environment();
+    td_registry *registry = NULL;
+    size_t n_real = 0;
+    td_validation v;
+    check(td_registry_open(&options, &registry));
+    list_devices(registry, infos, &n_real);
+    const td_roles roles = {.mode = TD_ROLES_TWO_DEVICE, .data = infos[0], .model = infos[n_real - 1]};
+    const td_validate_request request = {.registry = registry, .roles = &roles};
+    check(td_validate_run(&request, &v));
+    assert_int_equal(v.kernel_builds, 0);
+    td_validation_clear(&v);
+    td_registry_close(registry);
+}
+
 /* What does not hold is a failed check, not a failed run. */
 static void test_a_limit_past_the_memory(void **state)
 {
@@ -166,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair),
+        cmocka_unit_test(test_a_second_run_builds_nothing),
         cmocka_unit_test(test_a_limit_past_the_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
