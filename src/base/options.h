@@ -42,6 +42,7 @@ typedef struct td_option {
     const char *group;        /* heading in --help */
     uint64_t commands;        /* bit i: command i takes the flag; files and --set may hold every key */
     const char *help;         /* one line, no full stop */
+    bool usual;               /* explained where --help has no room for all */
 } td_option;
 
 typedef struct td_option_command {
@@ -144,8 +145,12 @@ void td_option_allowed(const td_option *option, char *out, size_t capacity);
 
 /* ---------------------------------------------------------------- texts; *out is owned, free() */
 
-/* Help of a command; `command` == n_commands gives the overview of the program. */
-td_status td_options_help(const td_option_table *table, size_t command, char **out);
+enum { TD_OPTIONS_HELP_LINES = 50 };
+
+/* Help of a command; `command` == n_commands gives the overview of the program. Where explaining every option
+ * takes more than TD_OPTIONS_HELP_LINES, the usual ones are explained and the others named, unless `all` is
+ * set. */
+td_status td_options_help(const td_option_table *table, size_t command, bool all, char **out);
 
 /* One Markdown page of all commands and options. */
 td_status td_options_markdown(const td_option_table *table, char **out);

@@ -50,7 +50,7 @@ static void format_usage(const td_option *option, char *out, size_t capacity)
     }
 }
 
-static void write_option(FILE *text, const td_option *option)
+static void write_option(FILE *text, const td_option *option, bool with_key)
 {
     char usage[256], words[512];
     int used;
@@ -59,7 +59,7 @@ static void write_option(FILE *text, const td_option *option)
     if (option->default_text) {
         used += snprintf(words + used, sizeof words - (size_t)used, " (default %s)", option->default_text);
     }
-    if (option->section) {
+    if (with_key && option->section) {
         snprintf(words + used, sizeof words - (size_t)used, " [%s.%s]", option->section, option->key);
     }
     fprintf(text, "  %-*s", HELP_INDENT - 3, usage);
@@ -92,7 +92,7 @@ static void write_groups(FILE *text, const td_option_table *table, uint64_t comm
         for (size_t j = i; j < table->n_options; j++) {
             const td_option *option = &table->options[j];
             if ((option->commands & commands) && strcmp(option->group, first->group) == 0) {
-                write_option(text, option);
+                write_option(text, option, true);
             }
         }
     }
@@ -119,13 +119,13 @@ static void write_indented(FILE *text, const char *lines)
     }
 }
 
-static void write_command(FILE *text, const td_option_table *table, size_t command)
+static void write_head(FILE *text, const td_option_table *table, size_t command, bool shortly)
 {
     const td_option_command *c = &table->commands[command];
     fprintf(text, "Usage: %s %s%s%s [options]\n\n", table->program, c->name, *c->arguments ? " " : "",
             c->arguments);
     fprintf(text, "%s.\n", c->summary);
-    if (*c->detail) {
+    if (*c->detail && !shortly) {
         fputc('\n', text);
         td_wrap_write(text, c->detail, 0, 0, HELP_COLUMNS);
     }
@@ -133,6 +133,12 @@ static void write_command(FILE *text, const td_option_table *table, size_t comma
         fputs("\nExamples:\n", text);
         write_indented(text, table->examples[command]);
     }
+}
+
+/* Everything a command takes, explained. */
+static void write_command(FILE *text, const td_option_table *table, size_t command)
+{
+    write_head(text, table, command, false);
     write_groups(text, table, UINT64_C(1) << command);
     fputc('\n', text);
     td_wrap_write(
@@ -142,18 +148,73 @@ static void write_command(FILE *text, const td_option_table *table, size_t comma
         0, 0, HELP_COLUMNS);
 }
 
-td_status td_options_help(const td_option_table *table, size_t command, char **out)
+/* What is not usual, by name, a paragraph for each group. */
+static void write_names(FILE *text, const td_option_table *table, uint64_t commands)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        const char *group = table->options[i].group;
+        char line[4096] = "", flag[TD_OPTION_FLAG_BYTES];
+        size_t used = 0;
+        if (!(table->options[i].commands & commands) || !is_first_of_group(table, i, commands)) continue;
+        for (size_t j = i; j < table->n_options && used < sizeof line; j++) {
+            const td_option *option = &table->options[j];
+            if (!(option->commands & commands) || option->usual || strcmp(option->group, group) != 0)
+                continue;
+            td_option_flag(option, flag);
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s--%s", used > 0 ? ", " : "", flag);
+        }
+        if (used == 0) continue;
+        fprintf(text, "  %s: ", group);
+        td_wrap_write(text, line, strlen(group) + 4, 4, HELP_COLUMNS);
+    }
+}
+
+/* What fits a screen: the usual options explained, the others named. */
+static void write_command_shortly(FILE *text, const td_option_table *table, size_t command)
+{
+    write_head(text, table, command, true);
+    fputs("\nMost used options:\n", text);
+    for (size_t i = 0; i < table->n_options; i++) {
+        const td_option *option = &table->options[i];
+        if (option->usual && (option->commands >> command & 1)) write_option(text, option, false);
+    }
+    fprintf(text, "\nMore, explained by `%s help %s --all`:\n", table->program,
+            table->commands[command].name);
+    write_names(text, table, UINT64_C(1) << command);
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; ++at)
+        lines++;
+    return lines;
+}
+
+/* One of the texts above. */
+static td_status make_help(const td_option_table *table, size_t command, bool shortly, char **out)
 {
     FILE *text;
     size_t bytes;
     const td_status status = open_text(&text, out, &bytes);
     if (status != TD_OK) return status;
-    if (command < table->n_commands) {
-        write_command(text, table, command);
-    } else {
+    if (command >= table->n_commands) {
         write_overview(text, table);
+    } else if (shortly) {
+        write_command_shortly(text, table, command);
+    } else {
+        write_command(text, table, command);
     }
     return close_text(text, out);
+}
+
+td_status td_options_help(const td_option_table *table, size_t command, bool all, char **out)
+{
+    const td_status status = make_help(table, command, false, out);
+    if (status != TD_OK || all || command >= table->n_commands || count_lines(*out) <= TD_OPTIONS_HELP_LINES)
+        return status;
+    free(*out);
+    return make_help(table, command, true, out);
 }
 
 /* ---------------------------------------------------------------- Markdown */

@@ -136,7 +136,7 @@ int td_cmd_doctor(td_cli *cli);
 int td_cmd_help(td_cli *cli);
 
 /* The help of `command`, or with td_cli_table.n_commands the overview. */
-int td_cli_print_help(const td_cli *cli, size_t command);
+int td_cli_print_help(const td_cli *cli, size_t command, bool all);
 int td_cli_print_version(const td_cli *cli);
 
 /* The command whose name begins the words: its number and how many words it took; n_commands if there is

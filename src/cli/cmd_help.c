@@ -29,10 +29,10 @@ static int print_text(const td_cli *cli, const char *field, char *text)
     return code;
 }
 
-int td_cli_print_help(const td_cli *cli, size_t command)
+int td_cli_print_help(const td_cli *cli, size_t command, bool all)
 {
     char *text;
-    if (td_options_help(&td_cli_table, command, &text) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_options_help(&td_cli_table, command, all, &text) != TD_OK) return td_cli_fail(cli, NULL);
     return print_text(cli, "help", text);
 }
 
@@ -142,5 +142,5 @@ int td_cmd_help(td_cli *cli)
         command = td_cli_find_command(words, n_words, &n_used);
         if (command == td_cli_table.n_commands) return td_cli_fail(cli, NULL);
     }
-    return td_cli_print_help(cli, command);
+    return td_cli_print_help(cli, command, td_options_get(cli->options, "all")->truth);
 }

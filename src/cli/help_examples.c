@@ -39,7 +39,7 @@ const char *const td_cli_examples[TD_COMMAND_COUNT] = {
     [TD_COMMAND_REPORT] = "tandem report run\n"
                           "tandem report run other_run -o comparison.html\n",
     [TD_COMMAND_DOCTOR] = "tandem doctor\n",
-    [TD_COMMAND_HELP] = "tandem help train\n"
+    [TD_COMMAND_HELP] = "tandem help train --all\n"
                         "tandem help --man | man -l -\n"
                         "tandem help --completion bash > ~/.tandem-completion\n",
 };

@@ -95,7 +95,7 @@ static int run_command(td_cli *cli, size_t command, int argc, const char *const 
     td_status status = td_options_create(&td_cli_table, &cli->options);
     if (status != TD_OK) return td_cli_fail(cli, NULL);
     status = td_options_parse(cli->options, command, argc, argv);
-    if (is_on(cli, "help")) return td_cli_print_help(cli, command);
+    if (is_on(cli, "help")) return td_cli_print_help(cli, command, false);
     if (is_on(cli, "version")) return td_cli_print_version(cli);
     if (is_on(cli, "quiet") && is_on(cli, "verbose")) {
         static const char MESSAGE[] = "--quiet and --verbose cannot both be given; keep one";
@@ -119,7 +119,7 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
         return td_cli_fail(cli, NULL);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        return td_cli_print_help(cli, td_cli_table.n_commands);
+        return td_cli_print_help(cli, td_cli_table.n_commands, false);
     }
     if (strcmp(argv[1], "--version") == 0) return td_cli_print_version(cli);
     if (argv[1][0] == '-') {

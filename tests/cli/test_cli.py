@@ -117,6 +117,11 @@ class Help(CliTest):
                 self.assertTrue(result.out.startswith(f"Usage: tandem {' '.join(command)}"), str(result))
                 for option in ("--help", "--config FILE.ini", "--set SECTION.KEY=VALUE", "--json", "--color"):
                     self.assertIn(option, result.out)
+                self.assertLessEqual(len(result.out.splitlines()), 50, "more than a screen")
+                whole = self.run_program("help", *command, "--all").out
+                flags = lambda text: set(re.findall(r"--[a-z][a-z0-9-]+", text.split("\nExamples:")[1].replace("[no-]", "")))
+                self.assertLessEqual(flags(result.out) - {"--all"}, flags(whole))
+                self.assertEqual({f for f in flags(whole) - flags(result.out) if not f.startswith("--disable-")}, set())
                 self.assertTrue(all(len(line) <= 80 for line in result.out.splitlines()), result.out)
                 self.assertEqual(self.run_program("help", *command).out, result.out)
                 self.assertEqual(self.run_program(*command, "-h").out, result.out)
@@ -142,7 +147,7 @@ class Help(CliTest):
         self.expect(page, 0)
         for command in COMMANDS:
             for option in re.findall(r"--[a-z][a-z-]+", self.run_program(*command, "--help").out):
-                self.assertIn(option, page.out)
+                self.assertIn(option, page.out.replace("[no-]", ""))
 
     def test_documented_options_are_up_to_date(self):
         """If this fails: tandem help --markdown > docs/options.md"""

@@ -45,20 +45,22 @@ static const td_option OPTIONS[] = {
      .commands = ON_ALL,
      .help = "Sets a key"},
     {"oven", "heat", NULL, 0, TD_OPTION_INT, "180", "DEGREES", NULL, 50, 300, "Oven", ON_COOK,
-     "Heat of the oven"},
-    {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan"},
+     "Heat of the oven", true},
+    {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan", false},
     {"oven", "lamp", "enable-lamp", 0, TD_OPTION_BOOL, NULL, NULL, NULL, 0, 0, "Oven", ON_COOK,
-     "Use the lamp"},
+     "Use the lamp", false},
     {"oven", "mode", NULL, 0, TD_OPTION_CHOICE, "bake", NULL, "bake|grill|roast", 0, 0, "Oven", ON_COOK,
-     "How"},
+     "How", false},
     {"oven", "size", "oven-size", 0, TD_OPTION_SIZE_MB, "8192", "MB", NULL, 1, 1048576, "Oven", ON_COOK,
-     "Room"},
-    {"dish", "salt_share", NULL, 0, TD_OPTION_FLOAT, "0.5", "F", NULL, 0, 1, "Dish", ON_COOK, "How salty"},
-    {"dish", "recipe", NULL, 0, TD_OPTION_PATH, NULL, "FILE", NULL, 0, 0, "Dish", ON_COOK, "What to follow"},
+     "Room", false},
+    {"dish", "salt_share", NULL, 0, TD_OPTION_FLOAT, "0.5", "F", NULL, 0, 1, "Dish", ON_COOK, "How salty",
+     false},
+    {"dish", "recipe", NULL, 0, TD_OPTION_PATH, NULL, "FILE", NULL, 0, 0, "Dish", ON_COOK, "What to follow",
+     false},
     {"dish", "plate", "plate-name", 0, TD_OPTION_TEXT, NULL, "NAME", NULL, 0, 0, "Dish", ON_ALL,
-     "Which plate"},
-    {"dish", "plate", "plate-number", 0, TD_OPTION_INT, NULL, "N", NULL, 0, 63, "Dish", ON_ALL,
-     "Which plate"},
+     "Which plate", false},
+    {"dish", "plate", "plate-number", 0, TD_OPTION_INT, NULL, "N", NULL, 0, 63, "Dish", ON_ALL, "Which plate",
+     false},
 };
 
 static const char *const EXAMPLES[N_COMMANDS] = {
@@ -422,7 +424,7 @@ static void test_help_of_a_command(void **state)
 {
     char *text;
     (void)state;
-    assert_int_equal(td_options_help(&TABLE, COOK, &text), TD_OK);
+    assert_int_equal(td_options_help(&TABLE, COOK, false, &text), TD_OK);
     assert_ptr_equal(strstr(text, "Usage: kitchen cook DISH [SIDE] [options]\n"), text);
     assert_non_null(strstr(text, "\nOven:\n  --heat DEGREES"));
     assert_non_null(strstr(text, "\nExamples:\n  kitchen cook soup\n  kitchen cook \\\n    rice\n\n"));
@@ -435,13 +437,36 @@ static void test_help_of_a_command(void **state)
         assert_true(strcspn(line, "\n") <= 80);
     }
     free(text);
-    assert_int_equal(td_options_help(&TABLE, WASH, &text), TD_OK);
+    assert_int_equal(td_options_help(&TABLE, WASH, false, &text), TD_OK);
     assert_null(strstr(text, "--heat"));
     assert_null(strstr(text, "Examples:"));
     assert_non_null(strstr(text, "--plate-number N"));
     free(text);
-    assert_int_equal(td_options_help(&TABLE, N_COMMANDS, &text), TD_OK);
+    assert_int_equal(td_options_help(&TABLE, N_COMMANDS, false, &text), TD_OK);
     assert_non_null(strstr(text, "wash up"));
+    free(text);
+}
+
+/* More lines than a screen has: the usual options are explained, the others named. */
+static void test_help_fits_a_screen(void **state)
+{
+    static const char LONG[] = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\none\ntwo\nthree\n"
+                               "four\nfive\nsix\nseven\neight\nnine\nten\none\ntwo\nthree\nfour\nfive\nsix\n";
+    const char *const examples[N_COMMANDS] = {[COOK] = LONG};
+    td_option_table table = TABLE;
+    char *text;
+    (void)state;
+    table.examples = examples;
+    assert_int_equal(td_options_help(&table, COOK, false, &text), TD_OK);
+    assert_non_null(strstr(text, "\nMost used options:\n  --heat DEGREES"));
+    assert_non_null(strstr(text, "Heat of the oven (default 180)\n"));
+    assert_non_null(strstr(text, "\nMore, explained by `kitchen help cook --all`:\n"));
+    assert_non_null(strstr(text, "  Oven: --fan, --enable-lamp, --mode, --oven-size\n"));
+    assert_null(strstr(text, "Use the fan"));
+    free(text);
+    assert_int_equal(td_options_help(&table, COOK, true, &text), TD_OK);
+    assert_non_null(strstr(text, "Use the fan"));
+    assert_null(strstr(text, "Most used"));
     free(text);
 }
 
@@ -496,6 +521,7 @@ int main(void)
         OPTIONS_TEST(test_missing_file_is_a_mistake),
         OPTIONS_TEST(test_config_reads_back),
         OPTIONS_TEST(test_help_of_a_command),
+        OPTIONS_TEST(test_help_fits_a_screen),
         OPTIONS_TEST(test_markdown_holds_every_row),
         OPTIONS_TEST(test_config_as_json),
     };
