@@ -1,7 +1,7 @@
 /* A prepared dataset as one block of bytes: the content of the cache file, used as it lies in memory, mapped
  * or built, without being parsed. Every offset is checked when a block is opened, so readers need not. In the
  * machine's byte order; a foreign machine's file shows as another version. Covered by
- * tests/data/test_dataset.c and tests/fuzz/fuzz_cache.c.
+ * tests/data/test_dataset.c and tests/fuzz/fuzz_dataset_cache.c.
  */
 #ifndef TD_DATA_BLOCK_H
 #define TD_DATA_BLOCK_H

@@ -1,6 +1,6 @@
 /* libFuzzer target: any bytes as a cache file, as they are and with a right size and checksum, so that what
  * lies behind those is reached. Everything a block that opens points to must be readable.
- * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus_cache.
+ * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus/dataset_cache.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* libFuzzer target: any bytes as a table; every byte of each row that is kept must be readable, ids must be
  * different and stay in their folder. The first byte chooses the settings.
- * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus_metadata.
+ * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus/metadata.
  */
 #include <stddef.h>
 #include <stdint.h>

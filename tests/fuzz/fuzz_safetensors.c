@@ -1,6 +1,6 @@
 /* libFuzzer target: any bytes as a safetensors file, and as the header of one whose length fits. What opens
  * must keep the promises of base/safetensors.h: data inside the file, in order, found by name. clang
- * -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus_safetensors.
+ * -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus/safetensors.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* libFuzzer target: any bytes as a tokenizer.json; what opens must also encode text within bounds.
- * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus_tokenizer_json.
+ * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus/tokenizer_json.
  */
 #include <stddef.h>
 #include <stdint.h>
