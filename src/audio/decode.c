@@ -42,7 +42,8 @@ static td_status check_file(const char *path)
     struct stat about;
     td_status status = TD_OK;
     if (stat(path, &about) != 0) return TD_OK; /* opening says why */
-    TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file", path);
+    TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
+               path);
     TD_FAIL_IF(S_ISREG(about.st_mode) && about.st_size == 0, TD_ERR_FORMAT,
                "%s: the file is empty (0 bytes); record or copy it again", path);
 fail:
@@ -51,7 +52,8 @@ fail:
 
 static td_status fail_read(const decoder *d)
 {
-    if (d->sound.error == ENOENT) return TD_FAIL(TD_ERR_NOT_FOUND, "%s: no such audio file", d->path);
+    if (d->sound.error == ENOENT)
+        return TD_FAIL(TD_ERR_NOT_FOUND, "%s: no such audio file; check the path", d->path);
     return TD_FAIL(TD_ERR_IO, "%s: cannot be read: %s; check the disk and the permissions", d->path,
                    strerror(d->sound.error));
 }
@@ -63,14 +65,14 @@ static td_status open_file(decoder *d)
     if (!td_sound_file_open(d->path, &d->sound)) {
         const char *reason = sf_strerror(NULL);
         if (d->sound.error != 0) return fail_read(d);
-        return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s", d->path,
-                       (int)strcspn(reason, "\n"), reason);
+        return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s; convert it to WAV or FLAC",
+                       d->path, (int)strcspn(reason, "\n"), reason);
     }
     d->info = d->sound.info;
     TD_FAIL_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
-               "%s: %d channels", d->path, d->info.channels);
+               "%s: %d channels; save it with one or two", d->path, d->info.channels);
     TD_FAIL_IF(d->info.samplerate < (int)RATE_MIN || d->info.samplerate > (int)RATE_MAX, TD_ERR_FORMAT,
-               "%s: a rate of %d Hz; %u to %u can be", d->path, d->info.samplerate, RATE_MIN, RATE_MAX);
+               "%s: a rate of %d Hz; save it with %u to %u", d->path, d->info.samplerate, RATE_MIN, RATE_MAX);
 fail:
     return status;
 }

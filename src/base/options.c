@@ -538,7 +538,8 @@ static td_status check_arguments(td_options *options, size_t command)
 {
     const td_option_command *c = &options->table->commands[command];
     if (options->n_arguments < c->min_arguments) {
-        return td_options_add_mistake(options, COMMAND_LINE, "`%s` needs %s", c->name, c->arguments);
+        return td_options_add_mistake(options, COMMAND_LINE, "`%s` needs %s; see `%s %s --help`", c->name,
+                                      c->arguments, options->table->program, c->name);
     }
     for (size_t i = c->max_arguments; i < options->n_arguments; i++) {
         const td_status status =

@@ -145,10 +145,15 @@ int td_cmd_inspect(td_cli *cli)
         TD_FAIL(TD_ERR_NOT_FOUND, "'%s' is not there; check the path", path);
         return td_cli_fail(cli, NULL);
     }
-    if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);
     const size_t bytes = strlen(path);
-    if (bytes > 12 && strcmp(path + bytes - 12, ".safetensors") == 0)
+    if (!S_ISDIR(info.st_mode) && bytes > 12 && strcmp(path + bytes - 12, ".safetensors") == 0)
         return td_cli_inspect_checkpoint(cli, path);
+    if (td_options_get(cli->options, "slim")->text != NULL) {
+        TD_FAIL(TD_ERR_CONFIG,
+                "--slim copies a checkpoint, and '%s' is none; name a .safetensors file of a run", path);
+        return td_cli_fail(cli, NULL);
+    }
+    if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);
     if (bytes > 4 && strcmp(path + bytes - 4, ".csv") == 0 && bytes < sizeof dir) {
         const char *slash = strrchr(path, '/');
         snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1,

@@ -123,7 +123,9 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
     }
     if (strcmp(argv[1], "--version") == 0) return td_cli_print_version(cli);
     if (argv[1][0] == '-') {
-        TD_FAIL(TD_ERR_CONFIG, "the command comes before options such as %s: tandem COMMAND [options]",
+        TD_FAIL(TD_ERR_CONFIG,
+                "the command comes before options; write `tandem COMMAND %s`, and see `tandem --help` for "
+                "the commands",
                 argv[1]);
         return td_cli_fail(cli, NULL);
     }

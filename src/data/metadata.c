@@ -374,7 +374,8 @@ static td_status compile_pattern(reader *r, const char *pattern)
     r->has_pattern = code == 0;
     if (code != 0) {
         regerror(code, &r->pattern, reason, sizeof reason);
-        return TD_FAIL(TD_ERR_CONFIG, "data.speaker_pattern = '%s': %s", pattern, reason);
+        return TD_FAIL(TD_ERR_CONFIG, "data.speaker_pattern = '%s': %s; write a POSIX extended expression",
+                       pattern, reason);
     }
     if (r->pattern.re_nsub > 0) return TD_OK;
     return TD_FAIL(TD_ERR_CONFIG,

@@ -160,11 +160,15 @@ td_status td_model_config_put(td_model_config *config, const char *name, const c
     TD_TRY(find_key(name, &key));
     switch (key->type) {
     case KEY_count:
-        TD_TRY(td_text_parse_u64(text, &whole));
+        TD_FAIL_IF(td_text_parse_u64(text, &whole) != TD_OK, TD_ERR_CONFIG,
+                   "model.%s is \"%.40s\", but must be a whole number from %g to %g", key->name, text,
+                   key->least, key->most);
         value = (double)whole;
         break;
     case KEY_number:
-        TD_TRY(td_text_parse_double(text, &value));
+        TD_FAIL_IF(td_text_parse_double(text, &value) != TD_OK, TD_ERR_CONFIG,
+                   "model.%s is \"%.40s\", but must be a number from %g to %g", key->name, text, key->least,
+                   key->most);
         break;
     default:
         TD_FAIL_IF(!parse_word(key, text, &value), TD_ERR_CONFIG, "model.%s is \"%.40s\", but can be %s",

@@ -204,7 +204,9 @@ static td_status check_features(const cJSON *root, const cJSON *model)
     static const char *const refused[] = {"continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                                           "ignore_merges"};
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(model, "type");
-    TD_FAIL_IF(!cJSON_IsObject(model), TD_ERR_FORMAT, "there is no model object: this is no tokenizer.json");
+    TD_FAIL_IF(!cJSON_IsObject(model), TD_ERR_FORMAT,
+               "there is no model object: this is no tokenizer.json; take the one that Hugging Face's "
+               "tokenizers save");
     TD_FAIL_IF(type != NULL && (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE") != 0),
                TD_ERR_UNSUPPORTED, "model.type is not BPE");
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
@@ -252,8 +254,10 @@ td_status td_bpe_parse(const char *json, size_t bytes, const char *name, td_bpe 
                "%s: %zu bytes are more than the %d of a tokenizer", name, bytes, TD_BPE_MAX_FILE_BYTES);
     const char *stop = NULL;
     root = cJSON_ParseWithLengthOpts(json, bytes, &stop, 0);
-    TD_FAIL_IF(root == NULL, TD_ERR_FORMAT, "%s: no valid JSON near byte %zu", name,
-               stop != NULL && stop >= json ? (size_t)(stop - json) : 0);
+    TD_FAIL_IF(
+        root == NULL, TD_ERR_FORMAT,
+        "%s: no valid JSON near byte %zu; name a tokenizer.json or vocab.json of Hugging Face's tokenizers",
+        name, stop != NULL && stop >= json ? (size_t)(stop - json) : 0);
     TD_TRY(TD_NEW(&bpe));
     status = read_root(bpe, root);
     if (status != TD_OK) {

@@ -230,7 +230,7 @@ static void test_missing_value_and_arguments(void **state)
     td_options *options = *state;
     assert_int_equal(PARSE(options, COOK, "--heat", "--no-fan"), TD_ERR_CONFIG);
     expect_mistake(options, 0, "command line", "--heat needs a value");
-    expect_mistake(options, 1, "command line", "`cook` needs DISH [SIDE]");
+    expect_mistake(options, 1, "command line", "`cook` needs DISH [SIDE]; see `kitchen cook --help`");
     assert_false(td_options_get(options, "oven.fan")->truth);
 }
 
