@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Tandem and runs every check; ends with "N passed, N failed, N skipped", and 1 if any failed.
 #
-#   scripts/test.sh           everything: all builds, sanitizers, Vulkan validation, clang-tidy, installation
+#   scripts/test.sh           everything: all builds, sanitizers, Vulkan validation, clang-tidy, installation, packages
 #   scripts/test.sh --quick   the release build, the lints, the format, and its tests without the long ones
 #   scripts/test.sh --deep    everything, and clang's static analyzer over every file: minutes more
 #
@@ -120,6 +120,13 @@ install_check() {
         "$prefix/bin/tandem" --version
 }
 
+# Packages made twice, the second time as somebody elsewhere would.
+package_check() {
+    scripts/package.sh "$scratch/packages" &&
+        TZ=Asia/Tokyo LC_ALL=C scripts/package.sh "$scratch/packages-again" &&
+        python3 tests/packaging/check_packages.py "$scratch/packages" "$scratch/packages-again"
+}
+
 # ThreadSanitizer of GCC 12 needs a memory layout that newer kernels' randomisation does not give.
 fixed_layout=(setarch "$(uname -m)" -R)
 "${fixed_layout[@]}" true 2> /dev/null || fixed_layout=()
@@ -134,6 +141,7 @@ if stage "release build" build release; then
         tests "release tests" release
         TANDEM_VALIDATION=1 tests "validation tests" release -L 'device|example|ops' -E 'two_pocl|ops_cl'
         stage "install" install_check || true
+        stage "packages" package_check || true
         stage "clang-tidy" tidy_check || true
         stage "GPU gate" scripts/gpu_gate.sh --spirv build/release/src/kernels/spirv || true
         grep '^gpu_gate:' "$logs/GPU-gate.log" || true
