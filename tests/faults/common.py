@@ -17,7 +17,7 @@ import tempfile
 import wave
 
 N_ROWS = 8
-TIMEOUT_S = 120
+TIMEOUT_S = 400
 COMPARED = ("loss", "loss.mel", "loss.prior", "loss.duration", "lr", "grad_norm", "free_running_distance", "best")
 
 PROGRAM, PRELOAD = (os.path.abspath(path) for path in sys.argv[1:3]) if len(sys.argv) > 2 else (None, None)

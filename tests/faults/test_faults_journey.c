@@ -14,7 +14,7 @@
 
 #define NOWHERE "/dev/null/nowhere"
 
-enum { N_ROWS = 6, FIRST_STEPS = 3, ALL_STEPS = 4, MAX_BYTES = 1 << 26, N_MOMENTS = 3 };
+enum { N_ROWS = 6, FIRST_STEPS = 3, ALL_STEPS = 4, MAX_BYTES = 1 << 26, N_MOMENTS = 1 };
 
 typedef struct journey {
     td_registry_options options;
@@ -119,13 +119,11 @@ static void forget_run(void)
         assert_int_equal(nftw(temp_path("run"), temp_dir_remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* Goes the way again, without a fault, from what the fault has left. */
-static void finish(const journey *given)
+/* What has come out must be what the first way without a fault gave. */
+static void compare(void)
 {
     char *got;
     size_t bytes;
-    const td_status status = go(given);
-    if (status != TD_OK) fail_msg("afterwards: %s", td_error_last()->message);
     assert_int_equal(td_file_read(temp_path("run/checkpoint-4.safetensors"), MAX_BYTES, &got, &bytes), TD_OK);
     if (wanted == NULL) {
         wanted = got;
@@ -148,17 +146,14 @@ static bool run_point(const void *context, uint64_t n, td_error *outcome)
     if (status != TD_OK) *outcome = *td_error_last();
     outcome->status = status;
     wrap_open(false);
-    finish(given);
+    if (status != TD_OK && go(given) != TD_OK) fail_msg("afterwards: %s", td_error_last()->message);
+    compare();
     return fired;
 }
 
 static void walk(const char *name, journey given, uint64_t count)
 {
     char title[96];
-    free(wanted);
-    wanted = NULL;
-    forget_run();
-    finish(&given); /* fills the caches too */
     for (int i = 0; i < 2; ++i) {
         given.for_ever = i == 1;
         snprintf(title, sizeof title, "%s, %s", name, given.for_ever ? "all from one on fail" : "one fails");

@@ -12,7 +12,7 @@ import sys
 
 from common import MOMENTS, PROGRAM, Workshop, choose, differ, read
 
-COUNT = MOMENTS or 9
+COUNT = MOMENTS or 3
 ERRORS = ("ENOSPC", "EIO", "EACCES:ever", "EIO:ever", "ENOSPC:ever", "EMFILE", "EROFS:ever")
 
 
@@ -61,8 +61,6 @@ def tells_of_row(done, fired):
 
 def walk_train(walk):
     shop = walk.shop
-    shop.do(shop.train_command())
-    shop.forget_run()
     done = shop.do(shop.train_command())
     assert done.returncode == 0, done.stderr
     wanted = shop.outcome()
@@ -88,6 +86,8 @@ def walk_train(walk):
         return differ(wanted, shop.outcome())
 
     walk.go("train", shop.train_command(), begin, end, again, COUNT // 3)
+    if not MOMENTS:
+        return
     begin()
     shop.do(shop.train_command(), "kill:%d" % 1000)  # somewhere after the first checkpoint
     shutil.copytree(shop.run, half)
@@ -120,8 +120,6 @@ def walk_synth(walk):
         file.write("[training]\nseed = 3\n")
     command = [PROGRAM, "synth", "--checkpoint", voice, "--text", "Say a now.", "-o", out, "--device", "cpu", "--config",
                shop.path("own.ini"), "--cache-dir", shop.cache]
-    shop.forget_run()
-    assert shop.do(shop.train_command()).returncode == 0
     done = shop.do(command)
     assert done.returncode == 0, done.stderr
     wanted = read(out)

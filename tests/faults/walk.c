@@ -64,9 +64,16 @@ bool walk_fails(const char *call)
 
 static char hang_message[160];
 
+static volatile sig_atomic_t seconds_left;
+
+/* Once a second; a process that was stopped gets one of them for all the time it was. */
 static void report_hang(int signal_number)
 {
     (void)signal_number;
+    if (--seconds_left > 0) {
+        alarm(1);
+        return;
+    }
     (void)!write(STDERR_FILENO, hang_message, strlen(hang_message));
     _exit(1);
 }
@@ -91,7 +98,8 @@ static bool try_point(const char *name, uint64_t n, walk_run run, const void *co
     *outcome = (td_error){0};
     signal(SIGALRM, report_hang);
     snprintf(hang_message, sizeof hang_message, "%s: point %llu hangs\n", name, (unsigned long long)n);
-    alarm(HANG_SECONDS);
+    seconds_left = HANG_SECONDS;
+    alarm(1);
     const bool fired = run(context, n, outcome);
     alarm(0);
     check_outcome(name, n, fired, outcome);
@@ -115,8 +123,10 @@ uint64_t walk_some_points(const char *name, uint64_t count, walk_run run, const 
     if (wish) count = strtoull(wish, NULL, 10);
     if (count > total) count = total;
     assert_true(count > 0);
-    for (uint64_t i = 0; i < count; ++i) {
-        (void)try_point(name, total * i / count + total / count / 2 + 1, run, context, &outcome);
+    const char *at = getenv("TANDEM_FAULT_AT");
+    for (uint64_t i = 0; i < (at ? 1 : count); ++i) {
+        const uint64_t n = at ? strtoull(at, NULL, 10) : total * i / count + total / count / 2 + 1;
+        (void)try_point(name, n, run, context, &outcome);
         failed += outcome.status != TD_OK;
         ++tried;
     }

@@ -18,9 +18,9 @@ typedef bool (*walk_run)(const void *context, uint64_t n, td_error *outcome);
  * would pass otherwise. */
 uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const void *context);
 
-/* The same at `count` of all points, one in each equal share (TANDEM_FAULT_MOMENTS overrides it), for runs
- * that are too long to be made thousands of times. A run is told n as above; the first one, with an n past
- * all points, counts them and has to succeed. */
+/* The same at `count` of all points, one in each equal share (TANDEM_FAULT_MOMENTS overrides it,
+ * TANDEM_FAULT_AT names one point), for runs that are too long to be made thousands of times. A run is told n
+ * as above; the first one, with an n past all points, counts them and has to succeed. */
 uint64_t walk_some_points(const char *name, uint64_t count, walk_run run, const void *context);
 
 /* ---------------------------------------------------------------- the fault itself */
