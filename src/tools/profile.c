@@ -207,6 +207,7 @@ static void put_step(td_json *json, const td_pipeline_figures *f)
     td_json_key(json, "step_ms");
     td_json_begin_object(json);
     td_json_put_double(json, "mean", f->step_ms.mean);
+    td_json_put_double(json, "median", f->step_ms.median);
     td_json_put_double(json, "std", f->step_ms.std);
     td_json_put_double(json, "min", f->step_ms.min);
     td_json_put_double(json, "max", f->step_ms.max);
