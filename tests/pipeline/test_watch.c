@@ -84,7 +84,8 @@ static void test_waits_for_the_slowest_stage(void **state)
     watch.figures.stage_ms[TD_STAGE_PREPARE].mean = 9;
     watch.figures.stage_ms[TD_STAGE_TRAIN].mean = 6;
     assert_string_equal(td_watch_waits_for(&watch), "preprocess");
-    watch.figures.stage_ms[TD_STAGE_PREPARE].mean = 4; /* no stage takes as long as a step: the host is slow */
+    watch.figures.stage_ms[TD_STAGE_PREPARE].mean =
+        4; /* no stage takes as long as a step: the host is slow */
     assert_string_equal(td_watch_waits_for(&watch), "train");
     watch.figures.stage_ms[TD_STAGE_LOAD].mean = 10;
     assert_string_equal(td_watch_waits_for(&watch), "load");
