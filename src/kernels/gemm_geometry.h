@@ -12,7 +12,7 @@
  * tiles of columns, at most, that it uses them for. */
 #define TD_GEMM_OWN_TILES 8u
 #define TD_GEMM_OWN_DEPTH 512u
-#define TD_GEMM_OWN_COLUMN_TILES 32u
+#define TD_GEMM_OWN_COLUMN_TILES 64u
 
 /* What a work-item of `gemm_pack` moves: so many steps of k for so many panels. */
 #define TD_GEMM_PACK_DEPTH 64u

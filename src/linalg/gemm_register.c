@@ -10,6 +10,7 @@
 #define ROW_TILES 8u              /* rows of a work-item, in tiles */
 #define COLUMN_TILES 4u           /* its columns, in tiles */
 #define ITEMS_PER_CORE 16u        /* at least, so that cores finish together */
+#define OWN_ITEMS_PER_CORE 8u     /* the same where each packs A again */
 #define ITEM_FLOPS_LEAST 200000.0 /* about 3 us */
 
 static uint32_t tile_rows(const td_gemm_problem *problem)
@@ -95,6 +96,7 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
     const bool is_wide = problem->vector > 1;
     const uint32_t most_across = !is_wide ? 1 : packs_a ? TD_GEMM_OWN_COLUMN_TILES : COLUMN_TILES;
     const uint32_t most_down = is_wide ? ROW_TILES : 1;
+    const uint32_t least_items = cores * (packs_a ? OWN_ITEMS_PER_CORE : ITEMS_PER_CORE);
     uint32_t down = most_down < rows ? most_down : rows;
     uint32_t across = most_across < columns ? most_across : columns;
     for (;;) {
@@ -102,9 +104,7 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
             (double)problem->splits * d->batch * td_divide_up(rows, down) * td_divide_up(columns, across);
         const double item_flops =
             2.0 * down * tile_rows(problem) * across * tile_columns(problem) * (double)problem->k_part;
-        if (items >= ITEMS_PER_CORE * cores || item_flops < 2 * ITEM_FLOPS_LEAST ||
-            (down == 1 && across == 1))
-            break;
+        if (items >= least_items || item_flops < 2 * ITEM_FLOPS_LEAST || (down == 1 && across == 1)) break;
         if (across > 1 && across >= (packs_a ? 2 * down : down / 2)) {
             across = (across + 1) / 2;
         } else {
