@@ -1,6 +1,6 @@
 /* `tandem bench kernels`; see bench_kernels.h. A run is a recorded list of so many launches that it takes
- * some milliseconds, as a training step holds many; the copy or product beside it likewise. Which ops
- * there are is bench_kernels_table.c's. */
+ * tens of milliseconds, as a training step holds many, and so that what the other side left in the caches
+ * does not count; the copy or product beside it likewise. Which ops there are is bench_kernels_table.c's. */
 #include "tools/bench_kernels.h"
 
 #include <fnmatch.h>
@@ -17,7 +17,7 @@
 #include "linalg/gemm.h"
 #include "tools/bench_kernels_internal.h"
 
-#define RUN_SECONDS 0.005
+#define RUN_SECONDS 0.02
 #define REPEATS_MOST 500u
 #define NOISE_WORDS (UINT64_C(1) << 18)
 
