@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fault tests with as many moments as wanted, each printing how many were tried and what was lost (nothing may be).
 #
-#   scripts/faults.sh [MOMENTS]     1000 if none is given; about a second each, for each of the walks
+#   scripts/faults.sh [MOMENTS]     1000 if none is given; some seconds each, for each of the walks
 #
 # TANDEM_FAULT_SEED chooses other moments. Needs a release build (scripts/setup.sh, cmake --preset release, ninja).
 set -euo pipefail
@@ -13,7 +13,7 @@ if [[ ! $moments =~ ^[1-9][0-9]*$ ]]; then
     echo "usage: scripts/faults.sh [MOMENTS]" >&2
     exit 2
 fi
-if [[ ! -x $build/tandem || ! -e $build/tests/libfault_preload.so ]]; then
+if [[ ! -x $build/tandem || ! -e $build/tests/libfault_preload.so || ! -x $build/tests/test_faults_journey ]]; then
     echo "$build has no tandem or no tests; build it first: cmake --preset release && cmake --build --preset release" >&2
     exit 2
 fi
@@ -23,4 +23,5 @@ export TANDEM_FAULT_MOMENTS=$moments
 for walk in kill files events; do
     python3 "tests/faults/test_$walk.py" "$build/tandem" "$build/tests/libfault_preload.so" || failed=1
 done
+"$build/tests/test_faults_journey" || failed=1
 exit $failed
