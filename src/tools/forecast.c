@@ -1,13 +1,16 @@
 /* How long a batch and a step would take on devices of given rates: their recorded commands are run on
  * simulated devices, which take the time that rates, bytes and operations give. See planner.h. Loading is not
  * forecast: it is this computer's disk and cores. Covered by tests/cli/test_profile.py. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "audio/mel.h"
 #include "base/error.h"
 #include "tools/planner.h"
 
-enum { RUNS = 5 };
+enum { RUNS = 5 }; /* the shortest counts: a worker that wakes late makes short work longer */
+
+#define LONG_MS 200.0 /* such work is run once: waking late hardly matters */
 
 static td_status read_ms(td_point point, double *ms)
 {
@@ -29,11 +32,14 @@ static td_status run_step(td_store *store, td_plan *plan, const td_train_setting
     double plan_ms = 0, update_ms = 0;
     td_status status = TD_OK;
     TD_TRY(td_optimizer_create(store, &s->optimizer, &optimizer));
-    TD_TRY(td_plan_run(plan, &(td_run){.optimizer = optimizer}, &reached));
-    TD_TRY(td_point_wait(reached, TD_WAIT_FOREVER));
-    TD_TRY(read_ms(td_plan_points(plan)[1], &plan_ms));
-    TD_TRY(read_ms(td_plan_points(plan)[2], &update_ms));
-    *ms = plan_ms + update_ms;
+    *ms = INFINITY;
+    for (int i = 0; i < RUNS && (i == 0 || *ms < LONG_MS); ++i) {
+        TD_TRY(td_plan_run(plan, &(td_run){.optimizer = optimizer}, &reached));
+        TD_TRY(td_point_wait(reached, TD_WAIT_FOREVER));
+        TD_TRY(read_ms(td_plan_points(plan)[1], &plan_ms));
+        TD_TRY(read_ms(td_plan_points(plan)[2], &update_ms));
+        *ms = fmin(*ms, plan_ms + update_ms);
+    }
 fail:
     td_optimizer_destroy(optimizer);
     return status;
@@ -98,7 +104,7 @@ static td_status forecast_data(const td_planner *planner, const td_train_setting
     TD_TRY(td_list_create(planner->device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_mel_record(mel, list, &args));
     TD_TRY(td_list_finish(list));
-    for (int i = 0; i < RUNS; ++i) { /* a worker that wakes late makes a short list longer */
+    for (int i = 0; i < RUNS; ++i) {
         TD_TRY(td_queue_submit(td_device_queue(planner->device, TD_QUEUE_COMPUTE),
                                &(td_submission){.list = list}, &reached));
         TD_TRY(read_ms(reached, &ms));
