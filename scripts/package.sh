@@ -4,7 +4,7 @@
 #   scripts/package.sh [FOLDER]           into FOLDER (build/packages), with their SHA-256
 #
 # The same commit gives the same bytes, wherever and whenever it is built with the same compiler: see
-# cmake/packaging.cmake.
+# scripts/cmake/packaging.cmake.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 

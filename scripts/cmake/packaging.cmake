@@ -26,5 +26,5 @@ set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libclblast1, libespeak-ng1")
 
 # CPack's own tarball keeps the builder's name and the disk's order.
-set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/repack_tarball.cmake)
+set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/scripts/cmake/repack_tarball.cmake)
 include(CPack)
