@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
 
@@ -143,6 +144,7 @@ static td_status create_device(const td_cl_state *state, const td_device_info *i
     device->base.info = *info;
     device->base.cache = cache;
     device->api = &state->api;
+    device->opened_ns = td_clock_ns();
     device->id = state->platforms[info->platform].devices[info->ordinal];
     pthread_mutex_init(&device->mutex, NULL);
     choose_options(device);

@@ -1,19 +1,25 @@
 /* Kernels of a device: from the cache where possible, else from source, each once in the device's life.
  *
  * What a driver compiled is stored at once. PoCL is the exception: it compiles at the first launch, for the
- * work-group's size, and keeps that on disk by itself; asked for a binary it would compile every kernel a
- * second time, for any size, which nobody runs. So of its kernels a mark is stored: the source goes to the
- * driver again, which finds its own code and compiles nothing. Covered by tests/device/test_kernels.c. */
+ * work-group's size, and keeps that on disk by itself; asked for a binary it compiles every kernel a second
+ * time, for any size, which nobody runs. So of its kernels at first a mark is stored: the source goes to the
+ * driver again, which finds its own code and compiles nothing, but reads its headers for each kernel (40 ms).
+ * Binaries, which need not even that, are taken when a device is closed that was open for long: then the
+ * time does not count. Not before, for PoCL must not be asked while other threads launch kernels. Covered by
+ * tests/device/test_kernels.c and tests/device/test_selftest.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
 
 #define BINARY_KIND "opencl"
 #define MARK_KIND "opencl_known"
+#define STORING_SHARE 0.05            /* of the time that a device was open may go into storing binaries */
+#define STORING_LEAST_NS 1000000000.0 /* less is not worth beginning */
 #define OPTIONS_BYTES 512
 #define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
 
@@ -142,13 +148,14 @@ static cl_int read_binary(const td_cl_api *api, cl_program program, unsigned cha
     return code;
 }
 
-static void store_binary(td_cl_device *device, const td_cl_program *program)
+static void store_binary(td_cl_device *device, td_cl_program *program)
 {
     unsigned char *binary = NULL;
     size_t bytes = 0;
     const cl_int code = read_binary(device->api, program->program, &binary, &bytes);
     if (code == CL_SUCCESS && bytes) {
         td_blob_cache_store(device->base.cache, BINARY_KIND, program->key, binary, bytes);
+        program->is_stored = true;
     } else {
         td_log_debug("%s gives no binary of kernel %s (%s)", device->base.info.name, program->kernel->name,
                      code == CL_SUCCESS ? "empty" : td_cl_error_name(code));
@@ -173,7 +180,8 @@ static bool is_marked(td_cl_device *device, td_digest key)
 static td_status load_or_build(td_cl_device *device, td_cl_program *program)
 {
     const bool own = keeps_its_own_code(device);
-    if (!own && load_binary(device, program)) return TD_OK;
+    program->is_stored = load_binary(device, program);
+    if (program->is_stored) return TD_OK;
     const bool known = own && is_marked(device, program->key);
     if (!known) atomic_fetch_add(&device->base.kernel_builds, 1);
     const td_status status = build_source(device, program);
@@ -210,8 +218,20 @@ fail:
     return status;
 }
 
+static void store_with_leisure(td_cl_device *device)
+{
+    const uint64_t now = td_clock_ns();
+    const double share_ns = STORING_SHARE * (double)(now - device->opened_ns);
+    if (share_ns < STORING_LEAST_NS || atomic_load(&device->base.lost)) return;
+    for (td_cl_program *program = device->programs; program; program = program->next) {
+        if ((double)(td_clock_ns() - now) > share_ns) return;
+        if (!program->is_stored) store_binary(device, program);
+    }
+}
+
 void td_cl_programs_release(td_cl_device *device)
 {
+    if (device->programs) store_with_leisure(device);
     while (device->programs) {
         td_cl_program *program = device->programs;
         device->programs = program->next;

@@ -50,6 +50,7 @@ typedef struct td_cl_program {
     const td_kernel *kernel;
     cl_program program;
     td_digest key;
+    bool is_stored; /* its binary is in the cache */
 } td_cl_program;
 
 /* A submission on its way: its events, kept until it is seen finished. */
@@ -87,8 +88,9 @@ struct td_cl_device {
     cl_device_id id;
     cl_command_queue service; /* maps, first touches, clock markers: never behind the user's work */
     bool has_host_timer;
-    char options[64];      /* for the kernel compiler */
-    td_digest identity;    /* of device, driver and options, for the cache */
+    char options[64];   /* for the kernel compiler */
+    td_digest identity; /* of device, driver and options, for the cache */
+    uint64_t opened_ns;
     pthread_mutex_t mutex; /* guards programs and clblast */
     td_cl_program *programs;
     td_cl_clblast *clblast; /* owned; NULL until asked for */
