@@ -113,11 +113,12 @@ typedef struct td_registry_options {
     const char *visible;   /* as TANDEM_VISIBLE_DEVICES; NULL: all */
     const char *cache_dir; /* NULL: $XDG_CACHE_HOME/tandem */
     const char *sim_model; /* "key=value,..." of the simulated devices, docs/devices.md; NULL: defaults */
-    const char *opencl_library;            /* NULL: libOpenCL.so.1 */
-    const char *vulkan_library;            /* NULL: libvulkan.so.1 */
-    bool validation;                       /* Vulkan validation with synchronisation checks */
-    bool no_timestamps;                    /* queues without profiling */
-    bool gpu_kernels;                      /* kernels of class GPU on CPU drivers too, to test them there */
+    const char *opencl_library; /* NULL: libOpenCL.so.1 */
+    const char *vulkan_library; /* NULL: libvulkan.so.1 */
+    bool validation;            /* Vulkan validation with synchronisation checks */
+    bool no_timestamps;         /* queues without profiling */
+    bool gpu_kernels;           /* kernels of class GPU on CPU drivers too, to test them there */
+    bool store_binaries;        /* those of PoCL's kernels too, at any price: see docs/devices.md */
     const struct td_registry_hooks *hooks; /* for tests; NULL */
 } td_registry_options;
 

@@ -39,6 +39,7 @@ void td_registry_options_from_env(td_registry_options *options)
         .vulkan_library = getenv("TANDEM_VULKAN_LIBRARY"),
         .validation = is_on("TANDEM_VALIDATION"),
         .gpu_kernels = is_on("TANDEM_GPU_KERNELS"),
+        .store_binaries = is_on("TANDEM_STORE_BINARIES"),
     };
 }
 

@@ -52,12 +52,15 @@ static int tear_down(void **state)
 
 /* ---------------------------------------------------------------- helpers */
 
+static bool store_binaries; /* of drivers that keep their code themselves, too */
+
 static td_registry *open_registry(const struct td_registry_hooks *hooks)
 {
     td_registry_options options = options_of_environment();
     td_registry *registry = NULL;
     options.cache_dir = temp_dir;
     options.hooks = hooks;
+    options.store_binaries = store_binaries;
     check(td_registry_open(&options, &registry));
     standard_devices_found(registry);
     return registry;
@@ -173,6 +176,25 @@ static void test_the_second_start_tests_and_builds_nothing(void **state)
     assert_int_equal(tests_run, 0);
     assert_string_equal(warnings, "");
     td_registry_close(registry);
+}
+
+static unsigned count_stored(const char *kind)
+{
+    unsigned found = 0;
+    DIR *dir = opendir(temp_dir);
+    assert_non_null(dir);
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        found += strncmp(entry->d_name, kind, strlen(kind)) == 0;
+    closedir(dir);
+    return found;
+}
+
+static void test_so_it_is_with_binaries(void **state)
+{
+    store_binaries = true;
+    test_the_second_start_tests_and_builds_nothing(state);
+    store_binaries = false;
+    assert_true(count_stored("opencl-") > 0);
 }
 
 static void test_reopening_in_one_registry_tests_once(void **state)
@@ -474,6 +496,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_the_second_start_tests_and_builds_nothing),
+        WITH_FOLDER(test_so_it_is_with_binaries),
         WITH_FOLDER(test_reopening_in_one_registry_tests_once),
         WITH_FOLDER(test_wrong_verdict_files_are_ignored),
         WITH_FOLDER(test_damaged_verdict_files_are_ignored),

@@ -82,7 +82,7 @@ static void walk_driver(const char *name, const trip *given)
 static trip make_trip(const char *source, const char *destination)
 {
     return (trip){
-        .scenario = {.options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir()},
+        .scenario = {.options = {.hooks = &FAULT_LAYERS, .cache_dir = cache_dir(), .store_binaries = true},
                      .selectors = {source, destination}},
     };
 }
@@ -101,6 +101,7 @@ static void test_opencl_build(void **state)
     trip given = make_trip("cl:0.0", "sim");
     given.scenario.options.vulkan_library = NOWHERE;
     given.rebuild = true;
+    given.scenario.options.store_binaries = false;
     walk_driver("OpenCL to sim, kernels built anew", &given);
 }
 

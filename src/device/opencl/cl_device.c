@@ -145,6 +145,7 @@ static td_status create_device(const td_cl_state *state, const td_device_info *i
     device->base.cache = cache;
     device->api = &state->api;
     device->opened_ns = td_clock_ns();
+    device->stores_always = state->store_binaries;
     device->id = state->platforms[info->platform].devices[info->ordinal];
     pthread_mutex_init(&device->mutex, NULL);
     choose_options(device);

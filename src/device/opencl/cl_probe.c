@@ -106,6 +106,7 @@ td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, t
     *out = NULL;
     TD_TRY(TD_NEW(&state));
     state->timestamps = !options->no_timestamps;
+    state->store_binaries = options->store_binaries;
     if (load_api(state, options, report)) {
         TD_TRY(find_platforms(state, report));
         for (cl_uint i = 0; i < state->n_platforms; i++) {

@@ -222,9 +222,10 @@ static void store_with_leisure(td_cl_device *device)
 {
     const uint64_t now = td_clock_ns();
     const double share_ns = STORING_SHARE * (double)(now - device->opened_ns);
-    if (share_ns < STORING_LEAST_NS || atomic_load(&device->base.lost)) return;
+    const bool always = device->stores_always;
+    if (atomic_load(&device->base.lost) || (!always && share_ns < STORING_LEAST_NS)) return;
     for (td_cl_program *program = device->programs; program; program = program->next) {
-        if ((double)(td_clock_ns() - now) > share_ns) return;
+        if (!always && (double)(td_clock_ns() - now) > share_ns) return;
         if (!program->is_stored) store_binary(device, program);
     }
 }

@@ -27,6 +27,7 @@ typedef struct td_cl_platform {
 typedef struct td_cl_state {
     td_cl_api api;
     bool timestamps;
+    bool store_binaries;
     td_cl_platform *platforms; /* owned */
     cl_uint n_platforms;
 } td_cl_state;
@@ -91,6 +92,7 @@ struct td_cl_device {
     char options[64];   /* for the kernel compiler */
     td_digest identity; /* of device, driver and options, for the cache */
     uint64_t opened_ns;
+    bool stores_always;    /* however short it was open */
     pthread_mutex_t mutex; /* guards programs and clblast */
     td_cl_program *programs;
     td_cl_clblast *clblast; /* owned; NULL until asked for */
