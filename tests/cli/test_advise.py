@@ -7,14 +7,13 @@ Needs only Python's standard library.
 """
 
 import json
-import math
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import wave
+
+from tones import make_dataset
 
 PROGRAM = "./tandem"
 CARD, SMALL_CARD = "memory_mb=6144", "memory_mb=2048"
@@ -30,16 +29,7 @@ class AdviseTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="tandem-advise-")
         cls.data = os.path.join(cls.folder.name, "set")
-        os.makedirs(os.path.join(cls.data, "wavs"))
-        with open(os.path.join(cls.data, "metadata.csv"), "w", encoding="utf-8") as file:
-            file.writelines(f"r{i}|Say {'abcdef'[i]} now.\n" for i in range(6))
-        for i in range(6):
-            with wave.open(os.path.join(cls.data, "wavs", f"r{i}.wav"), "wb") as file:
-                file.setnchannels(1)
-                file.setsampwidth(2)
-                file.setframerate(22050)
-                tone = [int(9000 * math.sin(0.05 * (i + 2) * t)) for t in range(9000 + 200 * i)]
-                file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
+        make_dataset(cls.data, shortest=9000)
 
     @classmethod
     def tearDownClass(cls):

@@ -8,15 +8,14 @@ Needs only Python's standard library.
 """
 
 import json
-import math
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import wave
+
+from tones import make_dataset
 
 PROGRAM = "./tandem"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -27,25 +26,12 @@ SHIPPED = {"dual_gpu": 16384, "single_gpu": 12288, "small_gpu": 6144, "large_gpu
            "quickstart": 8192, "cpu_test": 4096}
 
 
-def make_data(folder):
-    os.makedirs(os.path.join(folder, "wavs"))
-    with open(os.path.join(folder, "metadata.csv"), "w", encoding="utf-8") as file:
-        file.writelines(f"r{i}|Say {'abcdef'[i]} now.\n" for i in range(6))
-    for i in range(6):
-        with wave.open(os.path.join(folder, "wavs", f"r{i}.wav"), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(22050)
-            tone = [int(9000 * math.sin(0.05 * (i + 2) * t)) for t in range(6000 + 200 * i)]
-            file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
-
-
 class CheckConfigTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="tandem-check-")
         cls.data = os.path.join(cls.folder.name, "set")
-        make_data(cls.data)
+        make_dataset(cls.data)
 
     @classmethod
     def tearDownClass(cls):

@@ -8,15 +8,14 @@ Needs only Python's standard library. tests/pipeline/test_run_faults.c has fault
 """
 
 import json
-import math
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import wave
+
+from tones import make_dataset
 
 PROGRAM = "./tandem"
 N_ROWS = 12
@@ -29,16 +28,7 @@ class FaultsTest(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.root = os.path.join(self.folder.name, "set")
         self.run_dir = os.path.join(self.folder.name, "run")
-        os.makedirs(os.path.join(self.root, "wavs"))
-        with open(os.path.join(self.root, "metadata.csv"), "w", encoding="utf-8") as file:
-            file.writelines(f"r{i:02}|Say {'abcdefgh'[i % 8]} now.\n" for i in range(N_ROWS))
-        for i in range(N_ROWS):
-            with wave.open(os.path.join(self.root, "wavs", f"r{i:02}.wav"), "wb") as file:
-                file.setnchannels(1)
-                file.setsampwidth(2)
-                file.setframerate(22050)
-                tone = [int(9000 * math.sin(0.05 * (i + 2) * t)) for t in range(8000 + 400 * i)]
-                file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
+        make_dataset(self.root, N_ROWS, 8000, 400)
 
     def command(self, *options):
         return [PROGRAM, "train", "--train-data", self.root, "--checkpoint-dir", self.run_dir, "--model-size", "pico",
@@ -64,7 +54,7 @@ class FaultsTest(unittest.TestCase):
     def test_lost_data_device(self):
         done = self.train("--data-device", "sim:0", "--model-device", "cl:0.0", "--max-steps", "100000",
                           script="lose_submit=60", code=1)
-        self.assertIn("simulated device 0 was lost", done.stderr)
+        self.assertRegex(done.stderr, "simulated device 0 (is|was) lost")  # whichever stage meets it first
         self.check_goes_on()
 
     def test_recordings_that_vanish(self):

@@ -8,15 +8,14 @@ Needs only Python's standard library.
 """
 
 import json
-import math
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import wave
+
+from tones import make_dataset
 
 PROGRAM = "./tandem"
 PHASES = ("load", "preprocess", "transfer", "train", "idle")
@@ -47,16 +46,7 @@ class ProfileTest(unittest.TestCase):
 
     def make_data(self):
         root = self.path("set")
-        os.makedirs(os.path.join(root, "wavs"))
-        with open(os.path.join(root, "metadata.csv"), "w", encoding="utf-8") as file:
-            file.writelines(f"r{i}|Say {'abcdef'[i]} now.\n" for i in range(6))
-        for i in range(6):
-            with wave.open(os.path.join(root, "wavs", f"r{i}.wav"), "wb") as file:
-                file.setnchannels(1)
-                file.setsampwidth(2)
-                file.setframerate(22050)
-                tone = [int(9000 * math.sin(0.05 * (i + 2) * t)) for t in range(6000 + 200 * i)]
-                file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
+        make_dataset(root)
         return root
 
     def check_fields(self, p):

@@ -7,7 +7,6 @@ refuses.
 Needs only Python's standard library. More about speaking with a checkpoint in tests/synth/test_voice.c.
 """
 
-import array
 import json
 import math
 import os
@@ -18,16 +17,9 @@ import tempfile
 import unittest
 import wave
 
+from tones import RATE, write_wav
+
 PROGRAM = "./tandem"
-RATE = 22050
-
-
-def write_wav(path, samples):
-    with wave.open(path, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes(array.array("h", samples).tobytes())
 
 
 def make_tone(seconds, pitch=0.05):

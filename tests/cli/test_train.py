@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import wave
+
+from tones import make_dataset
 
 PROGRAM = "./tandem"
 N_ROWS = 12
@@ -46,17 +47,7 @@ class TrainTest(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.root = os.path.join(self.folder.name, "set")
         self.run_dir = os.path.join(self.folder.name, "run")
-        os.makedirs(os.path.join(self.root, "wavs"))
-        with open(os.path.join(self.root, "metadata.csv"), "w", encoding="utf-8") as file:
-            for i in range(N_ROWS):
-                file.write(f"r{i:02}|Say {'abcdefgh'[i % 8]} now.\n")
-        for i in range(N_ROWS):
-            with wave.open(os.path.join(self.root, "wavs", f"r{i:02}.wav"), "wb") as file:
-                file.setnchannels(1)
-                file.setsampwidth(2)
-                file.setframerate(22050)
-                tone = [int(9000 * math.sin(0.05 * (i + 2) * t)) for t in range(8000 + 400 * i)]
-                file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
+        make_dataset(self.root, N_ROWS, 8000, 400)
 
     def command(self, *options):
         return [PROGRAM, "train", "--model-device", "cpu", "--train-data", self.root, "--checkpoint-dir", self.run_dir,

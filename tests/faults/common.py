@@ -6,15 +6,15 @@ TANDEM_FAULT_MOMENTS, else a few; which: by TANDEM_FAULT_SEED. Needs only Python
 
 import glob
 import json
-import math
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-import wave
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from tones import make_dataset  # noqa: E402
 
 N_ROWS = 8
 TIMEOUT_S = 400
@@ -23,15 +23,6 @@ COMPARED = ("loss", "loss.mel", "loss.prior", "loss.duration", "lr", "grad_norm"
 PROGRAM, PRELOAD = (os.path.abspath(path) for path in sys.argv[1:3]) if len(sys.argv) > 2 else (None, None)
 MOMENTS = int(os.environ.get("TANDEM_FAULT_MOMENTS", "0"))
 SEED = int(os.environ.get("TANDEM_FAULT_SEED", "1"))
-
-
-def write_wav(path, index, samples=8000):
-    with wave.open(path, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(22050)
-        tone = [int(9000 * math.sin(0.05 * (index + 2) * t)) for t in range(samples)]
-        file.writeframes(struct.pack(f"<{len(tone)}h", *tone))
 
 
 def read(path):
@@ -45,12 +36,8 @@ class Workshop:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="tandem-faults-")
         self.root, self.run, self.cache = (self.path(name) for name in ("set", "run", "cache"))
-        os.makedirs(os.path.join(self.root, "wavs"))
         os.makedirs(self.cache)
-        with open(os.path.join(self.root, "metadata.csv"), "w", encoding="utf-8") as file:
-            file.writelines(f"r{i:02}|Say {'abcdefgh'[i % 8]} now.\n" for i in range(N_ROWS))
-        for i in range(N_ROWS):
-            write_wav(os.path.join(self.root, "wavs", f"r{i:02}.wav"), i)
+        make_dataset(self.root, N_ROWS, 8000, 0)
         self.log = tempfile.mktemp(prefix="tandem-faults-log-")
         lent = os.environ.get("TANDEM_CACHE_DIR", "")
         for blob in glob.glob(os.path.join(lent, "*.blob")) if lent else ():

@@ -19,7 +19,8 @@ import sys
 import termios
 import unittest
 
-from common import MOMENTS, PROGRAM, SEED, TIMEOUT_S, Workshop, differ, read, write_wav
+from common import MOMENTS, PROGRAM, SEED, TIMEOUT_S, Workshop, differ, read
+from tones import make_tone, write_wav
 
 FLIPS = MOMENTS or 12
 
@@ -116,7 +117,7 @@ class Events(unittest.TestCase):
         path = os.path.join(self.shop.root, "wavs", "r03.wav")
         before = read(path)
         try:
-            write_wav(path, 9, samples=20000)
+            write_wav(path, make_tone(9, 20000))
             done = self.train(steps=7)
             self.assertRegex(done.stderr, "the data has changed")
             self.assertRegex(self.told("warning")[0]["text"], "the data has changed")
@@ -138,7 +139,7 @@ class Events(unittest.TestCase):
             for line in process.stdout:
                 event = json.loads(line)
                 if event["event"] == "step" and event["step"] == 3:
-                    write_wav(path + ".new", 9, samples=20000)
+                    write_wav(path + ".new", make_tone(9, 20000))
                     os.replace(path + ".new", path)
                 if event["event"] == "warning":
                     warned = event["text"]
