@@ -34,18 +34,6 @@ td_status td_report_path(const td_report_state *state, const char *name, char ou
     return TD_FAIL(TD_ERR_LIMIT, "the path '%s/%s' is too long; move the run", state->run->dir, name);
 }
 
-void td_report_put_text(td_json *json, const char *key, const char *text)
-{
-    td_json_key(json, key);
-    td_json_string(json, text);
-}
-
-void td_report_put_uint(td_json *json, const char *key, uint64_t value)
-{
-    td_json_key(json, key);
-    td_json_uint(json, value);
-}
-
 /* ---------------------------------------------------------------- metrics.jsonl */
 
 static void put_value(td_json *json, const cJSON *value, int nesting)
@@ -178,7 +166,7 @@ static td_status put_run(td_json *json, const td_report_request *request, td_rep
     state->run = run;
     state->table = request->table;
     td_json_begin_object(json);
-    td_report_put_text(json, "dir", run->dir);
+    td_json_put_string(json, "dir", run->dir);
     TD_TRY(td_report_put_events(state));
     TD_TRY(td_report_put_config(state));
     TD_TRY(td_report_put_checkpoints(state));
@@ -214,10 +202,10 @@ static void put_head(td_json *json)
     char text[64];
     struct tm parts;
     const time_t now = time(NULL);
-    td_report_put_text(json, "made_by", "tandem " TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "made_by", "tandem " TD_VERSION " (" TD_BUILD_ID ")");
     if (gmtime_r(&now, &parts) != NULL && strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts) > 0)
-        td_report_put_text(json, "made_at", text);
-    td_report_put_uint(json, "media_limit_bytes", TD_REPORT_MEDIA_BYTES);
+        td_json_put_string(json, "made_at", text);
+    td_json_put_uint(json, "media_limit_bytes", TD_REPORT_MEDIA_BYTES);
 }
 
 td_status td_report_write(const td_report_request *request, td_report_run runs[TD_REPORT_RUNS])

@@ -34,11 +34,11 @@ static void put_setting(const td_report_state *state, const char *section, const
     const td_option *option = td_option_find(state->table, section, key);
     snprintf(name, sizeof name, "%s.%s", section, key);
     td_json_begin_object(json);
-    td_report_put_text(json, "key", name);
-    td_report_put_text(json, "value", value);
-    td_report_put_text(json, "place", place);
-    td_report_put_text(json, "default", option ? option->default_text : NULL);
-    td_report_put_text(json, "help", option ? option->help : "of another version");
+    td_json_put_string(json, "key", name);
+    td_json_put_string(json, "value", value);
+    td_json_put_string(json, "place", place);
+    td_json_put_string(json, "default", option ? option->default_text : NULL);
+    td_json_put_string(json, "help", option ? option->help : "of another version");
     td_json_end_object(json);
 }
 
@@ -113,7 +113,7 @@ static void put_metadata(td_report_state *state, const char *name, const char *p
             const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
             if (strncmp(pair->key, "hash.", 5) == 0) continue;
             snprintf(value, sizeof value, "%s", pair->value);
-            td_report_put_text(state->json, pair->key, value);
+            td_json_put_string(state->json, pair->key, value);
         }
     }
     td_json_end_object(state->json);
@@ -157,8 +157,8 @@ td_status td_report_put_checkpoints(td_report_state *state)
         TD_TRY(td_report_path(state, names[i], path));
         if (stat(path, &about) != 0) continue;
         td_json_begin_object(state->json);
-        td_report_put_text(state->json, "name", names[i]);
-        td_report_put_uint(state->json, "bytes", (uint64_t)about.st_size);
+        td_json_put_string(state->json, "name", names[i]);
+        td_json_put_uint(state->json, "bytes", (uint64_t)about.st_size);
         /* The others tell the same but for the step. */
         if (i == 0 || i + 1 == count) put_metadata(state, names[i], path);
         td_json_end_object(state->json);

@@ -24,10 +24,6 @@ void td_report_note(td_report_state *state, const char *format, ...) __attribute
 /* The path of a file of the run. */
 td_status td_report_path(const td_report_state *state, const char *name, char out[TD_FILE_PATH_BYTES]);
 
-/* Key and text; key and whole number. */
-void td_report_put_text(td_json *json, const char *key, const char *text);
-void td_report_put_uint(td_json *json, const char *key, uint64_t value);
-
 /* Each puts keys into the open object of the run. A missing or broken file is a note, not a failure. */
 td_status td_report_put_events(td_report_state *state);      /* "events" */
 td_status td_report_put_config(td_report_state *state);      /* "config" */

@@ -165,10 +165,10 @@ static td_status put_sample(td_report_state *state, const sample *s)
     TD_TRY(encode_base64(is_audio ? "data:audio/wav;base64," : "data:image/png;base64,", data, bytes, &text));
     state->run->media_bytes += bytes;
     td_json_begin_object(state->json);
-    td_report_put_uint(state->json, "step", s->step);
-    td_report_put_uint(state->json, "item", s->item);
-    td_report_put_text(state->json, "kind", s->kind);
-    td_report_put_text(state->json, "data", text);
+    td_json_put_uint(state->json, "step", s->step);
+    td_json_put_uint(state->json, "item", s->item);
+    td_json_put_string(state->json, "kind", s->kind);
+    td_json_put_string(state->json, "data", text);
     td_json_end_object(state->json);
 fail:
     free(data);
@@ -191,9 +191,9 @@ td_status td_report_put_samples(td_report_state *state)
             TD_TRY(put_sample(state, &list.samples[i]));
     }
     td_json_end_array(state->json);
-    td_report_put_uint(state->json, "media_bytes", run->media_bytes);
-    td_report_put_uint(state->json, "sample_steps", list.n_steps);
-    td_report_put_uint(state->json, "sample_steps_shown", run->n_sample_steps_shown);
+    td_json_put_uint(state->json, "media_bytes", run->media_bytes);
+    td_json_put_uint(state->json, "sample_steps", list.n_steps);
+    td_json_put_uint(state->json, "sample_steps_shown", run->n_sample_steps_shown);
     if (list.n_steps == 0)
         td_report_note(state, "There are no pictures and sounds yet: training.sample_every says when.");
 fail:
