@@ -6,6 +6,7 @@ are none, a full disk ahead, flipped bits; and what it writes down of it.
     (TANDEM_FAULT_MOMENTS=1000: so many flipped bits, and as many files cut short)
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -112,24 +113,28 @@ class Events(unittest.TestCase):
 
     # ---------------------------------------------------------------- data
 
-    def test_recording_changed_between_runs_is_seen(self):
-        self.take_finished()
+    @contextlib.contextmanager
+    def recording(self):
+        """A recording to spoil: afterwards it is as it was, and nothing is known of it."""
         path = os.path.join(self.shop.root, "wavs", "r03.wav")
         before = read(path)
         try:
-            write_wav(path, make_tone(9, 20000))
-            done = self.train(steps=7)
-            self.assertRegex(done.stderr, "the data has changed")
-            self.assertRegex(self.told("warning")[0]["text"], "the data has changed")
+            yield path
         finally:
             with open(path, "wb") as file:
                 file.write(before)
             self.shop.forget_data()
 
+    def test_recording_changed_between_runs_is_seen(self):
+        self.take_finished()
+        with self.recording() as path:
+            write_wav(path, make_tone(9, 20000))
+            done = self.train(steps=7)
+            self.assertRegex(done.stderr, "the data has changed")
+            self.assertRegex(self.told("warning")[0]["text"], "the data has changed")
+
     def test_recording_changed_during_a_run_is_named(self):
-        path = os.path.join(self.shop.root, "wavs", "r03.wav")
-        before = read(path)
-        try:
+        with self.recording() as path:
             command = self.shop.train_command("--json", "--mel-cache", "none", steps=100000)
             process = subprocess.Popen(command, env=self.shop.environment(), stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True)
@@ -146,15 +151,9 @@ class Events(unittest.TestCase):
                 if warned or event["step"] > 400:
                     break
             self.assertIn("r03.wav", warned or "nothing was said")
-        finally:
-            with open(path, "wb") as file:
-                file.write(before)
-            self.shop.forget_data()
 
     def test_numbers_that_are_none_in_data(self):
-        path = os.path.join(self.shop.root, "wavs", "r03.wav")
-        before = read(path)
-        try:
+        with self.recording() as path:
             samples = struct.pack("<8000f", *([0.25, float("nan")] * 4000))
             form = struct.pack("<HHIIHH", 3, 1, 22050, 88200, 4, 32)
             body = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(samples)) + samples
@@ -162,10 +161,6 @@ class Events(unittest.TestCase):
                 file.write(b"RIFF" + struct.pack("<I", len(body)) + body)
             done = self.train("--max-bad-fraction", "0.5")
             self.assertRegex(done.stderr, r"r03.wav.*no numbers")
-        finally:
-            with open(path, "wb") as file:
-                file.write(before)
-            self.shop.forget_data()
 
     # ---------------------------------------------------------------- weights
 
