@@ -355,12 +355,9 @@ void td_options_config_json(const td_options *options, td_json *json)
         if (!owns_key(table, &table->options[i])) continue;
         const td_option_value *value = get_value(options, &table->options[i], name);
         td_json_begin_object(json);
-        td_json_key(json, "key");
-        td_json_string(json, name);
-        td_json_key(json, "value");
-        td_json_string(json, value->text);
-        td_json_key(json, "place");
-        td_json_string(json, value->place);
+        td_json_put_string(json, "key", name);
+        td_json_put_string(json, "value", value->text);
+        td_json_put_string(json, "place", value->place);
         td_json_end_object(json);
     }
     td_json_end_array(json);

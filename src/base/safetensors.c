@@ -601,8 +601,7 @@ td_status td_safetensors_writer_add_metadata(td_safetensors_writer *writer, cons
         td_json_begin_object(writer->json);
         writer->in_metadata = true;
     }
-    td_json_key(writer->json, key);
-    td_json_string(writer->json, value);
+    td_json_put_string(writer->json, key, value);
     return TD_OK;
 }
 
@@ -629,8 +628,7 @@ td_status td_safetensors_writer_add_tensor(td_safetensors_writer *writer, const 
     end_metadata(writer);
     td_json_key(json, name);
     td_json_begin_object(json);
-    td_json_key(json, "dtype");
-    td_json_string(json, DTYPES[dtype].name);
+    td_json_put_string(json, "dtype", DTYPES[dtype].name);
     td_json_key(json, "shape");
     td_json_begin_array(json);
     for (size_t i = 0; i < rank; ++i)

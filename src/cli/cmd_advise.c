@@ -198,10 +198,8 @@ static void put_ways(td_json *json, const td_advice *v)
     for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
         const td_advice_way *way = &v->ways[i];
         td_json_begin_object(json);
-        td_json_key(json, "mixed_precision");
-        td_json_bool(json, way->bf16);
-        td_json_key(json, "gradient_checkpointing");
-        td_json_bool(json, way->checkpoint);
+        td_json_put_bool(json, "mixed_precision", way->bf16);
+        td_json_put_bool(json, "gradient_checkpointing", way->checkpoint);
         td_json_put_uint(json, "largest_batch", way->largest_batch);
         td_json_put_double(json, "fixed_bytes", way->need.fixed_bytes);
         td_json_put_double(json, "row_bytes", way->need.item_bytes);
@@ -218,8 +216,7 @@ static int print_json(const adviser *a, const char *config)
     td_json_begin_object(json);
     td_json_put_string(json, "model_size", get_text(a, "model.model_size"));
     td_json_put_string(json, "mode", v->is_single ? "single-device" : "two-device");
-    td_json_key(json, "simulated");
-    td_json_bool(json, a->is_stand_in);
+    td_json_put_bool(json, "simulated", a->is_stand_in);
     put_ways(json, v);
     td_json_put_uint(json, "chosen", v->chosen);
     td_json_put_uint(json, "batch_size", v->batch_size);

@@ -36,10 +36,8 @@ static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *
     td_json_begin_array(json);
     for (size_t i = 0; i < a->n_slowest; ++i) {
         td_json_begin_object(json);
-        td_json_key(json, "id");
-        td_json_string(json, td_dataset_id(rig->feed.dataset, a->slowest[i].row));
-        td_json_key(json, "line");
-        td_json_uint(json, rig->feed.dataset->view.rows[a->slowest[i].row].line);
+        td_json_put_string(json, "id", td_dataset_id(rig->feed.dataset, a->slowest[i].row));
+        td_json_put_uint(json, "line", rig->feed.dataset->view.rows[a->slowest[i].row].line);
         td_json_put_double(json, "ms", a->slowest[i].ms);
         td_json_put_double(json, "audio_s", a->slowest[i].audio_s);
         td_json_end_object(json);
@@ -65,8 +63,7 @@ static void put_batches(td_json *json, double step_ms, const td_analysis *a)
     td_json_put_double(json, "model_idle", a->paced_run.idle);
     td_json_key(json, "mel_cache");
     td_json_begin_object(json);
-    td_json_key(json, "kind");
-    td_json_string(json, td_mel_cache_kind_name(a->cache));
+    td_json_put_string(json, "kind", td_mel_cache_kind_name(a->cache));
     td_json_put_double(json, "samples_per_s", rate_of(&a->cached_run));
     td_json_end_object(json);
 }
@@ -77,8 +74,7 @@ static void put_rest(td_json *json, const td_analysis *a)
     td_json_begin_array(json);
     for (size_t i = 0; i < a->n_sweep; ++i) {
         td_json_begin_object(json);
-        td_json_key(json, "workers");
-        td_json_uint(json, a->sweep[i].workers);
+        td_json_put_uint(json, "workers", a->sweep[i].workers);
         td_json_put_double(json, "samples_per_s", a->sweep[i].samples_per_s);
         td_json_end_object(json);
     }
@@ -88,10 +84,8 @@ static void put_rest(td_json *json, const td_analysis *a)
     for (size_t i = 0; i < a->n_advice; ++i) {
         td_json_begin_object(json);
         td_json_put_double(json, "gain", a->advice[i].gain);
-        td_json_key(json, "option");
-        td_json_string(json, a->advice[i].option);
-        td_json_key(json, "reason");
-        td_json_string(json, a->advice[i].reason);
+        td_json_put_string(json, "option", a->advice[i].option);
+        td_json_put_string(json, "reason", a->advice[i].reason);
         td_json_end_object(json);
     }
     td_json_end_array(json);

@@ -21,10 +21,8 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_be
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, info);
-    td_json_key(json, "kernels");
-    td_json_uint(json, result->kernels);
-    td_json_key(json, "replays");
-    td_json_uint(json, result->replays);
+    td_json_put_uint(json, "kernels", result->kernels);
+    td_json_put_uint(json, "replays", result->replays);
     put_cost(json, "list_us_per_kernel", result->list_us_per_kernel, true);
     put_cost(json, "list_spread", result->list_spread, true);
     put_cost(json, "bare_us_per_kernel", result->bare_us_per_kernel, result->has_bare);

@@ -66,8 +66,7 @@ static int run_json(const td_cli *cli, td_registry *registry, const td_device_in
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, info);
-    td_json_key(json, "rounds");
-    td_json_uint(json, options->rounds);
+    td_json_put_uint(json, "rounds", options->rounds);
     td_json_key(json, "results");
     td_json_begin_array(json);
     if (td_bench_kernels_run(registry, info, options, add_json, json) != TD_OK) {

@@ -24,8 +24,7 @@ static void put_numbers(td_json *json, const td_bench_load_result *r)
         {"cache_hits", r->hit_share},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
-        td_json_key(json, fields[i].key);
-        td_json_double(json, fields[i].value);
+        td_json_put_double(json, fields[i].key, fields[i].value);
     }
 }
 
@@ -36,14 +35,10 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_fe
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, info);
-    td_json_key(json, "batch_size");
-    td_json_uint(json, options->batch_size);
-    td_json_key(json, "pitch");
-    td_json_bool(json, options->with_pitch);
-    td_json_key(json, "reference_s");
-    td_json_double(json, options->reference_s);
-    td_json_key(json, "mel_cache");
-    td_json_string(json, td_mel_cache_kind_name(result->cache));
+    td_json_put_uint(json, "batch_size", options->batch_size);
+    td_json_put_bool(json, "pitch", options->with_pitch);
+    td_json_put_double(json, "reference_s", options->reference_s);
+    td_json_put_string(json, "mel_cache", td_mel_cache_kind_name(result->cache));
     put_numbers(json, result);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);

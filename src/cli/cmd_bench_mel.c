@@ -12,11 +12,9 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_be
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, info);
-    td_json_key(json, "clips");
-    td_json_uint(json, options->clips);
+    td_json_put_uint(json, "clips", options->clips);
     td_json_put_double(json, "seconds", options->seconds);
-    td_json_key(json, "rounds");
-    td_json_uint(json, options->rounds);
+    td_json_put_uint(json, "rounds", options->rounds);
     td_json_put_double(json, "ms_per_batch", result->ms);
     td_json_put_double(json, "realtime_factor", result->realtime_factor);
     td_json_put_double(json, "spread", result->spread);

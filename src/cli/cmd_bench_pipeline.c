@@ -16,14 +16,10 @@ static int print_json(const td_cli *cli, const td_bench_pipeline_result *r)
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "build");
-    td_json_string(json, TD_VERSION " (" TD_BUILD_ID ")");
-    td_json_key(json, "data_device");
-    td_json_string(json, r->profiles[TD_WAY_TWO].data_device);
-    td_json_key(json, "model_device");
-    td_json_string(json, r->profiles[TD_WAY_TWO].model_device);
-    td_json_key(json, "simulated");
-    td_json_bool(json, r->profiles[TD_WAY_TWO].is_simulated);
+    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "data_device", r->profiles[TD_WAY_TWO].data_device);
+    td_json_put_string(json, "model_device", r->profiles[TD_WAY_TWO].model_device);
+    td_json_put_bool(json, "simulated", r->profiles[TD_WAY_TWO].is_simulated);
     for (int way = 0; way < TD_WAY_COUNT; ++way) {
         td_json_key(json, td_pipeline_way_name((td_pipeline_way)way));
         td_json_begin_object(json);

@@ -10,16 +10,13 @@
 
 static void put_work(td_json *json, const td_bench_step_options *o, const char *name)
 {
-    td_json_key(json, o->preset ? "model_size" : "sketch");
-    td_json_string(json, name);
+    td_json_put_string(json, o->preset ? "model_size" : "sketch", name);
     td_json_put_uint(json, "batch_size", o->size.items);
     td_json_put_uint(json, "text_length", o->size.tokens);
     td_json_put_uint(json, "mel_frames", o->size.frames);
     td_json_put_uint(json, "steps", o->steps);
-    td_json_key(json, "precision");
-    td_json_string(json, o->bf16 ? "bf16" : "fp32");
-    td_json_key(json, "checkpointing");
-    td_json_bool(json, o->checkpoint);
+    td_json_put_string(json, "precision", o->bf16 ? "bf16" : "fp32");
+    td_json_put_bool(json, "checkpointing", o->checkpoint);
 }
 
 static void put_result(td_json *json, const td_bench_step_result *r)
@@ -58,8 +55,7 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_be
     put_work(json, options, name);
     put_result(json, result);
     if (explanation) {
-        td_json_key(json, "explain");
-        td_json_string(json, explanation);
+        td_json_put_string(json, "explain", explanation);
     }
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);

@@ -25,11 +25,9 @@ static int print_json(const td_cli *cli, const td_bench_text_result *result)
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "build");
-    td_json_string(json, TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
-        td_json_key(json, fields[i].key);
-        td_json_double(json, fields[i].value);
+        td_json_put_double(json, fields[i].key, fields[i].value);
     }
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);

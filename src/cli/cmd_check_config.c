@@ -256,17 +256,14 @@ static void put_findings(const check *c, td_json *json, const char *name, bool i
         const size_t line = line_of(c, finding);
         if (finding->is_error != is_error) continue;
         td_json_begin_object(json);
-        td_json_key(json, "key");
-        td_json_string(json, finding->key);
+        td_json_put_string(json, "key", finding->key);
         td_json_key(json, "line");
         if (line > 0)
             td_json_uint(json, line);
         else
             td_json_null(json);
-        td_json_key(json, "message");
-        td_json_string(json, finding->message);
-        td_json_key(json, "suggest");
-        td_json_string(json, finding->suggest[0] ? finding->suggest : NULL);
+        td_json_put_string(json, "message", finding->message);
+        td_json_put_string(json, "suggest", finding->suggest[0] ? finding->suggest : NULL);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -277,21 +274,16 @@ static int print_json(const check *c, const char *copy, int code)
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(c->cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "file");
-    td_json_string(json, c->path);
+    td_json_put_string(json, "file", c->path);
     put_findings(c, json, "errors", true);
     put_findings(c, json, "warnings", false);
     td_json_key(json, "memory");
     td_json_begin_object(json);
-    td_json_key(json, "model_bytes");
-    td_json_uint(json, c->report.need_bytes);
-    td_json_key(json, "limit_bytes");
-    td_json_uint(json, c->report.limit_bytes);
-    td_json_key(json, "largest_batch");
-    td_json_uint(json, c->report.largest_batch);
+    td_json_put_uint(json, "model_bytes", c->report.need_bytes);
+    td_json_put_uint(json, "limit_bytes", c->report.limit_bytes);
+    td_json_put_uint(json, "largest_batch", c->report.largest_batch);
     td_json_end_object(json);
-    td_json_key(json, "fixed");
-    td_json_string(json, copy[0] ? copy : NULL);
+    td_json_put_string(json, "fixed", copy[0] ? copy : NULL);
     td_json_end_object(json);
     return td_cli_print_json(c->cli, json, code);
 }

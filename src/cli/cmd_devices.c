@@ -31,16 +31,11 @@ static void put_apis(td_json *json, const td_registry *registry)
     for (int api = TD_API_OPENCL; api <= TD_API_VULKAN; api++) {
         const td_api_report *report = td_registry_report(registry, (td_api)api);
         td_json_begin_object(json);
-        td_json_key(json, "api");
-        td_json_string(json, td_api_word((td_api)api));
-        td_json_key(json, "loaded");
-        td_json_bool(json, report->loaded);
-        td_json_key(json, "devices");
-        td_json_uint(json, report->devices);
-        td_json_key(json, "library");
-        td_json_string(json, report->library);
-        td_json_key(json, "message");
-        td_json_string(json, report->message);
+        td_json_put_string(json, "api", td_api_word((td_api)api));
+        td_json_put_bool(json, "loaded", report->loaded);
+        td_json_put_uint(json, "devices", report->devices);
+        td_json_put_string(json, "library", report->library);
+        td_json_put_string(json, "message", report->message);
         td_json_end_object(json);
     }
     td_json_end_array(json);

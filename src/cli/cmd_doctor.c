@@ -113,10 +113,8 @@ static int print_json(const td_cli *cli, const td_diagnosis *diagnosis, int code
     }
     td_json_end_array(json);
     put_words(json, "install", packages);
-    td_json_key(json, "usable_devices");
-    td_json_uint(json, diagnosis->n_usable);
-    td_json_key(json, "problems");
-    td_json_uint(json, diagnosis->n_problems);
+    td_json_put_uint(json, "usable_devices", diagnosis->n_usable);
+    td_json_put_uint(json, "problems", diagnosis->n_problems);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, code);
 }

@@ -20,8 +20,7 @@ static int print_text(const td_cli *cli, const char *field, char *text)
         code = td_cli_fail(cli, NULL);
     } else {
         td_json_begin_object(json);
-        td_json_key(json, field);
-        td_json_string(json, text);
+        td_json_put_string(json, field, text);
         td_json_end_object(json);
         code = td_cli_print_json(cli, json, TD_EXIT_DONE);
     }
@@ -45,10 +44,8 @@ int td_cli_print_version(const td_cli *cli)
     }
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "version");
-    td_json_string(json, TD_VERSION);
-    td_json_key(json, "build");
-    td_json_string(json, TD_BUILD_ID);
+    td_json_put_string(json, "version", TD_VERSION);
+    td_json_put_string(json, "build", TD_BUILD_ID);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }

@@ -25,8 +25,7 @@ static int show_dataset(const td_cli *cli, const td_dataset *dataset)
         code = td_cli_fail(cli, NULL);
     } else {
         td_json_begin_object(json);
-        td_json_key(json, "kind");
-        td_json_string(json, "dataset");
+        td_json_put_string(json, "kind", "dataset");
         td_json_key(json, "dataset");
         td_cli_put_dataset(json, dataset, &summary);
         td_json_end_object(json);
@@ -83,16 +82,12 @@ static void put_cache(td_json *json, const char *path, const td_block_view *view
         {"vocab_size", view->header->vocab_size},
     };
     td_json_begin_object(json);
-    td_json_key(json, "kind");
-    td_json_string(json, "cache");
-    td_json_key(json, "path");
-    td_json_string(json, path);
+    td_json_put_string(json, "kind", "cache");
+    td_json_put_string(json, "path", path);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
-        td_json_key(json, sizes[i].key);
-        td_json_uint(json, sizes[i].value);
+        td_json_put_uint(json, sizes[i].key, sizes[i].value);
     }
-    td_json_key(json, "symbols");
-    td_json_string(json, td_block_string(view, view->header->symbols));
+    td_json_put_string(json, "symbols", td_block_string(view, view->header->symbols));
     td_json_end_object(json);
 }
 

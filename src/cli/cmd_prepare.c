@@ -15,10 +15,8 @@ static int print_json(const td_cli *cli, const td_dataset_pair *pair, const td_s
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "seconds");
-    td_json_double(json, seconds);
-    td_json_key(json, "workers");
-    td_json_uint(json, workers);
+    td_json_put_double(json, "seconds", seconds);
+    td_json_put_uint(json, "workers", workers);
     td_json_key(json, "train");
     td_cli_put_dataset(json, pair->train, &summaries[0]);
     td_json_key(json, "val");

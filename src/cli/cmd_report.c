@@ -13,8 +13,7 @@
 static void put_run(td_json *json, const td_report_run *run)
 {
     td_json_begin_object(json);
-    td_json_key(json, "dir");
-    td_json_string(json, run->dir);
+    td_json_put_string(json, "dir", run->dir);
 #define NUMBER(key_, value_) (td_json_key(json, key_), td_json_uint(json, value_))
     NUMBER("last_step", run->last_step);
     NUMBER("lines", run->n_lines);
@@ -35,10 +34,8 @@ static int print_json(const td_cli *cli, const td_report_request *request, const
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "output");
-    td_json_string(json, request->path);
-    td_json_key(json, "bytes");
-    td_json_uint(json, bytes);
+    td_json_put_string(json, "output", request->path);
+    td_json_put_uint(json, "bytes", bytes);
     td_json_key(json, "runs");
     td_json_begin_array(json);
     for (size_t i = 0; i < request->n_dirs; i++) {

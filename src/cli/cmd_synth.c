@@ -229,18 +229,12 @@ static int tell(const td_cli *cli, const synth_run *run)
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
     td_cli_put_setting(json, run->info);
-    td_json_key(json, "output");
-    td_json_string(json, get_text(cli, "output"));
-    td_json_key(json, "pieces");
-    td_json_uint(json, run->n_pieces);
-    td_json_key(json, "rate");
-    td_json_uint(json, run->speech.rate);
-    td_json_key(json, "audio_s");
-    td_json_double(json, audio_s);
-    td_json_key(json, "work_s");
-    td_json_double(json, run->work_s);
-    td_json_key(json, "realtime_factor");
-    td_json_double(json, factor);
+    td_json_put_string(json, "output", get_text(cli, "output"));
+    td_json_put_uint(json, "pieces", run->n_pieces);
+    td_json_put_uint(json, "rate", run->speech.rate);
+    td_json_put_double(json, "audio_s", audio_s);
+    td_json_put_double(json, "work_s", run->work_s);
+    td_json_put_double(json, "realtime_factor", factor);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }

@@ -13,10 +13,8 @@ static void put_rejected(td_json *json, const td_tuner_result *result)
     for (size_t i = 0; i < result->n_candidates; i++) {
         if (!result->candidates[i].reason[0]) continue;
         td_json_begin_object(json);
-        td_json_key(json, "variant");
-        td_json_string(json, result->candidates[i].name);
-        td_json_key(json, "reason");
-        td_json_string(json, result->candidates[i].reason);
+        td_json_put_string(json, "variant", result->candidates[i].name);
+        td_json_put_string(json, "reason", result->candidates[i].reason);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -32,19 +30,13 @@ static void add_json(void *context, const td_tune_row *row, size_t done, size_t 
     (void)total;
     td_json_begin_object(json);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        td_json_key(json, NAMES[i]);
-        td_json_uint(json, sizes[i]);
+        td_json_put_uint(json, NAMES[i], sizes[i]);
     }
-    td_json_key(json, "layout");
-    td_json_string(json, td_gemm_layout_name(row->layout));
-    td_json_key(json, "variant");
-    td_json_string(json, best->name);
-    td_json_key(json, "gflops");
-    td_json_double(json, best->gflops);
-    td_json_key(json, "default_variant");
-    td_json_string(json, row->result.candidates[0].name);
-    td_json_key(json, "default_gflops");
-    td_json_double(json, row->result.candidates[0].gflops);
+    td_json_put_string(json, "layout", td_gemm_layout_name(row->layout));
+    td_json_put_string(json, "variant", best->name);
+    td_json_put_double(json, "gflops", best->gflops);
+    td_json_put_string(json, "default_variant", row->result.candidates[0].name);
+    td_json_put_double(json, "default_gflops", row->result.candidates[0].gflops);
     put_rejected(json, &row->result);
     td_json_end_object(json);
 }

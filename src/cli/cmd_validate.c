@@ -38,20 +38,16 @@ static void show_check(void *context, const td_check_group *group, const td_chec
 static void put_check(td_json *json, const td_check *check)
 {
     td_json_begin_object(json);
-    td_json_key(json, "name");
-    td_json_string(json, check->name);
-    td_json_key(json, "status");
-    td_json_string(json, STATUS_NAMES[check->status]);
-    td_json_key(json, "detail");
-    td_json_string(json, check->detail);
+    td_json_put_string(json, "name", check->name);
+    td_json_put_string(json, "status", STATUS_NAMES[check->status]);
+    td_json_put_string(json, "detail", check->detail);
     td_json_end_object(json);
 }
 
 static void put_group(td_json *json, const td_check_group *group)
 {
     td_json_begin_object(json);
-    td_json_key(json, "name");
-    td_json_string(json, group->name);
+    td_json_put_string(json, "name", group->name);
     td_json_key(json, "checks");
     td_json_begin_array(json);
     for (size_t i = 0; i < group->count; i++) {
@@ -66,28 +62,21 @@ static int print_json(const td_cli *cli, const td_roles *roles, const td_validat
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "mode");
-    td_json_string(json, td_roles_mode_name(roles->mode));
-    td_json_key(json, "data");
-    td_json_string(json, roles->data->selector);
-    td_json_key(json, "model");
-    td_json_string(json, roles->model->selector);
-    td_json_key(json, "simulated");
-    td_json_bool(json, roles->data->type == TD_DEVICE_SIM || roles->model->type == TD_DEVICE_SIM);
+    td_json_put_string(json, "mode", td_roles_mode_name(roles->mode));
+    td_json_put_string(json, "data", roles->data->selector);
+    td_json_put_string(json, "model", roles->model->selector);
+    td_json_put_bool(json, "simulated",
+                     roles->data->type == TD_DEVICE_SIM || roles->model->type == TD_DEVICE_SIM);
     td_json_key(json, "groups");
     td_json_begin_array(json);
     for (size_t i = 0; i < TD_VALIDATE_GROUPS; i++) {
         put_group(json, &validation->groups[i]);
     }
     td_json_end_array(json);
-    td_json_key(json, "passed");
-    td_json_uint(json, validation->passed);
-    td_json_key(json, "failed");
-    td_json_uint(json, validation->failed);
-    td_json_key(json, "skipped");
-    td_json_uint(json, validation->skipped);
-    td_json_key(json, "kernel_builds");
-    td_json_uint(json, validation->kernel_builds);
+    td_json_put_uint(json, "passed", validation->passed);
+    td_json_put_uint(json, "failed", validation->failed);
+    td_json_put_uint(json, "skipped", validation->skipped);
+    td_json_put_uint(json, "kernel_builds", validation->kernel_builds);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, code);
 }

@@ -230,8 +230,7 @@ void td_cli_put_dataset(td_json *json, const td_dataset *d, const td_summary *s)
     td_json_begin_object(json);
     td_json_put_string(json, "metadata", d->metadata_path);
     td_json_put_string(json, "cache", d->origin.cache_path[0] ? d->origin.cache_path : NULL);
-    td_json_key(json, "from_cache");
-    td_json_bool(json, d->origin.from_cache);
+    td_json_put_bool(json, "from_cache", d->origin.from_cache);
     td_json_put_string(json, "why", d->origin.why);
     td_json_put_uint(json, "normalised", d->origin.n_normalised);
     td_json_put_uint(json, "recordings_read", d->origin.n_clips_read);

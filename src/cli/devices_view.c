@@ -216,10 +216,8 @@ static void put_caps(td_json *json, const td_device_caps *caps)
     TRUTH(float_atomics);
 #undef NUMBER
 #undef TRUTH
-    td_json_key(json, "estimated_gflops");
-    td_json_double(json, caps->estimated_gflops);
-    td_json_key(json, "estimated_gbps");
-    td_json_double(json, caps->estimated_gbps);
+    td_json_put_double(json, "estimated_gflops", caps->estimated_gflops);
+    td_json_put_double(json, "estimated_gbps", caps->estimated_gbps);
     td_json_put_double(json, "link_gbps", caps->link_gbps);
     td_json_end_object(json);
 }

@@ -52,10 +52,8 @@ static void put_tensors(td_json *json, const td_safetensors *file)
     for (size_t i = 0; i < td_safetensors_count(file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(file, i);
         td_json_begin_object(json);
-        td_json_key(json, "name");
-        td_json_string(json, t->name);
-        td_json_key(json, "dtype");
-        td_json_string(json, td_safetensors_dtype_name(t->dtype));
+        td_json_put_string(json, "name", t->name);
+        td_json_put_string(json, "dtype", td_safetensors_dtype_name(t->dtype));
         td_json_key(json, "shape");
         td_json_begin_array(json);
         for (size_t d = 0; d < t->rank; ++d)
@@ -72,19 +70,15 @@ static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parame
     const td_safetensors *file = td_checkpoint_file(c);
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_key(json, "kind");
-    td_json_string(json, "checkpoint");
-    td_json_key(json, "path");
-    td_json_string(json, td_checkpoint_path(c));
-    td_json_key(json, "parameters");
-    td_json_uint(json, parameters);
+    td_json_put_string(json, "kind", "checkpoint");
+    td_json_put_string(json, "path", td_checkpoint_path(c));
+    td_json_put_uint(json, "parameters", parameters);
     td_json_key(json, "metadata");
     td_json_begin_object(json);
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
         if (!is_shown(pair->key)) continue;
-        td_json_key(json, pair->key);
-        td_json_string(json, pair->value);
+        td_json_put_string(json, pair->key, pair->value);
     }
     td_json_end_object(json);
     put_tensors(json, file);

@@ -88,20 +88,15 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
     td_json_begin_object(json);
     td_json_key(json, "error");
     td_json_begin_object(json);
-    td_json_key(json, "status");
-    td_json_string(json, td_status_name(error->status));
-    td_json_key(json, "message");
-    td_json_string(json, error->message);
-    td_json_key(json, "native");
-    td_json_string(json, *error->native ? error->native : NULL);
+    td_json_put_string(json, "status", td_status_name(error->status));
+    td_json_put_string(json, "message", error->message);
+    td_json_put_string(json, "native", *error->native ? error->native : NULL);
     td_json_key(json, "mistakes");
     td_json_begin_array(json);
     for (size_t i = 0; i < n_mistakes; i++) {
         td_json_begin_object(json);
-        td_json_key(json, "place");
-        td_json_string(json, mistakes[i].place);
-        td_json_key(json, "message");
-        td_json_string(json, mistakes[i].message);
+        td_json_put_string(json, "place", mistakes[i].place);
+        td_json_put_string(json, "message", mistakes[i].message);
         td_json_end_object(json);
     }
     td_json_end_array(json);

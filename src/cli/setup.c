@@ -56,14 +56,9 @@ void td_cli_put_setting(td_json *json, const td_device_info *info)
 {
     char device[256];
     snprintf(device, sizeof device, "%s (%s)", info->name, info->selector);
-    td_json_key(json, "device");
-    td_json_string(json, device);
-    td_json_key(json, "selector");
-    td_json_string(json, info->selector);
-    td_json_key(json, "driver");
-    td_json_string(json, info->driver);
-    td_json_key(json, "simulated");
-    td_json_bool(json, info->type == TD_DEVICE_SIM);
-    td_json_key(json, "build");
-    td_json_string(json, TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "device", device);
+    td_json_put_string(json, "selector", info->selector);
+    td_json_put_string(json, "driver", info->driver);
+    td_json_put_bool(json, "simulated", info->type == TD_DEVICE_SIM);
+    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
 }

@@ -239,10 +239,8 @@ static void put_rates(td_json *json, const td_profile *p)
     td_json_end_object(json);
     td_json_key(json, "memory");
     td_json_begin_object(json);
-    td_json_key(json, "data_peak_bytes");
-    td_json_uint(json, p->data_peak_bytes);
-    td_json_key(json, "model_peak_bytes");
-    td_json_uint(json, p->model_peak_bytes);
+    td_json_put_uint(json, "data_peak_bytes", p->data_peak_bytes);
+    td_json_put_uint(json, "model_peak_bytes", p->model_peak_bytes);
     td_json_end_object(json);
 }
 
@@ -269,12 +267,9 @@ static void put_verdicts(td_json *json, const td_profile *p)
     td_json_begin_array(json);
     for (size_t i = 0; i < p->n_verdicts; ++i) {
         td_json_begin_object(json);
-        td_json_key(json, "code");
-        td_json_string(json, p->verdicts[i].code);
-        td_json_key(json, "message");
-        td_json_string(json, p->verdicts[i].message);
-        td_json_key(json, "advice");
-        td_json_string(json, p->verdicts[i].advice);
+        td_json_put_string(json, "code", p->verdicts[i].code);
+        td_json_put_string(json, "message", p->verdicts[i].message);
+        td_json_put_string(json, "advice", p->verdicts[i].advice);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -283,16 +278,11 @@ static void put_verdicts(td_json *json, const td_profile *p)
 void td_profile_put_json(td_json *json, const td_profile *profile)
 {
     td_json_begin_object(json);
-    td_json_key(json, "simulated");
-    td_json_bool(json, profile->is_simulated);
-    td_json_key(json, "mode");
-    td_json_string(json, profile->is_single ? "single-device" : "two-device");
-    td_json_key(json, "data_device");
-    td_json_string(json, profile->data_device);
-    td_json_key(json, "model_device");
-    td_json_string(json, profile->model_device);
-    td_json_key(json, "steps");
-    td_json_uint(json, profile->n_times);
+    td_json_put_bool(json, "simulated", profile->is_simulated);
+    td_json_put_string(json, "mode", profile->is_single ? "single-device" : "two-device");
+    td_json_put_string(json, "data_device", profile->data_device);
+    td_json_put_string(json, "model_device", profile->model_device);
+    td_json_put_uint(json, "steps", profile->n_times);
     put_step(json, &profile->figures);
     put_rates(json, profile);
     put_forecast(json, &profile->forecast);

@@ -90,8 +90,7 @@ td_status td_profile_write_trace(const td_profile *profile, const char *path)
     TD_TRY(td_json_create(NULL, 0, &json));
     td_json_begin_object(json);
     td_json_put_string(json, "displayTimeUnit", "ms");
-    td_json_key(json, "simulated");
-    td_json_bool(json, profile->is_simulated);
+    td_json_put_bool(json, "simulated", profile->is_simulated);
     td_json_key(json, "traceEvents");
     td_json_begin_array(json);
     for (int s = 0; s < TD_STAGE_COUNT; ++s)

@@ -32,15 +32,13 @@ const char *td_train_kind_name(td_train_kind kind)
 static void put_real(td_json *json, const char *key, double value)
 {
     if (!isfinite(value)) return;
-    td_json_key(json, key);
-    td_json_double(json, value);
+    td_json_put_double(json, key, value);
 }
 
 static void put_losses(td_json *json, const td_train_event *event)
 {
     for (size_t i = 0; i < event->n_terms; ++i) {
-        td_json_key(json, event->names[i]);
-        td_json_double(json, event->values[i]);
+        td_json_put_double(json, event->names[i], event->values[i]);
     }
 }
 
@@ -56,8 +54,7 @@ static void put_step(td_json *json, const td_train_event *event)
     if (event->waits_for != NULL) {
         put_real(json, "model_utilisation", event->model_utilisation);
         put_real(json, "data_utilisation", event->data_utilisation);
-        td_json_key(json, "waits_for");
-        td_json_string(json, event->waits_for);
+        td_json_put_string(json, "waits_for", event->waits_for);
     }
     td_json_put_uint(json, "skipped", event->n_skipped);
 }
@@ -92,8 +89,7 @@ static void put_start(td_json *json, const td_train_event *event)
 void td_train_event_json(td_json *json, const td_train_event *event)
 {
     td_json_begin_object(json);
-    td_json_key(json, "event");
-    td_json_string(json, td_train_kind_name(event->kind));
+    td_json_put_string(json, "event", td_train_kind_name(event->kind));
     td_json_put_uint(json, "step", event->step);
     td_json_put_uint(json, "epoch", event->epoch);
     if (event->kind == TD_TRAIN_STEP) put_step(json, event);
@@ -101,14 +97,12 @@ void td_train_event_json(td_json *json, const td_train_event *event)
     if (event->kind == TD_TRAIN_VALIDATION) {
         put_losses(json, event);
         put_real(json, "free_running_distance", event->distance);
-        td_json_key(json, "best");
-        td_json_bool(json, event->is_best);
+        td_json_put_bool(json, "best", event->is_best);
     }
     if (event->kind == TD_TRAIN_END) td_json_put_uint(json, "skipped", event->n_skipped);
     if (event->took_s > 0) put_real(json, "took_s", event->took_s);
     if (event->text != NULL) {
-        td_json_key(json, "text");
-        td_json_string(json, event->text);
+        td_json_put_string(json, "text", event->text);
     }
     td_json_end_object(json);
 }
