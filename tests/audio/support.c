@@ -5,34 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-void check_at(td_status status, const char *call, const char *file, int line)
-{
-    if (status == TD_OK) return;
-    print_message("%s: %s\n", call, td_error_last()->message);
-    _fail(file, line);
-}
-
 /* ---------------------------------------------------------------- devices */
 
-static void run_on(bench *b, const char *selector, bool gpu_kernels, bench_test test)
+static void run_on(const char *selector, bool gpu_kernels, rig_test test)
 {
-    const td_device_info *info;
-    td_registry_options options;
-    td_registry_options_from_env(&options);
-    options.gpu_kernels = gpu_kernels;
-    check(td_registry_open(&options, &b->registry));
-    check(td_registry_select(b->registry, selector, &info));
-    snprintf(b->name, sizeof b->name, "%s, class %s", selector, gpu_kernels ? "gpu" : "cpu");
-    print_message("%s\n", b->name);
-    check(td_device_open(b->registry, info, &b->device));
-    check(td_memory_create(b->device, "test", 0, &b->memory));
-    test(b);
-    td_memory_destroy(b->memory);
-    td_device_close(b->device);
-    td_registry_close(b->registry);
+    rig r;
+    print_message("%s, class %s\n", selector, gpu_kernels ? "gpu" : "cpu");
+    rig_open_on(&r, selector, gpu_kernels, 0);
+    test(&r);
+    rig_close(&r);
 }
 
-void each_bench(bench_test test, bool slow_too)
+void each_rig(rig_test test, bool slow_too)
 {
     td_registry_options options;
     td_registry *registry;
@@ -44,7 +28,7 @@ void each_bench(bench_test test, bool slow_too)
         const bool is_slow = info->api == TD_API_VULKAN && info->type == TD_DEVICE_CPU;
         if (!info->usable || (is_slow && !slow_too)) continue;
         for (int gpu = info->type == TD_DEVICE_CPU ? 0 : 1; gpu < 2; gpu++, runs++)
-            run_on(&(bench){0}, info->selector, gpu, test);
+            run_on(info->selector, gpu, test);
     }
     td_registry_close(registry);
     assert_true(runs > 0);
@@ -52,14 +36,14 @@ void each_bench(bench_test test, bool slow_too)
 
 /* ---------------------------------------------------------------- moving */
 
-static td_span take(bench *b, td_memory_kind kind, size_t words)
+static td_span take(rig *b, td_memory_kind kind, size_t words)
 {
     td_span span;
     check(td_memory_alloc(b->memory, kind, 4 * (words ? words : 1), &span));
     return td_span_part(span, 0, 4 * (words ? words : 1));
 }
 
-static void run_list(bench *b, td_list *list)
+static void run_list(rig *b, td_list *list)
 {
     td_point done;
     check(td_list_finish(list));
@@ -69,14 +53,14 @@ static void run_list(bench *b, td_list *list)
     td_list_destroy(list);
 }
 
-static td_list *new_list(bench *b)
+static td_list *new_list(rig *b)
 {
     td_list *list;
     check(td_list_create(b->device, TD_QUEUE_COMPUTE, &list));
     return list;
 }
 
-static td_span put(bench *b, const void *words, size_t count)
+static td_span put(rig *b, const void *words, size_t count)
 {
     const td_span host = take(b, TD_MEMORY_HOST, count);
     const td_span device = take(b, TD_MEMORY_DEVICE, count);
@@ -89,7 +73,7 @@ static td_span put(bench *b, const void *words, size_t count)
 }
 
 /* Owned. */
-static float *get(bench *b, td_span device, size_t count)
+static float *get(rig *b, td_span device, size_t count)
 {
     const td_span host = take(b, TD_MEMORY_HOST, count);
     td_list *list = new_list(b);
@@ -104,7 +88,7 @@ static float *get(bench *b, td_span device, size_t count)
 
 /* ---------------------------------------------------------------- the front end */
 
-void run_mel(bench *b, const td_mel_config *config, batch *n)
+void run_mel(rig *b, const td_mel_config *config, batch *n)
 {
     td_mel *mel;
     uint32_t *places = calloc(2 * n->items, sizeof *places);
@@ -142,7 +126,7 @@ void run_mel(bench *b, const td_mel_config *config, batch *n)
     free(places);
 }
 
-float *run_griffin_lim(bench *b, const td_mel_config *config, const batch *n, const uint32_t *frames,
+float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *n, const uint32_t *frames,
                        uint32_t iterations, uint64_t seed, size_t *total)
 {
     td_mel *mel;

@@ -3,30 +3,13 @@
 #ifndef TD_TESTS_AUDIO_SUPPORT_H
 #define TD_TESTS_AUDIO_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "audio/mel.h"
+#include "support/rig.h"
 
-#define check(call) check_at((call), #call, __FILE__, __LINE__)
-void check_at(td_status status, const char *call, const char *file, int line);
-
-/* A device of the computer, opened for kernels of one class. */
-typedef struct bench {
-    td_registry *registry;
-    td_device *device;
-    td_memory *memory;
-    char name[128];
-} bench;
-
-typedef void (*bench_test)(bench *b);
+typedef void (*rig_test)(rig *r);
 
 /* Runs the test on each usable device and class; `slow_too` also on lavapipe. At least one must be there. */
-void each_bench(bench_test test, bool slow_too);
+void each_rig(rig_test test, bool slow_too);
 
 /* The signals of a batch, one behind the other; results owned by the caller's free(). */
 typedef struct batch {
@@ -37,10 +20,10 @@ typedef struct batch {
 } batch;
 
 /* max_frames 0: as many as the longest item has. */
-void run_mel(bench *b, const td_mel_config *config, batch *batch);
+void run_mel(rig *b, const td_mel_config *config, batch *batch);
 
 /* Signals of mel spectrograms [items, max_frames, bands]; returns `total` samples, owned. */
-float *run_griffin_lim(bench *b, const td_mel_config *config, const batch *batch, const uint32_t *frames,
+float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *batch, const uint32_t *frames,
                        uint32_t iterations, uint64_t seed, size_t *total);
 
 #endif

@@ -53,7 +53,7 @@ static double distance(const td_mel_config *config, const float *a, const float 
     return sum / (double)used;
 }
 
-static double resynthesise(bench *b, const td_mel_config *config, const batch *n, uint32_t iterations)
+static double resynthesise(rig *b, const td_mel_config *config, const batch *n, uint32_t iterations)
 {
     const uint32_t frames[] = {td_mel_frames(config, LONG), td_mel_frames(config, SHORT)};
     size_t total;
@@ -71,7 +71,7 @@ static double resynthesise(bench *b, const td_mel_config *config, const batch *n
     return off;
 }
 
-static void check_copy(bench *b)
+static void check_copy(rig *b)
 {
     const td_mel_config config = td_mel_config_default();
     const uint32_t samples[] = {LONG, SHORT};
@@ -92,12 +92,12 @@ static void check_copy(bench *b)
 static void test_copy(void **state)
 {
     (void)state;
-    each_bench(check_copy, false);
+    each_rig(check_copy, false);
 }
 
 /* The second item alone gives other bits only because its phases are drawn by its row; so the first is
  * compared. */
-static void check_bits(bench *b)
+static void check_bits(rig *b)
 {
     const td_mel_config config = td_mel_config_default();
     const uint32_t samples[] = {SHORT, 5000}, frames[] = {td_mel_frames(&config, SHORT), 1};
@@ -128,7 +128,7 @@ static void check_bits(bench *b)
 static void test_bits(void **state)
 {
     (void)state;
-    each_bench(check_bits, false);
+    each_rig(check_bits, false);
 }
 
 int main(void)

@@ -78,7 +78,7 @@ static double largest_error(const float *got, const float *expected, size_t coun
     return worst;
 }
 
-static void compare_golden(bench *b)
+static void compare_golden(rig *b)
 {
     glob_t found;
     for (size_t i = 0, n = find_golden(&found); i < n; i++) {
@@ -101,12 +101,12 @@ static void compare_golden(bench *b)
 static void test_golden(void **state)
 {
     (void)state;
-    each_bench(compare_golden, true);
+    each_rig(compare_golden, true);
 }
 
 /* An item's numbers must not depend on its neighbours: all the golden signals of the usual settings at once.
  */
-static void compare_ragged(bench *b)
+static void compare_ragged(rig *b)
 {
     enum { MOST = 32 };
     golden all[MOST] = {{0}};
@@ -153,11 +153,11 @@ static void compare_ragged(bench *b)
 static void test_ragged(void **state)
 {
     (void)state;
-    each_bench(compare_ragged, false);
+    each_rig(compare_ragged, false);
 }
 
 /* Tones with overtones, the fundamental weak; noise and silence have no pitch. */
-static void track_pitch(bench *b)
+static void track_pitch(rig *b)
 {
     static const double TONES[] = {70, 98.7, 123.4, 180, 220.5, 301, 440, 0};
     enum { N = 11025, ITEMS = sizeof TONES / sizeof *TONES };
@@ -194,10 +194,10 @@ static void track_pitch(bench *b)
 static void test_pitch(void **state)
 {
     (void)state;
-    each_bench(track_pitch, false);
+    each_rig(track_pitch, false);
 }
 
-static void take_ten_minutes(bench *b)
+static void take_ten_minutes(rig *b)
 {
     const uint32_t samples = 600 * 22050;
     const td_mel_config config = td_mel_config_default();
@@ -220,7 +220,7 @@ static void take_ten_minutes(bench *b)
 static void test_ten_minutes(void **state)
 {
     (void)state;
-    each_bench(take_ten_minutes, false);
+    each_rig(take_ten_minutes, false);
 }
 
 int main(void)

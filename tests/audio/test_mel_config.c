@@ -25,7 +25,7 @@ static void test_text(void **state)
 }
 
 /* `change` in place of the line that has its key. */
-static void refuse(const char *change, const char *word)
+static void refuse_change(const char *change, const char *word)
 {
     const td_mel_config config = td_mel_config_default();
     char text[TD_MEL_CONFIG_TEXT_BYTES], changed[2 * TD_MEL_CONFIG_TEXT_BYTES], key[64];
@@ -35,33 +35,32 @@ static void refuse(const char *change, const char *word)
     const char *at = strstr(text, key);
     assert_non_null(at);
     snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, change, at + strcspn(at, "\n"));
-    assert_int_equal(td_mel_config_parse(changed, &out), TD_ERR_CONFIG);
-    if (!strstr(td_error_last()->message, word)) fail_msg("%s: %s", change, td_error_last()->message);
+    refuse(TD_ERR_CONFIG, word, td_mel_config_parse(changed, &out));
     assert_int_equal(out.rate, 5);
 }
 
 static void test_refused(void **state)
 {
     (void)state;
-    refuse("rate=0", "rate");
-    refuse("rate=99999999999", "too large");
-    refuse("n_fft=1000", "512, 1024 or 2048");
-    refuse("hop_samples=0", "hop_samples");
-    refuse("hop_samples=2000", "hop_samples");
-    refuse("win_samples=1025", "win_samples");
-    refuse("n_mels=129", "n_mels");
-    refuse("fmax_hz=12000", "fmax_hz");
-    refuse("fmin_hz=9000", "fmin_hz");
-    refuse("fmin_hz=nan", "line 6");
-    refuse("mel_scale=bark", "slaney");
-    refuse("power=yes", "true");
-    refuse("floor=0", "floor");
-    refuse("scale=0", "scale");
-    refuse("pitch_min_hz=20", "pitch");
-    refuse("mean=", "line 12");
-    refuse("mean=1\nmean=1", "twice");
-    refuse("mean=1\nnone=1", "unknown key");
-    refuse("mean=1\nnothing", "key=value");
+    refuse_change("rate=0", "rate");
+    refuse_change("rate=99999999999", "too large");
+    refuse_change("n_fft=1000", "512, 1024 or 2048");
+    refuse_change("hop_samples=0", "hop_samples");
+    refuse_change("hop_samples=2000", "hop_samples");
+    refuse_change("win_samples=1025", "win_samples");
+    refuse_change("n_mels=129", "n_mels");
+    refuse_change("fmax_hz=12000", "fmax_hz");
+    refuse_change("fmin_hz=9000", "fmin_hz");
+    refuse_change("fmin_hz=nan", "line 6");
+    refuse_change("mel_scale=bark", "slaney");
+    refuse_change("power=yes", "true");
+    refuse_change("floor=0", "floor");
+    refuse_change("scale=0", "scale");
+    refuse_change("pitch_min_hz=20", "pitch");
+    refuse_change("mean=", "line 12");
+    refuse_change("mean=1\nmean=1", "twice");
+    refuse_change("mean=1\nnone=1", "unknown key");
+    refuse_change("mean=1\nnothing", "key=value");
 }
 
 static void test_missing(void **state)

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "unit/temp_dir.h"
+#include "support/temp_dir.h"
 
 static char logged[1 << 16];
 

@@ -33,11 +33,10 @@ size_t list_devices(td_registry *registry, const td_device_info *infos[BED_MAX],
 
 void standard_devices_found(td_registry *registry)
 {
-    const char *allow = getenv("TANDEM_TEST_ALLOW_MISSING");
-    if (allow && strcmp(allow, "1") == 0) return;
+    if (missing_is_allowed()) return;
     const td_device_info *info = NULL;
-    check(td_registry_select(registry, "cl:portable-computing-language.0", &info));
-    check(td_registry_select(registry, "vk:llvmpipe.0", &info));
+    check(td_registry_select(registry, POCL_SELECTOR, &info));
+    check(td_registry_select(registry, LAVAPIPE_SELECTOR, &info));
 }
 
 static void open_registry(bed *out, const char *sim_model, const td_device_info *infos[BED_MAX])
@@ -131,38 +130,6 @@ bool is_new_pair(const bed *b, size_t i, size_t j)
     const size_t elder_of_i = find_elder(infos, i);
     const size_t elder_of_j = find_elder(infos, j);
     return (elder_of_i == i || elder_of_i == j) && (elder_of_j == j || elder_of_j == i);
-}
-
-/* ---------------------------------------------------------------- expectations */
-
-void check_at(td_status status, const char *call, const char *file, int line)
-{
-    if (status == TD_OK) return;
-    print_error("%s\n    gave %s: %s\n", call, td_status_name(status), td_error_last()->message);
-    _fail(file, line);
-}
-
-static bool contains_all(const char *text, const char *words)
-{
-    char copy[256];
-    char *rest = copy;
-    snprintf(copy, sizeof copy, "%s", words);
-    for (char *word = strsep(&rest, "|"); word; word = strsep(&rest, "|")) {
-        if (!strstr(text, word)) return false;
-    }
-    return true;
-}
-
-void refuse_at(td_status expected, const char *words, td_status status, const char *call, const char *file,
-               int line)
-{
-    const td_error *error = td_error_last();
-    const bool recorded = error->status == status && error->message[0] && !strchr(error->message, '\n');
-    if (status == expected && recorded && contains_all(error->message, words)) return;
-    print_error("%s\n    gave %s: %s\n    instead of %s with \"%s\" in its line\n", call,
-                td_status_name(status), status == TD_OK ? "" : error->message, td_status_name(expected),
-                words);
-    _fail(file, line);
 }
 
 /* ---------------------------------------------------------------- memory and work */

@@ -1,24 +1,15 @@
 /* What the tests of the device layer share: every device of the computer opened at once, the simulated ones
- * too, and short words for taking memory, moving bytes and expecting failures. Nothing here may be called
- * from a host task or another thread: a failed check leaves the test by a jump.
+ * too, and short words for taking memory and moving bytes. Nothing here may be called from a host task or
+ * another thread: a failed check leaves the test by a jump.
  *
  * A test runs on every device present. PoCL and lavapipe must be there, unless TANDEM_TEST_ALLOW_MISSING=1.
  */
 #ifndef TD_TESTS_DEVICE_SUPPORT_H
 #define TD_TESTS_DEVICE_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "device/dispatch.h"
+#include "support/rig.h"
 #include "tandem/channel.h"
-#include "tandem/device.h"
-#include "tandem/memory.h"
 #include "tandem/queue.h"
 
 #define MS UINT64_C(1000000)
@@ -63,18 +54,6 @@ size_t find_elder(const td_device_info *const *infos, size_t i);
 
 /* False for pairs that repeat another: a twin is worth pairing with its elder alone. */
 bool is_new_pair(const bed *b, size_t i, size_t j);
-
-/* ---------------------------------------------------------------- expectations */
-
-/* The call must succeed; its message is printed if it does not. */
-#define check(call) check_at((call), #call, __FILE__, __LINE__)
-void check_at(td_status status, const char *call, const char *file, int line);
-
-/* The call must fail with this status, recorded for this thread, in one line that contains each of `words`
- * (separated by '|'; "" for any). */
-#define refuse(expected, words, call) refuse_at((expected), (words), (call), #call, __FILE__, __LINE__)
-void refuse_at(td_status expected, const char *words, td_status status, const char *call, const char *file,
-               int line);
 
 /* ---------------------------------------------------------------- memory and work */
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/temp_dir.h"
 #include "base/blob_cache.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -16,6 +15,7 @@
 #include "device/opencl/cl_api.h"
 #include "device/vulkan/vk_api.h"
 #include "support.h"
+#include "support/temp_dir.h"
 
 /* As selftest.c writes it. */
 typedef struct stored_verdict {

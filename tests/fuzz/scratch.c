@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "unit/temp_dir.h"
+#include "support/temp_dir.h"
 
 static void remove_dir(void)
 {

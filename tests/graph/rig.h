@@ -1,41 +1,11 @@
-/* What the tests of the graph share: devices, and the values of a graph's leaves, drawn once and given to the
+/* What the tests of the graph share: the values of a graph's leaves, drawn once and given to the
  * interpreter and to plans alike. */
 #ifndef TD_TESTS_GRAPH_RIG_H
 #define TD_TESTS_GRAPH_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "graph/plan.h"
 #include "interpret.h"
-
-/* The call must succeed; its message is printed if it does not. */
-#define check(call) check_at((call), #call, __FILE__, __LINE__)
-void check_at(td_status status, const char *call, const char *file, int line);
-
-/* The call must fail with this status and a line that contains `word`. */
-#define refuse(expected, word, call) refuse_at((expected), (word), (call), #call, __FILE__, __LINE__)
-void refuse_at(td_status expected, const char *word, td_status status, const char *call, const char *file,
-               int line);
-
-/* PoCL with its own kernels, PoCL with those of GPUs, lavapipe. Missing ones fail the test, unless
- * TANDEM_TEST_ALLOW_MISSING=1. */
-typedef enum rig_kind { RIG_CL_CPU, RIG_CL_GPU, RIG_VK, RIG_KINDS } rig_kind;
-
-typedef struct rig {
-    td_registry *registry;
-    td_device *device;
-    td_memory *memory;
-} rig;
-
-/* False: not there, and allowed not to be. limit_bytes 0: none. */
-bool rig_open(rig *out, rig_kind kind, uint64_t limit_bytes);
-void rig_close(rig *r);
+#include "support/rig.h"
 
 /* A graph with values for its leaves: an interpreter whose leaves are filled. Parameters and inputs are
  * uniform in -1..1, uint inputs as their maker filled them. */
@@ -66,7 +36,5 @@ void bench_run(bench *b, uint32_t micro);
 
 /* All gradients, one after the other in the order of the store; *n counts them. Owned by the caller. */
 float *bench_gradients(const bench *b, size_t *n);
-
-double relative_error(const float *a, const float *b, size_t n); /* L2 of the difference by L2 of b */
 
 #endif

@@ -16,8 +16,8 @@
 
 #include "linalg/tuner.h"
 #include "linalg/tuning.h"
+#include "support/temp_dir.h"
 #include "tools/gemm_shapes.h"
-#include "unit/temp_dir.h"
 
 typedef struct fixture {
     td_registry *registry;

@@ -7,48 +7,6 @@
 
 #include "base/rng.h"
 
-void check_at(td_status status, const char *call, const char *file, int line)
-{
-    if (status == TD_OK) return;
-    print_error("%s\n    gave %s: %s\n", call, td_status_name(status), td_error_last()->message);
-    _fail(file, line);
-}
-
-bool rig_open(rig *out, rig_kind kind)
-{
-    static const char *const selectors[RIG_KINDS] = {
-        [RIG_CL_CPU] = "cl:portable-computing-language.0",
-        [RIG_CL_GPU] = "cl:portable-computing-language.0",
-        [RIG_VK] = "vk:llvmpipe.0",
-    };
-    const char *allow = getenv("TANDEM_TEST_ALLOW_MISSING");
-    const td_device_info *info = NULL;
-    td_registry_options options;
-    *out = (rig){0};
-    td_registry_options_from_env(&options);
-    options.gpu_kernels = kind == RIG_CL_GPU;
-    check(td_registry_open(&options, &out->registry));
-    if (td_registry_select(out->registry, selectors[kind], &info) != TD_OK && allow &&
-        strcmp(allow, "1") == 0) {
-        print_message("    %s is not there\n", selectors[kind]);
-        td_registry_close(out->registry);
-        return false;
-    }
-    check(td_registry_select(out->registry, selectors[kind], &info));
-    check(td_device_open(out->registry, info, &out->device));
-    check(td_memory_create(out->device, "model", 0, &out->memory));
-    return true;
-}
-
-void rig_close(rig *r)
-{
-    td_memory_destroy(r->memory);
-    td_device_close(r->device);
-    assert_int_equal(td_registry_validation_messages(r->registry), 0);
-    td_registry_close(r->registry);
-    *r = (rig){0};
-}
-
 /* ---------------------------------------------------------------- batches */
 
 static void *zeros(size_t n)
@@ -190,14 +148,4 @@ float scalar_of(td_plan *plan, const char *name)
     print_error("there is no scalar %s\n", name);
     fail();
     return NAN;
-}
-
-double relative_error(const float *a, const float *b, size_t n)
-{
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < n; i++) {
-        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(difference) / (sqrt(size) + 1e-12);
 }

@@ -1,34 +1,9 @@
-/* What the tests of models share: devices, batches, and graphs ready to run. */
+/* What the tests of models share: batches, and graphs ready to run. */
 #ifndef TD_TESTS_MODEL_RIG_H
 #define TD_TESTS_MODEL_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/error.h"
 #include "model/model.h"
-
-/* The call must succeed; its message is printed if it does not. */
-#define check(call) check_at((call), #call, __FILE__, __LINE__)
-void check_at(td_status status, const char *call, const char *file, int line);
-
-/* PoCL with its own kernels, PoCL with those of GPUs, lavapipe. Missing ones fail the test, unless
- * TANDEM_TEST_ALLOW_MISSING=1. */
-typedef enum rig_kind { RIG_CL_CPU, RIG_CL_GPU, RIG_VK, RIG_KINDS } rig_kind;
-
-typedef struct rig {
-    td_registry *registry;
-    td_device *device;
-    td_memory *memory;
-} rig;
-
-bool rig_open(rig *out, rig_kind kind); /* false: not there, and allowed not to be */
-void rig_close(rig *r);
+#include "support/rig.h"
 
 /* Host values of a batch; arrays are owned. */
 typedef struct batch {
@@ -63,7 +38,5 @@ void run_plan(td_plan *plan, uint32_t step, td_optimizer *optimizer, float learn
 float *read_output(td_plan *plan, td_tensor output, size_t n);
 
 float scalar_of(td_plan *plan, const char *name); /* of the last run */
-
-double relative_error(const float *a, const float *b, size_t n); /* L2 of the difference by L2 of b */
 
 #endif

@@ -201,7 +201,7 @@ static void compare(const rig *r, const char *name)
 static void test_golden(rig_kind kind)
 {
     rig r;
-    if (!rig_open(&r, kind)) return;
+    if (!rig_open(&r, kind, 0)) return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         compare(&r, cases[i]);
     rig_close(&r);

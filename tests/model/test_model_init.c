@@ -46,7 +46,7 @@ static void test_values(void **state)
     const td_model_config plain = make_config(TD_AUTOREGRESSIVE);
     td_model_config spoken = plain;
     spoken.n_speakers = 3;
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     trainer_open(&a, &r, &plain, &losses, shape, &(td_model_options){0});
     trainer_open(&b, &r, &spoken, &losses, shape, &(td_model_options){0});
     float *ours = read_entry(a.store, "text.block.1.ff.conv1.weight", &n);
@@ -100,7 +100,7 @@ static void test_freeze(void **state)
     static const char *const frozen[] = {"text.", "prior"};
     const td_model_losses losses = td_model_losses_default();
     const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 31);
     trainer_open(&t, &r, &c, &losses, shape,
                  &(td_model_options){.backward = true, .freeze = frozen, .n_freeze = 2});
@@ -136,7 +136,7 @@ static void test_dropout(void **state)
     rig r;
     trainer t;
     const td_model_losses losses = td_model_losses_default();
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     for (int strategy = 0; strategy < TD_STRATEGIES; strategy++) {
         td_model_config c = make_config((td_strategy)strategy);
         c.dropout = 0.2f;

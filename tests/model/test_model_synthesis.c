@@ -68,7 +68,7 @@ static void test_parallel(void **state)
     td_model_decode decode;
     td_plan *encoding = NULL, *decoding = NULL;
     const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 21);
     const size_t tokens = (size_t)shape.items * shape.tokens, frames = (size_t)shape.items * shape.frames;
     open_trainer(&t, &r, &c, &b);
@@ -169,7 +169,7 @@ static void test_steps(void **state)
     td_model_finish finish;
     td_plan *encoding = NULL, *stepping = NULL, *finishing = NULL;
     const td_model_config c = make_config(TD_AUTOREGRESSIVE);
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 22);
     const uint32_t steps = (shape.frames + c.reduction - 1) / c.reduction, frames = steps * c.reduction;
     open_trainer(&t, &r, &c, &b);
@@ -333,7 +333,7 @@ static void test_padding(void **state)
 {
     (void)state;
     rig r;
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     try_padding(&r, TD_NON_AUTOREGRESSIVE);
     try_padding(&r, TD_AUTOREGRESSIVE);
     rig_close(&r);
@@ -346,7 +346,7 @@ static void test_causality(void **state)
     trainer t;
     td_model_config c = make_config(TD_AUTOREGRESSIVE);
     c.postnet = false;
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 24);
     const uint32_t steps = (shape.frames + c.reduction - 1) / c.reduction;
     const size_t n = (size_t)shape.items * steps * c.reduction * c.n_mels;

@@ -43,7 +43,7 @@ static void test_nar(void **state)
     check(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &c));
     c.n_mels = 20;
     c.pitch_predictor = c.energy_predictor = true;
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     overfit(&r, &c, 200, first, last);
     assert_true(last[0] < 0.2f * first[0]);
     assert_true(last[1] < 0.2f * first[1]);
@@ -58,7 +58,7 @@ static void test_ar(void **state)
     float first[2], last[2];
     check(td_model_preset("pico", TD_AUTOREGRESSIVE, &c));
     c.n_mels = 20;
-    if (!rig_open(&r, RIG_CL_CPU)) return;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     overfit(&r, &c, 300, first, last);
     assert_true(last[0] < 0.3f * first[0]);
     assert_true(last[1] < 0.2f * first[1]);

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "pipeline/topology.h"
-#include "unit/temp_dir.h"
+#include "support/temp_dir.h"
 
 static void put(const char *folder, const char *name, const char *value)
 {

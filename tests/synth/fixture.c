@@ -1,66 +1,9 @@
 /* See fixture.h. */
 #include "fixture.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-void check_at(td_status status, const char *call, const char *file, int line)
-{
-    if (status == TD_OK) return;
-    print_error("%s:%d: %s: %s\n", file, line, call, td_error_last()->message);
-    fail();
-}
-
-void refuse_at(td_status status, td_status code, const char *words, const char *call, const char *file,
-               int line)
-{
-    if (status == code && strstr(td_error_last()->message, words)) return;
-    print_error("%s:%d: %s: status %d, want %d and '%s' in: %s\n", file, line, call, (int)status, (int)code,
-                words, status ? td_error_last()->message : "");
-    fail();
-}
-
-void open_rig(rig *r)
-{
-    const td_device_info *info;
-    td_registry_options options;
-    *r = (rig){0};
-    snprintf(r->dir, sizeof r->dir, "/tmp/tandem-synth-XXXXXX");
-    assert_non_null(mkdtemp(r->dir));
-    td_registry_options_from_env(&options);
-    check(td_registry_open(&options, &r->registry));
-    check(td_registry_select(r->registry, "cpu", &info));
-    check(td_device_open(r->registry, info, &r->device));
-    check(td_memory_create(r->device, "test", 0, &r->memory));
-}
-
-void close_rig(rig *r)
-{
-    char path[512];
-    const struct dirent *entry;
-    DIR *dir = opendir(r->dir);
-    while (dir && (entry = readdir(dir)) != NULL) {
-        snprintf(path, sizeof path, "%s/%s", r->dir, entry->d_name);
-        if (entry->d_name[0] != '.') unlink(path);
-    }
-    if (dir) closedir(dir);
-    rmdir(r->dir);
-    td_memory_destroy(r->memory);
-    td_device_close(r->device);
-    td_registry_close(r->registry);
-}
-
-const char *path_in(const rig *r, const char *name)
-{
-    static char paths[4][128];
-    static size_t turn;
-    char *out = paths[turn++ % 4];
-    snprintf(out, sizeof paths[0], "%s/%s", r->dir, name);
-    return out;
-}
 
 td_checkpoint_info make_info(td_strategy strategy)
 {

@@ -28,10 +28,10 @@ static void test_round_trip(void **state)
     float samples[COUNT];
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     make_tone(samples);
     for (size_t k = 0; k < 3; k++) {
-        const char *path = path_in(&r, KINDS[k].name);
+        const char *path = temp_path(KINDS[k].name);
         char *bytes[2];
         size_t sizes[2];
         td_audio audio;
@@ -49,7 +49,7 @@ static void test_round_trip(void **state)
         free(bytes[0]);
         free(bytes[1]);
     }
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void test_limits(void **state)
@@ -57,19 +57,19 @@ static void test_limits(void **state)
     const float loud[] = {2, -2, 0};
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     assert_int_equal(td_audio_quantize(2), 32767);
     assert_int_equal(td_audio_quantize(-2), -32767);
     assert_int_equal(td_audio_quantize(0), 0);
-    check(td_audio_encode(path_in(&r, "loud.wav"), loud, 3, RATE));
-    refuse(td_audio_encode(path_in(&r, "a.mp3"), loud, 3, RATE), TD_ERR_CONFIG, ".wav, .flac or .ogg");
-    refuse(td_audio_encode(path_in(&r, "none"), loud, 3, RATE), TD_ERR_CONFIG, ".wav, .flac or .ogg");
-    refuse(td_audio_encode(path_in(&r, "no/a.wav"), loud, 3, RATE), TD_ERR_NOT_FOUND, "no/a.wav");
-    close_rig(&r);
+    check(td_audio_encode(temp_path("loud.wav"), loud, 3, RATE));
+    refuse(TD_ERR_CONFIG, ".wav, .flac or .ogg", td_audio_encode(temp_path("a.mp3"), loud, 3, RATE));
+    refuse(TD_ERR_CONFIG, ".wav, .flac or .ogg", td_audio_encode(temp_path("none"), loud, 3, RATE));
+    refuse(TD_ERR_NOT_FOUND, "no/a.wav", td_audio_encode(temp_path("no/a.wav"), loud, 3, RATE));
+    rig_close(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_limits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -36,7 +36,7 @@ static void test_copy(void **state)
     td_vocoder *vocoder;
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     make_voice(samples);
     check(td_mel_create(r.memory, &config, &mel));
     check(td_vocoder_griffin_lim(mel, r.memory, 0, &vocoder));
@@ -55,11 +55,11 @@ static void test_copy(void **state)
     free(none);
     td_vocoder_destroy(vocoder);
     td_mel_destroy(mel);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_copy)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -50,5 +50,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_clicks),
                                        cmocka_unit_test(test_short_pieces_and_level)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

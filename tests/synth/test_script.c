@@ -78,15 +78,15 @@ static void test_refusals(void **state)
     (void)state;
     assert_non_null(much);
     memset(much, 'a', TD_SCRIPT_MAX_BYTES + 1);
-    refuse(td_script_make(&info, NULL, "", 0, &script), TD_ERR_CONFIG, "nothing to say");
-    refuse(td_script_make(&info, NULL, " ...\n!", 6, &script), TD_ERR_CONFIG, "nothing to say");
-    refuse(td_script_make(&info, NULL, much, TD_SCRIPT_MAX_BYTES + 1, &script), TD_ERR_CONFIG, "at most");
-    refuse(td_script_make(&info, NULL, "a; b", 4, &script), TD_ERR_FORMAT, "';' (U+003B)");
-    refuse(td_script_make(&info, NULL, "caf\303\251", 5, &script), TD_ERR_FORMAT, "U+00E9");
-    refuse(td_script_make(&info, NULL, "\377", 1, &script), TD_ERR_FORMAT, "UTF-8");
-    refuse(td_script_make(&info, "xx", "a", 1, &script), TD_ERR_CONFIG, "xx");
+    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, "", 0, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, " ...\n!", 6, &script));
+    refuse(TD_ERR_CONFIG, "at most", td_script_make(&info, NULL, much, TD_SCRIPT_MAX_BYTES + 1, &script));
+    refuse(TD_ERR_FORMAT, "';' (U+003B)", td_script_make(&info, NULL, "a; b", 4, &script));
+    refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, NULL, "caf\303\251", 5, &script));
+    refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, NULL, "\377", 1, &script));
+    refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, "xx", "a", 1, &script));
     info.model.n_symbols = 10;
-    refuse(td_script_make(&info, NULL, "z", 1, &script), TD_ERR_FORMAT, "another voice");
+    refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, NULL, "z", 1, &script));
     assert_null(script.pieces);
     free(much);
 }
@@ -95,5 +95,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_ends),
                                        cmocka_unit_test(test_long), cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

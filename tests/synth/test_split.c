@@ -50,5 +50,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sentences),
                                        cmocka_unit_test(test_long_sentences)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

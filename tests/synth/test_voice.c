@@ -22,8 +22,8 @@ static void say(td_voice *voice, const char *text, const td_speak_options *optio
 static td_voice *open_voice(const rig *r, const td_checkpoint_info *info)
 {
     td_voice *voice;
-    write_voice(r, path_in(r, "v.safetensors"), info);
-    check(td_voice_open(r->memory, path_in(r, "v.safetensors"), &voice));
+    write_voice(r, temp_path("v.safetensors"), info);
+    check(td_voice_open(r->memory, temp_path("v.safetensors"), &voice));
     return voice;
 }
 
@@ -42,7 +42,7 @@ static void test_parallel(void **state)
     td_speech first, again, other;
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     td_voice *voice = open_voice(&r, &info);
     say(voice, "Hello world, how are you?", &USUAL, &first);
     say(voice, "Hello world, how are you?", &USUAL, &again);
@@ -67,12 +67,12 @@ static void test_parallel(void **state)
     options = (td_speak_options){.speed = 0.25, .energy = 1, .seed = 1};
     say(voice, "Hello world, how are you?", &options, &other);
     assert_true(other.frames > first.frames);
-    check(td_speech_save_mel(&other, &td_voice_info(voice)->mel, path_in(&r, "mel.safetensors")));
+    check(td_speech_save_mel(&other, &td_voice_info(voice)->mel, temp_path("mel.safetensors")));
     td_speech_free(&other);
     td_speech_free(&first);
     td_speech_free(&again);
     td_voice_close(voice);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 /* More pieces than a batch takes; each is what it is alone. */
@@ -87,7 +87,7 @@ static void test_batches(void **state)
     size_t at = 0;
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     td_voice *voice = open_voice(&r, &info);
     say(voice, TEXT, &USUAL, &all);
     for (size_t i = 0; i < 9; i++) {
@@ -102,7 +102,7 @@ static void test_batches(void **state)
     assert_true(all.count > (all.frames - 9) * 256); /* pauses */
     td_speech_free(&all);
     td_voice_close(voice);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void test_steps(void **state)
@@ -112,7 +112,7 @@ static void test_steps(void **state)
     td_speech first, again;
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     td_voice *voice = open_voice(&r, &info);
     say(voice, "Hello. Yes.", &USUAL, &first);
     say(voice, "Hello. Yes.", &USUAL, &again);
@@ -120,11 +120,11 @@ static void test_steps(void **state)
     assert_int_equal(first.count, again.count);
     assert_memory_equal(first.samples, again.samples, first.count * sizeof(float));
     options.speed = 2;
-    refuse(td_voice_check_options(voice, &options), TD_ERR_CONFIG, "--speed");
+    refuse(TD_ERR_CONFIG, "--speed", td_voice_check_options(voice, &options));
     td_speech_free(&first);
     td_speech_free(&again);
     td_voice_close(voice);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void test_speakers(void **state)
@@ -134,7 +134,7 @@ static void test_speakers(void **state)
     td_speech first, second;
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     info.model.n_speakers = 2;
     info.speakers = "anna\nbert\n";
     td_voice *voice = open_voice(&r, &info);
@@ -147,13 +147,13 @@ static void test_speakers(void **state)
     assert_int_equal(options.speaker, 1);
     say(voice, "hello", &options, &second);
     assert_true(first.frames != second.frames || mean_of(&first, &second) > 1e-5);
-    refuse(td_voice_find_speaker(voice, "carl", &options.speaker), TD_ERR_CONFIG, "anna bert");
-    refuse(td_voice_find_speaker(voice, "2", &options.speaker), TD_ERR_CONFIG, "anna bert");
-    refuse(td_voice_set_reference(voice, "x.wav"), TD_ERR_CONFIG, "--reference");
+    refuse(TD_ERR_CONFIG, "anna bert", td_voice_find_speaker(voice, "carl", &options.speaker));
+    refuse(TD_ERR_CONFIG, "anna bert", td_voice_find_speaker(voice, "2", &options.speaker));
+    refuse(TD_ERR_CONFIG, "--reference", td_voice_set_reference(voice, "x.wav"));
     td_speech_free(&first);
     td_speech_free(&second);
     td_voice_close(voice);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void test_references(void **state)
@@ -164,31 +164,31 @@ static void test_references(void **state)
     rig r;
     (void)state;
     assert_non_null(sound);
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     info.model.speaker_encoder = true;
     td_voice *voice = open_voice(&r, &info);
-    refuse(td_voice_set_reference(voice, NULL), TD_ERR_CONFIG, "--reference");
-    check(td_audio_encode(path_in(&r, "silent.wav"), sound, 44100, 22050));
-    refuse(td_voice_set_reference(voice, path_in(&r, "silent.wav")), TD_ERR_FORMAT, "silent");
+    refuse(TD_ERR_CONFIG, "--reference", td_voice_set_reference(voice, NULL));
+    check(td_audio_encode(temp_path("silent.wav"), sound, 44100, 22050));
+    refuse(TD_ERR_FORMAT, "silent", td_voice_set_reference(voice, temp_path("silent.wav")));
     for (size_t i = 0; i < 44100; i++)
         sound[i] = 0.3f * sinf(0.05f * (float)i);
-    check(td_audio_encode(path_in(&r, "short.wav"), sound, 2205, 22050));
-    refuse(td_voice_set_reference(voice, path_in(&r, "short.wav")), TD_ERR_FORMAT, "0.10 s");
-    refuse(td_voice_set_reference(voice, path_in(&r, "none.wav")), TD_ERR_NOT_FOUND, "none.wav");
-    check(td_audio_encode(path_in(&r, "a.wav"), sound, 44100, 22050));
+    check(td_audio_encode(temp_path("short.wav"), sound, 2205, 22050));
+    refuse(TD_ERR_FORMAT, "0.10 s", td_voice_set_reference(voice, temp_path("short.wav")));
+    refuse(TD_ERR_NOT_FOUND, "none.wav", td_voice_set_reference(voice, temp_path("none.wav")));
+    check(td_audio_encode(temp_path("a.wav"), sound, 44100, 22050));
     for (size_t i = 0; i < 44100; i++)
         sound[i] = 0.3f * sinf(0.4f * (float)i) * (i / 4000 % 2 ? 1.0f : 0.1f);
-    check(td_audio_encode(path_in(&r, "b.wav"), sound, 44100, 22050));
-    check(td_voice_set_reference(voice, path_in(&r, "a.wav")));
+    check(td_audio_encode(temp_path("b.wav"), sound, 44100, 22050));
+    check(td_voice_set_reference(voice, temp_path("a.wav")));
     say(voice, "hello", &USUAL, &first);
-    check(td_voice_set_reference(voice, path_in(&r, "b.wav")));
+    check(td_voice_set_reference(voice, temp_path("b.wav")));
     say(voice, "hello", &USUAL, &second);
     assert_true(first.frames != second.frames || mean_of(&first, &second) > 1e-5);
     td_speech_free(&first);
     td_speech_free(&second);
     td_voice_close(voice);
     free(sound);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void test_refusals(void **state)
@@ -200,24 +200,24 @@ static void test_refusals(void **state)
     td_voice *voice;
     rig r;
     (void)state;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     info.model.pitch_predictor = info.model.energy_predictor = false;
     info.model.max_frames = 8;
     voice = open_voice(&r, &info);
     options.pitch_shift = 1;
-    refuse(td_voice_check_options(voice, &options), TD_ERR_CONFIG, "--pitch-shift");
+    refuse(TD_ERR_CONFIG, "--pitch-shift", td_voice_check_options(voice, &options));
     options = USUAL;
     options.energy = 2;
-    refuse(td_voice_check_options(voice, &options), TD_ERR_CONFIG, "--energy");
+    refuse(TD_ERR_CONFIG, "--energy", td_voice_check_options(voice, &options));
     check(td_script_make(td_voice_info(voice), NULL, "hello world", 11, &script));
-    refuse(td_voice_speak(voice, &script, &USUAL, &speech), TD_ERR_LIMIT, "frames");
+    refuse(TD_ERR_LIMIT, "frames", td_voice_speak(voice, &script, &USUAL, &speech));
     assert_null(speech.samples);
     td_script_free(&script);
     td_voice_close(voice);
-    refuse(td_voice_open(r.memory, path_in(&r, "none.safetensors"), &voice), TD_ERR_NOT_FOUND, "none");
-    check(td_audio_encode(path_in(&r, "a.wav"), (const float[]){0, 0}, 2, 22050));
-    refuse(td_voice_open(r.memory, path_in(&r, "a.wav"), &voice), TD_ERR_LIMIT, "a.wav");
-    close_rig(&r);
+    refuse(TD_ERR_NOT_FOUND, "none", td_voice_open(r.memory, temp_path("none.safetensors"), &voice));
+    check(td_audio_encode(temp_path("a.wav"), (const float[]){0, 0}, 2, 22050));
+    refuse(TD_ERR_LIMIT, "a.wav", td_voice_open(r.memory, temp_path("a.wav"), &voice));
+    rig_close(&r);
 }
 
 int main(void)
@@ -225,5 +225,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parallel),   cmocka_unit_test(test_batches),
                                        cmocka_unit_test(test_steps),      cmocka_unit_test(test_speakers),
                                        cmocka_unit_test(test_references), cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -13,10 +13,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/pool.h"
+#include "support/temp_dir.h"
 #include "text/bpe.h"
 #include "text/phonemes.h"
 #include "text/tokenizer.h"
-#include "unit/temp_dir.h"
 
 #define HEAD "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Whitespace\"},"
 #define ADDED                                                                                                \

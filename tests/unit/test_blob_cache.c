@@ -15,7 +15,7 @@
 #include "base/blob_cache.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "temp_dir.h"
+#include "support/temp_dir.h"
 
 static const td_digest KEY = {.low = 0x0123456789abcdef, .high = 0xfedcba9876543210};
 static const char FILE_NAME[] = "binary-fedcba98765432100123456789abcdef.blob";

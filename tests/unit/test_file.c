@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "temp_dir.h"
+#include "support/temp_dir.h"
 
 static struct {
     int write_error, fsync_error, rename_error;

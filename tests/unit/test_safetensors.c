@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/safetensors.h"
-#include "temp_dir.h"
+#include "support/temp_dir.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "temp_dir.h"
+#include "support/temp_dir.h"
 
 static void test_distances(void **state)
 {
