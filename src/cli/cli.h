@@ -104,11 +104,23 @@ td_status td_cli_resolve_roles(const td_cli *cli, const td_registry *registry, t
  * is owned; *out is borrowed from it. */
 td_status td_cli_open_stand_in(const char *model, td_registry **registry, const td_device_info **out);
 
+/* ---------------------------------------------------------------- measure.c */
+
 /* The device of --device, or the best one. A wrong name is a fault of usage. */
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out);
 
-/* "device", "selector", "driver", "simulated" and "build" of a JSON object: what a measurement ran with. */
+/* The device and this build, what a measurement ran with: as "device", "selector", "driver", "simulated" and
+ * "build" of a JSON object, or for people. */
 void td_cli_put_setting(td_json *json, const td_device_info *info);
+void td_cli_print_setting(const td_device_info *info);
+
+/* Measures, and shows it: in the object that `json` is in (which already tells the setting), or for people if
+ * it is NULL. */
+typedef td_status td_cli_measure(void *context, td_registry *registry, const td_device_info *info,
+                                 td_json *json);
+
+/* Measures on the device of --device. Returns the exit code. */
+int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *context);
 
 /* ---------------------------------------------------------------- commands: each returns the exit code */
 

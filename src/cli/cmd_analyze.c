@@ -91,13 +91,8 @@ static void put_rest(td_json *json, const td_analysis *a)
     td_json_end_array(json);
 }
 
-static int print_json(const td_cli *cli, const td_device_info *info, const td_load_rig *rig, double step_ms,
-                      const td_analysis *a)
+static void put_result(td_json *json, const td_load_rig *rig, double step_ms, const td_analysis *a)
 {
-    td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_cli_put_setting(json, info);
     td_json_put_double(json, "rows", (double)a->n_rows);
     td_json_put_double(json, "workers", (double)a->workers);
     td_json_key(json, "text");
@@ -113,15 +108,12 @@ static int print_json(const td_cli *cli, const td_device_info *info, const td_lo
     put_audio(json, rig, a);
     put_batches(json, step_ms, a);
     put_rest(json, a);
-    td_json_end_object(json);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
 static void print_result(const td_device_info *info, const td_load_rig *rig, double step_ms,
                          const td_analysis *a)
 {
-    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    td_cli_print_setting(info);
     printf("data           %zu rows to train, %zu workers\n", a->n_rows, a->workers);
     printf("text           %.3f s cold", a->text_cold_s);
     if (rig->feed.options.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
@@ -151,36 +143,31 @@ static void print_result(const td_device_info *info, const td_load_rig *rig, dou
     if (a->n_advice == 0) printf("advice         nothing: data keeps up with steps of %.0f ms\n", step_ms);
 }
 
+static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
+{
+    const td_analyze_options *options = context;
+    td_load_rig rig = {0};
+    td_analysis analysis;
+    td_status status = TD_OK;
+    TD_TRY(td_load_rig_open(registry, info, &options->load, &rig));
+    TD_TRY(td_analyze_run(&rig, options, &analysis));
+    if (json) {
+        put_result(json, &rig, options->step_ms, &analysis);
+    } else {
+        print_result(info, &rig, options->step_ms, &analysis);
+    }
+fail:
+    td_load_rig_close(&rig);
+    return status;
+}
+
 int td_cmd_analyze(td_cli *cli)
 {
-    td_status status = TD_OK;
-    td_registry *registry = NULL;
-    const td_device_info *info = NULL;
-    td_load_rig rig = {0};
     td_analyze_options options = {.max_files = MAX_FILES};
-    td_analysis analysis;
     char cache_dir[TD_FILE_PATH_BYTES];
-    int code = TD_EXIT_DONE;
-    TD_TRY(td_cli_load_options(cli, cache_dir, &options.load));
+    if (td_cli_load_options(cli, cache_dir, &options.load) != TD_OK) return td_cli_fail(cli, NULL);
     options.load.workers = (size_t)td_options_get(cli->options, "pipeline.num_workers")->integer;
     options.step_ms = (double)td_options_get(cli->options, "analyze.step_ms")->integer;
     options.max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer;
-    TD_TRY(td_cli_open_registry(cli, &registry));
-    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
-        code = td_cli_fail(cli, registry);
-        goto done;
-    }
-    TD_TRY(td_load_rig_open(registry, info, &options.load, &rig));
-    TD_TRY(td_analyze_run(&rig, &options, &analysis));
-    if (cli->json) {
-        code = print_json(cli, info, &rig, options.step_ms, &analysis);
-    } else {
-        print_result(info, &rig, options.step_ms, &analysis);
-    }
-fail:
-    if (status != TD_OK) code = td_cli_fail(cli, NULL);
-done:
-    td_load_rig_close(&rig);
-    td_registry_close(registry);
-    return code;
+    return td_cli_measure_device(cli, measure, &options);
 }

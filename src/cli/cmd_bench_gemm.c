@@ -54,8 +54,7 @@ static void print_row(void *context, const td_bench_gemm_row *row)
 
 static void print_head(const td_device_info *info, const td_bench_gemm_options *options)
 {
-    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    td_cli_print_setting(info);
     printf("work           median of %u runs, packing and copies included\n\n", options->rounds);
     printf("%-18s %-6s %-16s %9s %7s %10s", "shape", "layout", "variant", "GFLOP/s", "spread", "error");
     if (options->against_openblas) printf(" %9s %-9s %6s", "OpenBLAS", "core", "ratio");
@@ -83,51 +82,29 @@ static td_status read_options(const td_cli *cli, td_bench_gemm_options *out, td_
     return status;
 }
 
-static int run_json(const td_cli *cli, td_registry *registry, const td_device_info *info,
-                    const td_bench_gemm_options *options)
+static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
 {
-    td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_cli_put_setting(json, info);
+    const td_bench_gemm_options *options = context;
+    td_status status = TD_OK;
+    if (!json) {
+        print_head(info, options);
+        return td_bench_gemm_run(registry, info, options, print_row, NULL);
+    }
     td_json_put_uint(json, "rounds", options->rounds);
     td_json_key(json, "results");
     td_json_begin_array(json);
-    if (td_bench_gemm_run(registry, info, options, add_json, json) != TD_OK) {
-        td_json_destroy(json);
-        return td_cli_fail(cli, NULL);
-    }
+    TD_TRY(td_bench_gemm_run(registry, info, options, add_json, json));
     td_json_end_array(json);
-    td_json_end_object(json);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
-}
-
-static int run_text(const td_cli *cli, td_registry *registry, const td_device_info *info,
-                    const td_bench_gemm_options *options)
-{
-    print_head(info, options);
-    if (td_bench_gemm_run(registry, info, options, print_row, NULL) != TD_OK) return td_cli_fail(cli, NULL);
-    return TD_EXIT_DONE;
+fail:
+    return status;
 }
 
 int td_cmd_bench_gemm(td_cli *cli)
 {
-    td_registry *registry;
-    const td_device_info *info;
     td_bench_gemm_options options;
     td_gemm_shape *shapes = NULL;
-    int code;
     if (read_options(cli, &options, &shapes) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_open_registry(cli, &registry) != TD_OK) {
-        code = td_cli_fail(cli, NULL);
-    } else {
-        if (td_cli_find_device(cli, registry, &info) != TD_OK) {
-            code = td_cli_fail(cli, registry);
-        } else {
-            code = (cli->json ? run_json : run_text)(cli, registry, info, &options);
-        }
-        td_registry_close(registry);
-    }
+    const int code = td_cli_measure_device(cli, measure, &options);
     free(shapes);
     return code;
 }

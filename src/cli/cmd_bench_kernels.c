@@ -40,8 +40,7 @@ typedef struct table {
 
 static void print_head(const table *t)
 {
-    printf("device         %s (%s), driver %s\n", t->info->name, t->info->selector, t->info->driver);
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    td_cli_print_setting(t->info);
     printf("work           median of %u runs, in turns with a copy of the same traffic or a product\n\n",
            t->options->rounds);
     printf("%-16s %-32s %9s %7s %14s %6s\n", "op", "shape", "ms", "spread", "rate", "share");
@@ -59,48 +58,28 @@ static void print_row(void *context, const td_bench_kernels_row *row)
     fflush(stdout);
 }
 
-static int run_json(const td_cli *cli, td_registry *registry, const td_device_info *info,
-                    const td_bench_kernels_options *options)
+static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
 {
-    td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_cli_put_setting(json, info);
+    const td_bench_kernels_options *options = context;
+    td_status status = TD_OK;
+    if (!json) {
+        table t = {.info = info, .options = options};
+        return td_bench_kernels_run(registry, info, options, print_row, &t);
+    }
     td_json_put_uint(json, "rounds", options->rounds);
     td_json_key(json, "results");
     td_json_begin_array(json);
-    if (td_bench_kernels_run(registry, info, options, add_json, json) != TD_OK) {
-        td_json_destroy(json);
-        return td_cli_fail(cli, NULL);
-    }
+    TD_TRY(td_bench_kernels_run(registry, info, options, add_json, json));
     td_json_end_array(json);
-    td_json_end_object(json);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
-}
-
-static int run_text(const td_cli *cli, td_registry *registry, const td_device_info *info,
-                    const td_bench_kernels_options *options)
-{
-    table t = {.info = info, .options = options};
-    if (td_bench_kernels_run(registry, info, options, print_row, &t) != TD_OK) return td_cli_fail(cli, NULL);
-    return TD_EXIT_DONE;
+fail:
+    return status;
 }
 
 int td_cmd_bench_kernels(td_cli *cli)
 {
-    td_registry *registry;
-    const td_device_info *info;
-    const td_bench_kernels_options options = {
+    td_bench_kernels_options options = {
         .ops = td_options_get(cli->options, "bench.ops")->text,
         .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
     };
-    int code;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
-        code = td_cli_fail(cli, registry);
-    } else {
-        code = (cli->json ? run_json : run_text)(cli, registry, info, &options);
-    }
-    td_registry_close(registry);
-    return code;
+    return td_cli_measure_device(cli, measure, &options);
 }

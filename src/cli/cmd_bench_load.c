@@ -28,27 +28,19 @@ static void put_numbers(td_json *json, const td_bench_load_result *r)
     }
 }
 
-static int print_json(const td_cli *cli, const td_device_info *info, const td_feed_options *options,
-                      const td_bench_load_result *result)
+static void put_result(td_json *json, const td_feed_options *options, const td_bench_load_result *result)
 {
-    td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_cli_put_setting(json, info);
     td_json_put_uint(json, "batch_size", options->batch_size);
     td_json_put_bool(json, "pitch", options->with_pitch);
     td_json_put_double(json, "reference_s", options->reference_s);
     td_json_put_string(json, "mel_cache", td_mel_cache_kind_name(result->cache));
     put_numbers(json, result);
-    td_json_end_object(json);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
 static void print_result(const td_device_info *info, const td_feed_options *options, uint32_t rounds,
                          const td_bench_load_result *r)
 {
-    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    td_cli_print_setting(info);
     printf(
         "work           rounds of %zu samples, %.0f s of audio, in batches of %u%s%s; %zu workers, median of "
         "%u\n",
@@ -64,28 +56,35 @@ static void print_result(const td_device_info *info, const td_feed_options *opti
            td_mel_cache_kind_name(r->cache), 100 * r->hit_share);
 }
 
+typedef struct work {
+    td_feed_options options;
+    uint32_t rounds;
+    size_t max_batches;
+} work;
+
+static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
+{
+    const work *w = context;
+    td_bench_load_result result;
+    td_status status = TD_OK;
+    TD_TRY(td_bench_load_run(registry, info, &w->options, w->rounds, w->max_batches, &result));
+    if (json) {
+        put_result(json, &w->options, &result);
+    } else {
+        print_result(info, &w->options, w->rounds, &result);
+    }
+fail:
+    return status;
+}
+
 int td_cmd_bench_load(td_cli *cli)
 {
-    td_registry *registry;
-    const td_device_info *info;
-    td_feed_options options;
-    td_bench_load_result result;
+    work w = {
+        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
+        .max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer,
+    };
     char cache_dir[TD_FILE_PATH_BYTES];
-    int code = TD_EXIT_DONE;
-    const uint32_t rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer;
-    const size_t max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer;
-    if (td_cli_load_options(cli, cache_dir, &options) != TD_OK) return td_cli_fail(cli, NULL);
-    options.workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
-        code = td_cli_fail(cli, registry);
-    } else if (td_bench_load_run(registry, info, &options, rounds, max_batches, &result) != TD_OK) {
-        code = td_cli_fail(cli, NULL);
-    } else if (cli->json) {
-        code = print_json(cli, info, &options, &result);
-    } else {
-        print_result(info, &options, rounds, &result);
-    }
-    td_registry_close(registry);
-    return code;
+    if (td_cli_load_options(cli, cache_dir, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
+    w.options.workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
+    return td_cli_measure_device(cli, measure, &w);
 }

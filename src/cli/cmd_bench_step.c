@@ -45,22 +45,6 @@ static void put_result(td_json *json, const td_bench_step_result *r)
     td_json_put_double(json, "last_loss", (double)r->last_loss);
 }
 
-static int print_json(const td_cli *cli, const td_device_info *info, const td_bench_step_options *options,
-                      const char *name, const td_bench_step_result *result, const char *explanation)
-{
-    td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_cli_put_setting(json, info);
-    put_work(json, options, name);
-    put_result(json, result);
-    if (explanation) {
-        td_json_put_string(json, "explain", explanation);
-    }
-    td_json_end_object(json);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
-}
-
 static void print_result(const td_device_info *info, const td_bench_step_options *o, const char *name,
                          const td_bench_step_result *r)
 {
@@ -68,8 +52,7 @@ static void print_result(const td_device_info *info, const td_bench_step_options
     td_text_format_bytes(r->peak_bytes, peak);
     td_text_format_bytes(r->plan.arena_bytes, arena);
     td_text_format_bytes(r->plan.store_bytes, store);
-    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    td_cli_print_setting(info);
     printf("work           %s %s, %.2f M parameters; %u items of %u tokens and %u frames; %s%s\n",
            o->preset ? "model" : "sketch", name, (double)r->parameters * 1e-6, o->size.items, o->size.tokens,
            o->size.frames, o->bf16 ? "bf16" : "fp32", o->checkpoint ? ", checkpointing" : "");
@@ -115,42 +98,43 @@ fail:
     return status;
 }
 
-static int run(td_cli *cli, td_bench_step_options *options)
+typedef struct work {
+    td_bench_step_options options;
+    const char *name;
+    bool explains;
+} work;
+
+static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
 {
-    td_registry *registry = NULL;
-    const td_device_info *info = NULL;
+    work *w = context;
     td_bench_step_result result = {0};
     char *explanation = NULL;
     size_t bytes = 0;
-    int code = TD_EXIT_DONE;
-    const char *name = options->preset ? options->preset : td_options_get(cli->options, "bench.sketch")->text;
-    if (td_options_get(cli->options, "bench.explain")->truth)
-        options->explain = open_memstream(&explanation, &bytes);
-    if (td_cli_open_registry(cli, &registry) != TD_OK) {
-        code = td_cli_fail(cli, NULL);
-    } else if (td_cli_find_device(cli, registry, &info) != TD_OK) {
-        code = td_cli_fail(cli, registry);
-    } else if (td_bench_step_run(registry, info, options, &result) != TD_OK) {
-        code = td_cli_fail(cli, NULL);
-    }
-    if (options->explain) fclose(options->explain); /* fills explanation in */
-    if (code == TD_EXIT_DONE && cli->json) {
-        code = print_json(cli, info, options, name, &result, explanation);
-    } else if (code == TD_EXIT_DONE) {
-        print_result(info, options, name, &result);
+    td_status status = TD_OK;
+    if (w->explains) w->options.explain = open_memstream(&explanation, &bytes);
+    status = td_bench_step_run(registry, info, &w->options, &result);
+    if (w->options.explain) fclose(w->options.explain); /* fills explanation in */
+    TD_TRY(status);
+    if (json) {
+        put_work(json, &w->options, w->name);
+        put_result(json, &result);
+        if (explanation) td_json_put_string(json, "explain", explanation);
+    } else {
+        print_result(info, &w->options, w->name, &result);
         if (explanation) printf("\n%s", explanation);
     }
+fail:
     free(explanation);
-    td_registry_close(registry);
-    return code;
+    return status;
 }
 
 int td_cmd_bench_step(td_cli *cli)
 {
-    td_bench_step_options options;
-    if (read_options(cli, &options) != TD_OK) return td_cli_fail(cli, NULL);
-    const int code = run(cli, &options);
-    if (options.explain_dot && fclose(options.explain_dot) != 0 && code == TD_EXIT_DONE) {
+    work w = {.explains = td_options_get(cli->options, "bench.explain")->truth};
+    if (read_options(cli, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
+    w.name = w.options.preset ? w.options.preset : td_options_get(cli->options, "bench.sketch")->text;
+    const int code = td_cli_measure_device(cli, measure, &w);
+    if (w.options.explain_dot && fclose(w.options.explain_dot) != 0 && code == TD_EXIT_DONE) {
         (void)TD_FAIL(TD_ERR_IO, "the picture of the plan could not be written");
         return td_cli_fail(cli, NULL);
     }

@@ -54,49 +54,34 @@ static void print_row(void *context, const td_tune_row *row, size_t done, size_t
     fflush(stdout);
 }
 
-static int run(const td_cli *cli, td_registry *registry, const td_device_info *info,
-               const td_gemm_shape *shapes, size_t n_shapes)
+typedef struct work {
+    td_gemm_shape *shapes;
+    size_t n_shapes;
+} work;
+
+static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
 {
-    td_json *json = NULL;
-    if (!cli->json) {
-        printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+    const work *w = context;
+    td_status status = TD_OK;
+    if (!json) {
+        td_cli_print_setting(info);
         printf("result         variant, parts of k, GFLOP/s\n\n");
-        const td_status status = td_tune_run(registry, info, shapes, n_shapes, print_row, NULL);
-        return status == TD_OK ? TD_EXIT_DONE : td_cli_fail(cli, NULL);
+        return td_tune_run(registry, info, w->shapes, w->n_shapes, print_row, NULL);
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_cli_put_setting(json, info);
     td_json_key(json, "results");
     td_json_begin_array(json);
-    if (td_tune_run(registry, info, shapes, n_shapes, add_json, json) != TD_OK) {
-        td_json_destroy(json);
-        return td_cli_fail(cli, NULL);
-    }
+    TD_TRY(td_tune_run(registry, info, w->shapes, w->n_shapes, add_json, json));
     td_json_end_array(json);
-    td_json_end_object(json);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+fail:
+    return status;
 }
 
 int td_cmd_tune(td_cli *cli)
 {
     const char *text = td_options_get(cli->options, "bench.shapes")->text;
-    td_registry *registry;
-    const td_device_info *info;
-    td_gemm_shape *shapes = NULL;
-    size_t n_shapes = 0;
-    int code;
-    if (text && td_gemm_shapes_parse(text, &shapes, &n_shapes) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_open_registry(cli, &registry) != TD_OK) {
-        code = td_cli_fail(cli, NULL);
-    } else {
-        if (td_cli_find_device(cli, registry, &info) != TD_OK) {
-            code = td_cli_fail(cli, registry);
-        } else {
-            code = run(cli, registry, info, shapes, n_shapes);
-        }
-        td_registry_close(registry);
-    }
-    free(shapes);
+    work w = {0};
+    if (text && td_gemm_shapes_parse(text, &w.shapes, &w.n_shapes) != TD_OK) return td_cli_fail(cli, NULL);
+    const int code = td_cli_measure_device(cli, measure, &w);
+    free(w.shapes);
     return code;
 }

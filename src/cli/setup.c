@@ -43,22 +43,3 @@ td_status td_cli_open_stand_in(const char *model, td_registry **registry, const 
 fail:
     return status;
 }
-
-td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
-{
-    const char *selector = td_options_get(cli->options, "bench.device")->text;
-    if (!selector) return td_registry_select(registry, "any", out);
-    if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
-    return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);
-}
-
-void td_cli_put_setting(td_json *json, const td_device_info *info)
-{
-    char device[256];
-    snprintf(device, sizeof device, "%s (%s)", info->name, info->selector);
-    td_json_put_string(json, "device", device);
-    td_json_put_string(json, "selector", info->selector);
-    td_json_put_string(json, "driver", info->driver);
-    td_json_put_bool(json, "simulated", info->type == TD_DEVICE_SIM);
-    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
-}

@@ -1,0 +1,63 @@
+/* Commands that measure on one device: what they all do around the measurement itself. Covered by
+ * tests/cli/test_cli.py. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+
+void td_cli_put_setting(td_json *json, const td_device_info *info)
+{
+    char device[256];
+    snprintf(device, sizeof device, "%s (%s)", info->name, info->selector);
+    td_json_put_string(json, "device", device);
+    td_json_put_string(json, "selector", info->selector);
+    td_json_put_string(json, "driver", info->driver);
+    td_json_put_bool(json, "simulated", info->type == TD_DEVICE_SIM);
+    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
+}
+
+void td_cli_print_setting(const td_device_info *info)
+{
+    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+}
+
+td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
+{
+    const char *selector = td_options_get(cli->options, "bench.device")->text;
+    if (!selector) return td_registry_select(registry, "any", out);
+    if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
+    return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);
+}
+
+static int measure_as_json(const td_cli *cli, td_registry *registry, const td_device_info *info,
+                           td_cli_measure *measure, void *context)
+{
+    td_json *json;
+    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_begin_object(json);
+    td_cli_put_setting(json, info);
+    if (measure(context, registry, info, json) != TD_OK) {
+        td_json_destroy(json);
+        return td_cli_fail(cli, NULL);
+    }
+    td_json_end_object(json);
+    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+}
+
+int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *context)
+{
+    td_registry *registry;
+    const td_device_info *info;
+    int code = TD_EXIT_DONE;
+    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+        code = td_cli_fail(cli, registry);
+    } else if (cli->json) {
+        code = measure_as_json(cli, registry, info, measure, context);
+    } else if (measure(context, registry, info, NULL) != TD_OK) {
+        code = td_cli_fail(cli, NULL);
+    }
+    td_registry_close(registry);
+    return code;
+}
