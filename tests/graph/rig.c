@@ -116,18 +116,3 @@ void bench_run(bench *b, uint32_t micro)
         check(td_plan_run(b->plan, &(td_run){.slot = i % 2, .step = 7, .adds = i > 0}, &reached));
     check(td_point_wait(reached, TD_WAIT_FOREVER));
 }
-
-float *bench_gradients(const bench *b, size_t *n)
-{
-    size_t total = 0;
-    for (size_t i = 0; i < td_store_count(b->store); i++)
-        total += (size_t)td_shape_size(td_store_get(b->store, i).shape);
-    float *all = calloc(total + 1, sizeof *all);
-    *n = 0;
-    for (size_t i = 0; i < td_store_count(b->store); i++) {
-        if (!td_store_span(b->store, i, TD_BLOCK_GRADIENT).buffer) continue;
-        check(td_store_read(b->store, i, TD_BLOCK_GRADIENT, all + *n));
-        *n += (size_t)td_shape_size(td_store_get(b->store, i).shape);
-    }
-    return all;
-}

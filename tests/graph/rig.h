@@ -6,6 +6,7 @@
 #include "graph/plan.h"
 #include "interpret.h"
 #include "support/rig.h"
+#include "support/store.h"
 
 /* A graph with values for its leaves: an interpreter whose leaves are filled. Parameters and inputs are
  * uniform in -1..1, uint inputs as their maker filled them. */
@@ -33,8 +34,5 @@ void bench_close(bench *b);
 
 /* Runs `micro` micro-batches of the same inputs; no update. */
 void bench_run(bench *b, uint32_t micro);
-
-/* All gradients, one after the other in the order of the store; *n counts them. Owned by the caller. */
-float *bench_gradients(const bench *b, size_t *n);
 
 #endif

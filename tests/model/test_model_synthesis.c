@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rig.h"
+#include "support/store.h"
 
 static const td_model_shape shape = {.items = 3, .tokens = 9, .frames = 41, .reference_frames = 12};
 
@@ -37,6 +38,36 @@ static void assert_near(const float *a, const float *b, size_t n, double toleran
     fail();
 }
 
+/* The encoder, run over a batch with the parameters of a trainer. */
+typedef struct encoder {
+    td_model_encode g;
+    td_plan *plan;
+    float *hidden, *speaker;
+} encoder;
+
+static void encoder_run(encoder *e, const trainer *t, const td_model_config *c, const batch *b)
+{
+    check(td_model_encode_graph(c, &shape, NULL, &e->g));
+    check(td_plan_create(t->store, e->g.graph, &(td_plan_options){.forward_only = true}, &e->plan));
+    batch_fill(b, e->plan,
+               &(td_model_inputs){.token_ids = e->g.token_ids,
+                                  .token_counts = e->g.token_counts,
+                                  .speakers = e->g.speakers,
+                                  .reference_mel = e->g.reference_mel,
+                                  .reference_counts = e->g.reference_counts});
+    run_plan(e->plan, 0, NULL, 0);
+    e->hidden = read_output(e->plan, e->g.hidden, (size_t)shape.items * shape.tokens * c->text_width);
+    e->speaker = read_output(e->plan, e->g.speaker, (size_t)shape.items * c->speaker_width);
+}
+
+static void encoder_close(encoder *e)
+{
+    free(e->hidden);
+    free(e->speaker);
+    td_plan_destroy(e->plan);
+    td_graph_destroy(e->g.graph);
+}
+
 /* ---------------------------------------------------------------- non-autoregressive */
 
 /* ln(1 + scale mean) over the frames of each token, of those above 0 if `positive`. */
@@ -64,9 +95,9 @@ static void test_parallel(void **state)
     (void)state;
     rig r;
     trainer t;
-    td_model_encode encode;
+    encoder e;
     td_model_decode decode;
-    td_plan *encoding = NULL, *decoding = NULL;
+    td_plan *decoding = NULL;
     const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 21);
@@ -77,26 +108,16 @@ static void test_parallel(void **state)
     float *durations = read_output(t.plan, t.g.durations, tokens);
     float *index = read_output(t.plan, t.g.index, frames);
 
-    check(td_model_encode_graph(&c, &shape, NULL, &encode));
-    check(td_plan_create(t.store, encode.graph, &(td_plan_options){.forward_only = true}, &encoding));
-    batch_fill(&b, encoding,
-               &(td_model_inputs){.token_ids = encode.token_ids,
-                                  .token_counts = encode.token_counts,
-                                  .speakers = encode.speakers,
-                                  .reference_mel = encode.reference_mel,
-                                  .reference_counts = encode.reference_counts});
-    run_plan(encoding, 0, NULL, 0);
-    float *hidden = read_output(encoding, encode.hidden, tokens * c.text_width);
-    float *speaker = read_output(encoding, encode.speaker, (size_t)shape.items * c.speaker_width);
-    float *predicted = read_output(encoding, encode.log_durations, tokens);
+    encoder_run(&e, &t, &c, &b);
+    float *predicted = read_output(e.plan, e.g.log_durations, tokens);
     assert_near(predicted, logs, shape.tokens, 1e-6); /* of item 0, which is full */
 
     float *pitch = token_means(&b, (uint32_t *)(void *)durations, b.pitch, 0.01f, true);
     float *energy = token_means(&b, (uint32_t *)(void *)durations, b.energy, 20, false);
     check(td_model_decode_graph(&c, &shape, NULL, &decode));
     check(td_plan_create(t.store, decode.graph, &(td_plan_options){.forward_only = true}, &decoding));
-    check(td_plan_fill(decoding, 0, decode.hidden, hidden));
-    check(td_plan_fill(decoding, 0, decode.speaker, speaker));
+    check(td_plan_fill(decoding, 0, decode.hidden, e.hidden));
+    check(td_plan_fill(decoding, 0, decode.speaker, e.speaker));
     check(td_plan_fill(decoding, 0, decode.pitch, pitch));
     check(td_plan_fill(decoding, 0, decode.energy, energy));
     check(td_plan_fill(decoding, 0, decode.durations, durations));
@@ -108,13 +129,12 @@ static void test_parallel(void **state)
         const size_t at = (size_t)i * shape.frames * c.n_mels;
         assert_near(made + at, mel + at, (size_t)b.frame_counts[i] * c.n_mels, 1e-5);
     }
-    float *const all[] = {mel, logs, durations, index, hidden, speaker, predicted, pitch, energy, made};
+    float *const all[] = {mel, logs, durations, index, predicted, pitch, energy, made};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     td_plan_destroy(decoding);
-    td_plan_destroy(encoding);
     td_graph_destroy(decode.graph);
-    td_graph_destroy(encode.graph);
+    encoder_close(&e);
     trainer_close(&t);
     batch_free(&b);
     rig_close(&r);
@@ -164,10 +184,10 @@ static void test_steps(void **state)
     (void)state;
     rig r;
     trainer t;
-    td_model_encode encode;
+    encoder e;
     td_model_step step;
     td_model_finish finish;
-    td_plan *encoding = NULL, *stepping = NULL, *finishing = NULL;
+    td_plan *stepping = NULL, *finishing = NULL;
     const td_model_config c = make_config(TD_AUTOREGRESSIVE);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 22);
@@ -176,25 +196,15 @@ static void test_steps(void **state)
     float *mel = read_output(t.plan, t.g.mel, (size_t)shape.items * frames * c.n_mels);
     float *attention = read_output(t.plan, t.g.attention, (size_t)shape.items * steps * shape.tokens);
 
-    check(td_model_encode_graph(&c, &shape, NULL, &encode));
-    check(td_plan_create(t.store, encode.graph, &(td_plan_options){.forward_only = true}, &encoding));
-    batch_fill(&b, encoding,
-               &(td_model_inputs){.token_ids = encode.token_ids,
-                                  .token_counts = encode.token_counts,
-                                  .speakers = encode.speakers,
-                                  .reference_mel = encode.reference_mel,
-                                  .reference_counts = encode.reference_counts});
-    run_plan(encoding, 0, NULL, 0);
-    float *hidden = read_output(encoding, encode.hidden, (size_t)shape.items * shape.tokens * c.text_width);
-    float *speaker = read_output(encoding, encode.speaker, (size_t)shape.items * c.speaker_width);
+    encoder_run(&e, &t, &c, &b);
 
     check(td_model_step_graph(&c, &shape, NULL, &step));
     assert_int_equal(step.capacity, steps);
     check(td_store_extend(t.store, step.graph));
     check(td_plan_create(t.store, step.graph, &(td_plan_options){.forward_only = true}, &stepping));
     float *window = calloc((size_t)shape.items * shape.tokens, sizeof *window);
-    check(td_plan_fill(stepping, 0, step.hidden, hidden));
-    check(td_plan_fill(stepping, 0, step.speaker, speaker));
+    check(td_plan_fill(stepping, 0, step.hidden, e.hidden));
+    check(td_plan_fill(stepping, 0, step.speaker, e.speaker));
     check(td_plan_fill(stepping, 0, step.token_counts, b.token_counts));
     check(td_plan_fill(stepping, 0, step.window, window));
     float *coarse = calloc((size_t)shape.items * frames * c.n_mels, sizeof *coarse);
@@ -221,37 +231,20 @@ static void test_steps(void **state)
     check(td_plan_fill(stepping, 0, step.window, window));
     run_steps(stepping, &step, &c, &b, coarse, weights, stops);
     assert_float_equal(weights[1], 1, 1e-6);
-    float *const all[] = {mel, attention, hidden, speaker, window, coarse, weights, stops, made};
+    float *const all[] = {mel, attention, window, coarse, weights, stops, made};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     td_plan_destroy(finishing);
     td_plan_destroy(stepping);
-    td_plan_destroy(encoding);
     td_graph_destroy(finish.graph);
     td_graph_destroy(step.graph);
-    td_graph_destroy(encode.graph);
+    encoder_close(&e);
     trainer_close(&t);
     batch_free(&b);
     rig_close(&r);
 }
 
 /* ---------------------------------------------------------------- what must make no difference */
-
-/* All gradients, one after the other; owned by the caller. */
-static float *read_gradients(const trainer *t, size_t *n)
-{
-    size_t total = 0;
-    for (size_t i = 0; i < td_store_count(t->store); i++)
-        total += (size_t)td_shape_size(td_store_get(t->store, i).shape);
-    float *all = calloc(total + 1, sizeof *all);
-    *n = 0;
-    for (size_t i = 0; i < td_store_count(t->store); i++) {
-        if (!td_store_span(t->store, i, TD_BLOCK_GRADIENT).buffer) continue;
-        check(td_store_read(t->store, i, TD_BLOCK_GRADIENT, all + *n));
-        *n += (size_t)td_shape_size(td_store_get(t->store, i).shape);
-    }
-    return all;
-}
 
 /* Puts other things behind the ends of texts, recordings and references. */
 static void spoil_padding(batch *b, const td_model_config *c)
@@ -289,11 +282,11 @@ static void try_padding(const rig *r, td_strategy strategy)
     size_t n = 0;
     open_trainer(&t, r, &c, &b);
     const float before = scalar_of(t.plan, "loss");
-    float *gradients = read_gradients(&t, &n);
+    float *gradients = read_gradients(t.store, &n);
     spoil_padding(&b, &c);
     batch_fill(&b, t.plan, &t.g.in);
     run_plan(t.plan, 0, NULL, 0);
-    float *after = read_gradients(&t, &n);
+    float *after = read_gradients(t.store, &n);
     const float spoilt = scalar_of(t.plan, "loss");
     assert_memory_equal(&before, &spoilt, sizeof before);
     for (size_t i = 0; i < n; i++)
@@ -319,7 +312,7 @@ static void try_padding(const rig *r, td_strategy strategy)
     }
     open_trainer(&t, r, &c, &w);
     assert_float_equal(scalar_of(t.plan, "loss"), before, 2e-6f * before);
-    float *widened = read_gradients(&t, &n);
+    float *widened = read_gradients(t.store, &n);
     assert_near(widened, gradients, n, 1e-5);
     trainer_close(&t);
     free(gradients);
