@@ -91,20 +91,29 @@ static td_status take_device_slot(td_loader *loader, td_device_slot *device)
     return stop ? TD_FAIL(TD_ERR_CANCELLED, "loading was ended") : TD_OK;
 }
 
+/* A batch whose items are all there: to the device. */
+static td_status prepare(td_loader *loader, uint64_t batch)
+{
+    td_status status = TD_OK;
+    if (batch >= TD_LOADER_IN_FLIGHT)
+        TD_TRY(td_loader_retire(loader, find_host_slot(loader, batch - TD_LOADER_IN_FLIGHT)));
+    td_device_slot *device = &loader->device[batch % loader->settings.n_ready];
+    TD_TRY(take_device_slot(loader, device));
+    TD_TRY(td_loader_send(loader, find_host_slot(loader, batch), device));
+fail:
+    return status;
+}
+
 static td_status hand_over(void *context, size_t index)
 {
     td_loader *loader = context;
     td_status status = TD_OK;
     const uint64_t batch = index / loader->settings.batch_size;
     const uint32_t item = (uint32_t)(index % loader->settings.batch_size);
-    td_host_slot *slot = find_host_slot(loader, batch);
-    TD_TRY(judge_failures(loader, &slot->items[item]));
+    TD_TRY(judge_failures(loader, &find_host_slot(loader, batch)->items[item]));
     if (item + 1 < loader->settings.batch_size) return TD_OK;
-    if (batch >= TD_LOADER_IN_FLIGHT)
-        TD_TRY(td_loader_retire(loader, find_host_slot(loader, batch - TD_LOADER_IN_FLIGHT)));
-    td_device_slot *device = &loader->device[batch % loader->settings.n_ready];
-    TD_TRY(take_device_slot(loader, device));
-    TD_TRY(td_loader_send(loader, slot, device));
+    if (prepare(loader, batch) != TD_OK)
+        TD_TRY(td_error_context("preparing batch %llu on the data device", (unsigned long long)batch));
     pthread_mutex_lock(&loader->lock);
     ++loader->n_published;
     pthread_cond_broadcast(&loader->changed);

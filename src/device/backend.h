@@ -122,6 +122,9 @@ struct td_device {
     const void *share_group; /* [backend] equal and not NULL: buffers and events can be shared */
     td_blob_cache *cache;    /* [generic] borrowed from the registry; never NULL */
     atomic_bool lost;
+    atomic_flag losing;   /* [generic] set by the first who marks the device lost */
+    char lost_in[48];     /* [generic] the call that showed it; whole once `lost` is set */
+    char lost_native[64]; /* [generic] and its code */
     _Atomic(struct td_attachment *) attachment; /* [generic] owned; see dispatch.h */
     atomic_uint_fast64_t kernel_builds;         /* [backend] counts builds from source */
     td_clock_map clock_map;                     /* [generic] */
@@ -206,7 +209,11 @@ extern const td_backend td_backend_opencl;
 extern const td_backend td_backend_vulkan;
 extern const td_backend td_backend_sim;
 
-/* Marks the device lost and returns TD_ERR_DEVICE_LOST with a message naming the device and call. */
+/* Marks the device lost and returns TD_ERR_DEVICE_LOST with a message naming the device and call. The first
+ * call to show it counts: whoever meets the lost device later tells the same. */
 td_status td_device_mark_lost(td_device *device, const char *native, const char *call);
+
+/* For a device that is marked lost: the failure again. */
+td_status td_device_tell_lost(const td_device *device);
 
 #endif

@@ -1,5 +1,6 @@
 /* Opening and closing devices: groups them by platform for the backends, readies queues and clocks, and has
  * each self-tested before anyone else uses it. Covered by tests/device/test_registry.c. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,12 +86,14 @@ td_status td_device_open(td_registry *registry, const td_device_info *info, td_d
 void td_device_close(td_device *device)
 {
     if (!device) return;
+    const td_error cause = *td_error_last(); /* of what is being ended, which a failed queue would replace */
     for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++)
         td_queue_stop(device->queues[kind]);
     pthread_mutex_destroy(&device->clock_mutex);
     td_attachment *attachment = td_device_attachment(device);
     if (attachment) attachment->destroy(attachment);
     device->ops->close(device);
+    (void)td_error_adopt(&cause);
 }
 
 const char *td_api_word(td_api api)
@@ -129,11 +132,26 @@ td_queue *td_device_queue(td_device *device, td_queue_kind kind)
     return device->queues[kind];
 }
 
-td_status td_device_mark_lost(td_device *device, const char *native, const char *call)
+static td_status tell_lost(const td_device *device, const char *native, const char *call)
 {
-    atomic_store(&device->lost, true);
     return TD_FAIL_NATIVE(TD_ERR_DEVICE_LOST, native,
                           "device %s was lost in %s (%s); restart from the last checkpoint, and see "
                           "docs/devices.md if it happens again",
                           device->info.name, call, native);
+}
+
+td_status td_device_tell_lost(const td_device *device)
+{
+    return tell_lost(device, device->lost_native, device->lost_in);
+}
+
+td_status td_device_mark_lost(td_device *device, const char *native, const char *call)
+{
+    if (!atomic_flag_test_and_set(&device->losing)) {
+        snprintf(device->lost_in, sizeof device->lost_in, "%s", call);
+        snprintf(device->lost_native, sizeof device->lost_native, "%s", native);
+        atomic_store(&device->lost, true);
+    }
+    /* A thread that comes while the first one still writes tells what it met itself. */
+    return atomic_load(&device->lost) ? td_device_tell_lost(device) : tell_lost(device, native, call);
 }

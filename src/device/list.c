@@ -238,8 +238,7 @@ td_status td_list_finish(td_list *list)
     td_hazards hazards = {0};
     td_status status = TD_OK;
     TD_FAIL_IF(list->finished, TD_ERR_ARGUMENT, "a list was finished twice");
-    TD_FAIL_IF(atomic_load(&list->device->lost), TD_ERR_DEVICE_LOST,
-               "device %s is lost; restart from the last checkpoint", list->device->info.name);
+    if (atomic_load(&list->device->lost)) TD_TRY(td_device_tell_lost(list->device));
     list->n_barriers = 0;
     for (size_t i = 0; i < list->n_commands; i++) {
         TD_TRY(td_hazards_add(&hazards, &list->commands[i]));

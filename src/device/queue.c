@@ -53,13 +53,6 @@ static td_status cancel(const td_queue *queue)
                           kind_name(queue->kind), queue->device->info.name, cause->message);
 }
 
-static td_status refuse_lost(const td_device *device)
-{
-    return TD_FAIL(TD_ERR_DEVICE_LOST,
-                   "device %s was lost earlier and takes no more work; restart from the last checkpoint",
-                   device->info.name);
-}
-
 /* ---------------------------------------------------------------- waiting */
 
 static struct timespec to_timespec(uint64_t ns)
@@ -165,7 +158,7 @@ td_status td_queue_finish(td_queue *queue)
 /* Hands one submission to the backend. Mutex held. */
 static td_status enter(td_queue *queue, td_list *list, const td_point *waits, size_t n_waits, uint64_t value)
 {
-    if (atomic_load(&queue->device->lost)) return refuse_lost(queue->device);
+    if (atomic_load(&queue->device->lost)) return td_device_tell_lost(queue->device);
     const td_native_submission native = {.list = list, .waits = waits, .n_waits = n_waits, .value = value};
     const td_status status = queue->device->ops->submit(queue, &native);
     if (status == TD_OK) {

@@ -44,6 +44,8 @@ td_status td_lane_next(td_lane *lane, td_batch *out)
     td_status status = TD_OK;
     const uint64_t start_ns = td_clock_ns();
     TD_TRY(lane->source.next(lane->source.context, out));
+    if (lane->transfer && td_point_wait(out->ready, TD_WAIT_FOREVER) != TD_OK)
+        TD_TRY(td_error_context("sending batch %llu to the model device", (unsigned long long)out->number));
     td_monitor_note_wait(lane->monitor, out->number, td_clock_ns() - start_ns);
     td_monitor_note_host(
         lane->monitor, TD_STAGE_LOAD, out->number,

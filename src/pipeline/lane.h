@@ -29,7 +29,9 @@ void td_lane_close(td_lane *lane);
  * it came. */
 void td_lane_prefill(td_lane *lane, double seconds);
 
-/* The next batch, and how long it was waited for, told to the monitor. */
+/* The next batch, and how long it was waited for, told to the monitor. With two devices it has arrived: were
+ * its point left to the model's queue, a data device that fails would take that queue with it, and nothing
+ * could be read from the model any more. A batch that was sent ahead costs no waiting here. */
 td_status td_lane_next(td_lane *lane, td_batch *out);
 void td_lane_release(td_lane *lane, const td_batch *batch, td_point used);
 

@@ -98,7 +98,8 @@ static td_status pass_on(td_transfer *transfer, uint32_t index)
     const uint64_t start_ns = td_clock_ns();
     TD_TRY(source->next(source->context, &batch));
     const uint64_t wait_ns = td_clock_ns() - start_ns;
-    TD_TRY(send(transfer, index, &batch));
+    if (send(transfer, index, &batch) != TD_OK)
+        TD_TRY(td_error_context("sending batch %llu to the model device", (unsigned long long)batch.number));
     pthread_mutex_lock(&transfer->lock);
     transfer->stats.wait_ns += wait_ns;
     if (transfer->n_published++ == 0) transfer->first = batch.number;

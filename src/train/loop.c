@@ -192,7 +192,8 @@ static td_status collect(td_trainer *t, size_t n_left)
         const td_pending pending = t->pending[0];
         --t->n_pending;
         memmove(t->pending, t->pending + 1, t->n_pending * sizeof *t->pending);
-        TD_TRY(td_plan_scalars(pending.shaped->plan, pending.run, &scalars));
+        if (td_plan_scalars(pending.shaped->plan, pending.run, &scalars) != TD_OK)
+            TD_TRY(td_error_context("step %" PRIu64 " on the model device", pending.step));
         td_monitor_collect(t->s.monitor);
         add_scalars(&t->sums, &scalars, &pending);
         if (pending.is_last) TD_TRY(finish_step(t, scalars.skipped));
@@ -215,6 +216,19 @@ fail:
     return status;
 }
 
+/* The next batch, bound to its plan. Nothing of the model changes here. */
+static td_status take_batch(td_trainer *t, td_batch *batch, td_shaped_plan **shaped, uint32_t *slot)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_lane_next(&t->train_lane, batch));
+    const td_model_shape shape = td_trainer_shape(t, batch);
+    TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, shaped));
+    TD_TRY(td_shaped_plan_bind(*shaped, batch, slot));
+    TD_TRY(td_trainer_fill_weights(*shaped, *slot, t->state.step >= t->s.supervision_start));
+fail:
+    return status;
+}
+
 /* One micro-batch; the last of a step updates. */
 static td_status run_micro(td_trainer *t, uint32_t micro)
 {
@@ -224,11 +238,9 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
     uint32_t slot;
     const bool is_last = micro + 1 == t->s.grad_accum;
     const double lr = td_schedule_lr(&t->s.schedule, t->state.step);
-    TD_TRY(td_lane_next(&t->train_lane, &batch));
-    const td_model_shape shape = td_trainer_shape(t, &batch);
-    TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, &shaped));
-    TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
-    TD_TRY(td_trainer_fill_weights(shaped, slot, t->state.step >= t->s.supervision_start));
+    t->is_whole = micro == 0;
+    TD_TRY(take_batch(t, &batch, &shaped, &slot));
+    t->is_whole = false;
     const td_run run = {.slot = slot,
                         .step = (uint32_t)(t->state.step * t->s.grad_accum + micro),
                         .adds = micro > 0,
@@ -236,7 +248,8 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
                         .learning_rate = (float)lr,
                         .waits = &batch.ready,
                         .n_waits = 1};
-    TD_TRY(td_plan_run(shaped->plan, &run, NULL));
+    if (td_plan_run(shaped->plan, &run, NULL) != TD_OK)
+        TD_TRY(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
     td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, td_plan_points(shaped->plan), TD_RUN_POINTS);
     if (t->s.is_serial)
         TD_TRY(td_point_wait(td_plan_points(shaped->plan)[TD_RUN_POINTS - 1], TD_WAIT_FOREVER));
@@ -327,15 +340,10 @@ static bool is_over(td_trainer *t)
     return false;
 }
 
-td_status td_trainer_loop(td_trainer *t)
+static td_status make_steps(td_trainer *t)
 {
     td_status status = TD_OK;
     bool ends = false;
-    if (!t->s.is_serial) td_lane_prefill(&t->train_lane, t->s.start_delay_s);
-    t->start_ns = td_clock_ns();
-    t->last_saved_step = t->state.step;
-    t->result->loss = t->state.loss; /* of a run that was finished before */
-    begin_window(t, t->state.step);
     while (!ends && !is_over(t)) {
         const uint64_t start_ns = td_clock_ns();
         for (uint32_t micro = 0; micro < t->s.grad_accum; ++micro)
@@ -349,11 +357,46 @@ td_status td_trainer_loop(td_trainer *t)
         t->session_ns += td_clock_ns() - start_ns;
     }
     TD_TRY(collect(t, 0));
+fail:
+    return status;
+}
+
+/* Writes what is not in a checkpoint yet. */
+static td_status save_rest(td_trainer *t)
+{
+    td_status status = TD_OK;
+    if (t->state.step > t->last_saved_step && t->n_bad == 0) TD_TRY(td_trainer_save(t, false));
+    TD_TRY(td_side_wait(t->side));
+fail:
+    return status;
+}
+
+/* No batch came: the data failed, or there was no memory for its shape. The steps before are whole, so that
+ * none of them need be lost. What failed stays this thread's error. */
+static void rescue(td_trainer *t)
+{
+    const td_error cause = *td_error_last();
+    if (collect(t, 0) != TD_OK || save_rest(t) != TD_OK)
+        td_log_warn("no checkpoint of step %" PRIu64 " could be written: %s", t->state.step,
+                    td_error_last()->message);
+    (void)td_error_adopt(&cause);
+}
+
+td_status td_trainer_loop(td_trainer *t)
+{
+    td_status status = TD_OK;
+    if (!t->s.is_serial) td_lane_prefill(&t->train_lane, t->s.start_delay_s);
+    t->start_ns = td_clock_ns();
+    t->last_saved_step = t->state.step;
+    t->result->loss = t->state.loss; /* of a run that was finished before */
+    begin_window(t, t->state.step);
+    status = make_steps(t);
+    if (status != TD_OK && t->is_whole) rescue(t);
+    TD_TRY(status);
     t->result->step = t->state.step;
     if (t->session_steps > 0)
         t->result->ms_per_step = 1e-6 * (double)t->session_ns / (double)t->session_steps;
-    if (t->state.step > t->last_saved_step && t->n_bad == 0) TD_TRY(td_trainer_save(t, false));
-    TD_TRY(td_side_wait(t->side));
+    TD_TRY(save_rest(t));
     TD_TRY(td_side_wait(t->painter));
     if (t->result->n_saved > 0) t->result->save_ms = 1e-6 * (double)t->save_ns / (double)t->result->n_saved;
 fail:

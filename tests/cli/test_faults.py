@@ -45,21 +45,37 @@ class FaultsTest(unittest.TestCase):
         names = os.listdir(self.run_dir) if os.path.isdir(self.run_dir) else []
         return sorted(int(name[11:-12]) for name in names if name.startswith("checkpoint-"))
 
+    def read_checkpoint(self, step):
+        with open(os.path.join(self.run_dir, f"checkpoint-{step}.safetensors"), "rb") as file:
+            return file.read()
+
     def check_goes_on(self):
         last = self.saved_steps()[-1]
         done = self.train("--model-device", "cl:0.0", "--max-steps", str(last + 1), code=0)
         self.assertIn(f"going on from '{self.run_dir}/checkpoint-{last}.safetensors'", done.stderr)
         self.assertEqual(self.saved_steps()[-1], last + 1)
 
+    def last_step(self):
+        with open(os.path.join(self.run_dir, "metrics.jsonl"), encoding="utf-8") as file:
+            return [event["step"] for event in map(json.loads, file) if event["event"] == "step"][-1]
+
     def test_lost_data_device(self):
-        done = self.train("--data-device", "sim:0", "--model-device", "cl:0.0", "--max-steps", "100000",
-                          script="lose_submit=60", code=1)
-        self.assertRegex(done.stderr, "simulated device 0 (is|was) lost")  # whichever stage meets it first
+        """Found while a batch is prepared, sent, or awaited: each names the stage and the call that showed it."""
+        for at in ("60", "62"):
+            with self.subTest(at=at):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                done = self.train("--data-device", "sim:0", "--model-device", "cl:0.0", "--max-steps", "100000",
+                                  "--save-every", "10000", script=f"lose_submit={at}", code=1)
+                self.assertRegex(done.stderr, r"error: (preparing|sending) batch \d+ (on|to) the (data|model) device: "
+                                              r".*device simulated device 0 was lost in \w+ \(SIM_DEVICE_LOST\)")
+                self.assertNotIn("could be written", done.stderr)
+                self.assertEqual(self.saved_steps(), [self.last_step()])
+                self.assertGreater(self.last_step(), 3)
         self.check_goes_on()
 
     def test_recordings_that_vanish(self):
-        """The threads that load find nothing any more."""
-        command = self.command("--model-device", "cl:0.0", "--max-steps", "100000", "--json")
+        """The threads that load find nothing any more: what was learnt until then is kept, to the bit."""
+        command = self.command("--model-device", "cl:0.0", "--max-steps", "100000", "--save-every", "10000", "--json")
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             while json.loads(process.stdout.readline()).get("step", 0) < 5:
                 pass
@@ -68,7 +84,13 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(process.returncode, 1, errors)
         self.assertIn(".wav", errors)
         shutil.move(os.path.join(self.root, "away"), os.path.join(self.root, "wavs"))
+        last = self.last_step()
+        self.assertEqual(self.saved_steps(), [last])
         self.check_goes_on()
+        broken = self.read_checkpoint(last + 1)
+        self.run_dir += "-unbroken"
+        self.train("--model-device", "cl:0.0", "--max-steps", str(last + 1), code=0)
+        self.assertEqual(broken, self.read_checkpoint(last + 1))
 
     def test_data_device_without_memory(self):
         done = self.train("--data-device", "sim:0", "--model-device", "cl:0.0", "--max-steps", "4", script="memory_mb=1",

@@ -124,8 +124,8 @@ static void walk(const char *key, const char *word, bool is_single)
 static void test_a_lost_device(void **state)
 {
     (void)state;
-    walk("lose_submit", " lost", true);
-    walk("lose_submit", " lost", false);
+    walk("lose_submit", "was lost in ", true);
+    walk("lose_submit", "was lost in ", false);
 }
 
 static void test_a_failed_wait(void **state)

@@ -231,9 +231,7 @@ td_status td_cl_wait(td_queue *base, uint64_t value, uint64_t timeout_ns)
         const uint64_t until_ns = now_ns + LOOK_AGAIN_NS;
         td_cl_signal_sleep(queue->signal, count, until_ns < deadline_ns ? until_ns : deadline_ns);
         /* A lost device had one more nap's time to finish what it was given. */
-        if (lost)
-            return TD_FAIL(TD_ERR_DEVICE_LOST, "%s is lost; restart from the last checkpoint",
-                           base->device->info.name);
+        if (lost) return td_device_tell_lost(base->device);
     }
 }
 

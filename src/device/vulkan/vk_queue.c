@@ -134,7 +134,7 @@ td_status td_vk_semaphore_wait(vk_device *device, VkSemaphore semaphore, uint64_
         if (result == VK_SUCCESS) return TD_OK;
         if (result != VK_TIMEOUT) return td_vk_fail(device, result, "vkWaitSemaphores", __FILE__, __LINE__);
         if (atomic_load(&device->base.lost)) {
-            return td_device_mark_lost(&device->base, "VK_ERROR_DEVICE_LOST", "vkWaitSemaphores");
+            return td_device_tell_lost(&device->base);
         }
         if (left_ns <= SLICE_NS) return TD_ERR_TIMEOUT;
     }
