@@ -3,6 +3,9 @@
  */
 #include "kernels/geometry.h"
 #include "kernels/params.def"
+#ifdef TD_NO_HEADER
+#include "builtins.cl.h"
+#endif
 
 /* Only FMA() fuses: both dialects then round alike. */
 #pragma OPENCL FP_CONTRACT OFF
@@ -108,12 +111,17 @@
 #else
 #define PASTE_(a, b) a##b
 #define JOIN_(a, b) PASTE_(a, b)
-#define VLOAD_ JOIN_(vload, VW)
-#define VSTORE_ JOIN_(vstore, VW)
+#ifdef TD_NO_HEADER
+#define CONVERT_(x, type) __builtin_convertvector((x), JOIN_(type, VW))
+#define AS_(x, type) __builtin_astype((x), JOIN_(type, VW))
+#else
+#define CONVERT_(x, type) JOIN_(convert_##type, VW)(x)
+#define AS_(x, type) JOIN_(as_##type, VW)(x)
+#endif
 #define VD JOIN_(double, VW)
 #define TO_VD(high, low) ((VD)((double)(high) + (double)(low)))
-#define DOUBLE_VD(x) JOIN_(convert_double, VW)(x)
-#define NEAR_VF(x) JOIN_(convert_float, VW)(x)
+#define DOUBLE_VD(x) CONVERT_(x, double)
+#define NEAR_VF(x) CONVERT_(x, float)
 #define VF JOIN_(float, VW)
 #define VU JOIN_(uint, VW)
 #define VI JOIN_(int, VW)
@@ -121,12 +129,12 @@
 #define TO_VU(x) ((VU)(x))
 #define TO_VI(x) ((VI)(x))
 #define PLACES() places_()
-#define AS_VF(x) JOIN_(as_float, VW)(x)
-#define AS_VU(x) JOIN_(as_uint, VW)(x)
-#define AS_VI(x) JOIN_(as_int, VW)(x)
+#define AS_VF(x) AS_(x, float)
+#define AS_VU(x) AS_(x, uint)
+#define AS_VI(x) AS_(x, int)
 /* 1.5 * 2^23 leaves no bits behind the point; PoCL's convert_int8_rte() takes some thirty instructions. */
 #define ROUND_VI(x) (AS_VI((x) + 12582912.0f) - 0x4b400000)
-#define FLOAT_VF(x) JOIN_(convert_float, VW)(x)
+#define FLOAT_VF(x) CONVERT_(x, float)
 #define LOAD_F_OR(buffer, i, end, other) load_f_or_((buffer), (i), (end), (other))
 #define LARGEST(v) largest_(v)
 #define FLOAT_AT(array, i) (((float *)(array))[i])
@@ -138,7 +146,7 @@
 #define STORE_U(buffer, i, end, v) store_u_((buffer), (i), (end), (v))
 #define SUM(v) sum_(v)
 #define FIRST(v) ((v).s0)
-#define MUL_HI_V(a, v) JOIN_(convert_uint, VW)((JOIN_(convert_ulong, VW)(v) * (ulong)(a)) >> 32)
+#define MUL_HI_V(a, v) CONVERT_((CONVERT_(v, ulong) * (ulong)(a)) >> 32, uint)
 #define EVENS(a, b) ((VU)((a).even, (b).even))
 #define ODDS(a, b) ((VU)((a).odd, (b).odd))
 #define ZIP_LOW(a, b) zip_((a).lo, (b).lo)
@@ -163,7 +171,7 @@ typedef VU vu_anywhere_ __attribute__((aligned(4)));
         type part[VW];                                                                                       \
         for (uint e = 0; e < VW; e++)                                                                        \
             part[e] = i + e < end ? buffer[i + e] : 0;                                                       \
-        return VLOAD_(0, part);                                                                              \
+        return *(const v##suffix##_anywhere_ *)part;                                                         \
     }                                                                                                        \
     static inline void store_##suffix##_(__global type *buffer, uint i, uint end, vector v)                  \
     {                                                                                                        \
@@ -171,7 +179,7 @@ typedef VU vu_anywhere_ __attribute__((aligned(4)));
             *(__global v##suffix##_anywhere_ *)(buffer + i) = v;                                             \
         } else {                                                                                             \
             type part[VW];                                                                                   \
-            VSTORE_(v, 0, part);                                                                             \
+            *(v##suffix##_anywhere_ *)part = v;                                                              \
             for (uint e = 0; i + e < end; e++)                                                               \
                 buffer[i + e] = part[e];                                                                     \
         }                                                                                                    \
@@ -185,7 +193,7 @@ static inline VF load_f_or_(__global const float *buffer, uint i, uint end, floa
     float part[VW];
     for (uint e = 0; e < VW; e++)
         part[e] = i + e < end ? buffer[i + e] : other;
-    return VLOAD_(0, part);
+    return *(const vf_anywhere_ *)part;
 }
 
 static inline VU places_(void)
@@ -193,7 +201,7 @@ static inline VU places_(void)
     uint part[VW];
     for (uint e = 0; e < VW; e++)
         part[e] = e;
-    return VLOAD_(0, part);
+    return *(const vu_anywhere_ *)part;
 }
 
 /* The upper half joins the lower one until a float is left. */

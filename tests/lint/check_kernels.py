@@ -3,7 +3,8 @@
 
 Checks that every row of ops.def has its body and both entries and that nothing else lies beside them, that both
 preludes define the same words and the manual explains each, that bodies use no word of one dialect alone and
-declare the buffers their row states, that params fit, and that clang takes every OpenCL entry in both classes.
+declare the buffers their row states, that params fit, and that clang takes every OpenCL entry in both classes,
+with its own header of built-in functions and with cl/builtins.cl.h alone.
 Prints one line per fault; exit code 1 when there is any.
 """
 import re
@@ -14,10 +15,12 @@ from collections import namedtuple
 from pathlib import Path
 
 CLANG = "clang-14"
+HEADER = ["-Xclang", "-finclude-default-header"]
+NO_HEADER = ["-cl-no-stdinc", "-DTD_NO_HEADER"]
 MAX_PARAM_BYTES = 128
 RAW = re.compile(r"\bget_(?:global|local|group)_(?:id|size)\b|\bget_num_groups\b|\bgl_\w+|\b__?(?:global|local|kernel)\b"
                  r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\bf?(?:min|max)\s*\(|\bfma\s*\(|\bas_\w+")
-DIALECT_FILES = {"src/kernels": {"common.kh"}, "cl": {"prelude.cl.h"}, "shaders": {"prelude.glsl"}}
+DIALECT_FILES = {"src/kernels": {"common.kh"}, "cl": {"prelude.cl.h", "builtins.cl.h"}, "shaders": {"prelude.glsl"}}
 ACCESS = {word: f"TD_ACCESS_{word}" for word in ("READ", "WRITE", "READ_WRITE")}
 
 faults = []
@@ -142,9 +145,10 @@ def check_syntax(root, rows):
         fault(CLANG, "not found; install it (scripts/setup.sh does)")
         return
     for name, row in rows.items():
-        for options in (["-DTD_CLASS_CPU=1", "-DVW=8"], ["-DTD_CLASS_GPU=1"]):
+        for options in (["-DTD_CLASS_CPU=1", "-DVW=8", *HEADER], ["-DTD_CLASS_GPU=1", *HEADER],
+                        ["-DTD_CLASS_CPU=1", "-DVW=8", *NO_HEADER], ["-DTD_CLASS_GPU=1", *NO_HEADER]):
             options += [f"-DTD_GPU_WG={row.group}u", *row.options]
-            run = subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-Wall", "-Wextra",
+            run = subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", "-Wall", "-Wextra",
                                   "-Wzero-length-array", "-Werror", "-fsyntax-only", f"-I{root}/src", *options,
                                   str(root / f"cl/{row.body}.cl")], capture_output=True, text=True)
             if run.returncode != 0:

@@ -9,7 +9,7 @@
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
 
-#define CACHE_FORMAT "opencl-1" /* change it when what is stored, or how it is built, changes */
+#define CACHE_FORMAT "opencl-2" /* change it when what is stored, or how it is built, changes */
 
 /* ---------------------------------------------------------------- failure */
 

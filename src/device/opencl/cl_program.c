@@ -3,7 +3,7 @@
  * What a driver compiled is stored at once. PoCL is the exception: it compiles at the first launch, for the
  * work-group's size, and keeps that on disk by itself; asked for a binary it compiles every kernel a second
  * time, for any size, which nobody runs. So of its kernels at first a mark is stored: the source goes to the
- * driver again, which finds its own code and compiles nothing, but reads its headers for each kernel (40 ms).
+ * driver again, which finds its own code and compiles nothing, but reads the source for each kernel (5 ms).
  * Binaries, which need not even that, are taken when a device is closed that was open for long: then the
  * time does not count. Not before, for PoCL must not be asked while other threads launch kernels. Covered by
  * tests/device/test_kernels.c and tests/device/test_selftest.c. */
@@ -21,6 +21,8 @@
 #define STORING_SHARE 0.05            /* of the time that a device was open may go into storing binaries */
 #define STORING_LEAST_NS 1000000000.0 /* less is not worth beginning */
 #define OPTIONS_BYTES 512
+/* cl/builtins.cl.h is used, and PoCL takes its own headers for included already. */
+#define NO_HEADER "-DTD_NO_HEADER -D_OPENCL_H_ -D__X86_IMAGE_H__ "
 #define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
 
 static td_digest key_of(const td_cl_device *device, const td_kernel *kernel)
@@ -40,11 +42,17 @@ static void release_program(const td_cl_device *device, cl_program *program)
     *program = NULL;
 }
 
+static bool is_pocl(const td_cl_device *device)
+{
+    return strcmp(device->base.info.platform_name, "Portable Computing Language") == 0;
+}
+
 /* The driver's compiler options: those of the device, then those of the kernel. */
 static cl_int build(const td_cl_device *device, const td_cl_program *program)
 {
     char options[OPTIONS_BYTES];
-    snprintf(options, sizeof options, "%s %s", device->options, program->kernel->options);
+    snprintf(options, sizeof options, "%s %s%s", device->options,
+             is_pocl(device) && !device->needs_header ? NO_HEADER : "", program->kernel->options);
     return device->api->clBuildProgram(program->program, 1, &device->id, options, NULL, NULL);
 }
 
@@ -103,7 +111,13 @@ static td_status build_source(td_cl_device *device, td_cl_program *program)
     td_status status = TD_OK;
     TD_CL_MAKE(&program->program, device, clCreateProgramWithSource, device->share->context, 1, &source,
                NULL);
-    const cl_int code = build(device, program);
+    cl_int code = build(device, program);
+    if (code == CL_BUILD_PROGRAM_FAILURE && is_pocl(device) && !device->needs_header) {
+        td_log_debug("%s cannot build kernel %s without its header; it reads it from now on",
+                     device->base.info.name, kernel->name);
+        device->needs_header = true;
+        code = build(device, program);
+    }
     if (code != CL_SUCCESS && td_cl_error_status(code) == TD_ERR_BUILD) {
         char log[LOG_SHOWN];
         read_build_log(device, program->program, log, sizeof log);
@@ -163,11 +177,6 @@ static void store_binary(td_cl_device *device, td_cl_program *program)
     free(binary);
 }
 
-static bool keeps_its_own_code(const td_cl_device *device)
-{
-    return strcmp(device->base.info.platform_name, "Portable Computing Language") == 0;
-}
-
 static bool is_marked(td_cl_device *device, td_digest key)
 {
     void *data = NULL;
@@ -179,7 +188,7 @@ static bool is_marked(td_cl_device *device, td_digest key)
 
 static td_status load_or_build(td_cl_device *device, td_cl_program *program)
 {
-    const bool own = keeps_its_own_code(device);
+    const bool own = is_pocl(device);
     program->is_stored = load_binary(device, program);
     if (program->is_stored) return TD_OK;
     const bool known = own && is_marked(device, program->key);

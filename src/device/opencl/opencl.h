@@ -90,10 +90,11 @@ struct td_cl_device {
     cl_command_queue service; /* maps, first touches, clock markers: never behind the user's work */
     bool has_host_timer;
     char options[64];   /* for the kernel compiler */
+    bool needs_header;  /* PoCL cannot do without its own header of built-in functions */
     td_digest identity; /* of device, driver and options, for the cache */
     uint64_t opened_ns;
     bool stores_always;    /* however short it was open */
-    pthread_mutex_t mutex; /* guards programs and clblast */
+    pthread_mutex_t mutex; /* guards programs, needs_header and clblast */
     td_cl_program *programs;
     td_cl_clblast *clblast; /* owned; NULL until asked for */
     td_cl_queue queues[TD_QUEUE_KIND_COUNT];
