@@ -41,6 +41,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$root/corpus/$target"
     verdict=ok
     UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1 \
+        LSAN_OPTIONS=suppressions=tests/sanitizers/leaks.supp:print_suppressions=0 \
         "$root/tests/fuzz_$target" -max_total_time="$seconds" -max_len=4096 -timeout=100 -rss_limit_mb=2048 \
         -print_final_stats=1 -artifact_prefix="$findings/$target-" \
         "$root/corpus/$target" "tests/fuzz/corpus/$target" > "$log" 2>&1 || verdict=FOUND
