@@ -12,6 +12,9 @@ uint64_t td_clock_ns(void);
 /* CPU time used so far by all threads of the process. */
 uint64_t td_clock_cpu_ns(void);
 
+/* CPU time used so far by the calling thread. */
+uint64_t td_clock_thread_ns(void);
+
 /* Sleeps until td_clock_ns() has reached `deadline_ns`, through signals; returns at once if it has passed. */
 void td_clock_sleep_until(uint64_t deadline_ns);
 

@@ -36,6 +36,9 @@ static void print_profile(const td_cli *cli, const td_profile *p)
         "\nbusy           model device %.0f %%, data device %.0f %%; %.0f %% of the data work overlapped\n",
         100 * f->model_utilisation, 100 * f->data_utilisation, 100 * f->overlap);
     printf("variation      %.3f\n", f->cv);
+    if (p->host_ms > 0)
+        printf("host           %.2f ms of a step to lead batches through the stages (%.1f %%)\n", p->host_ms,
+               100 * p->host_ms / f->step_ms.mean);
     if (p->samples_per_step > 0)
         printf("rate           %.1f samples/s, %.1f s of audio per second\n",
                1000 * p->samples_per_step / f->step_ms.mean, 1000 * p->audio_s_per_step / f->step_ms.mean);

@@ -95,11 +95,20 @@ static td_status take_device_slot(td_loader *loader, td_device_slot *device)
 static td_status prepare(td_loader *loader, uint64_t batch)
 {
     td_status status = TD_OK;
+    const uint64_t start_ns = td_clock_thread_ns();
     if (batch >= TD_LOADER_IN_FLIGHT)
         TD_TRY(td_loader_retire(loader, find_host_slot(loader, batch - TD_LOADER_IN_FLIGHT)));
     td_device_slot *device = &loader->device[batch % loader->settings.n_ready];
     TD_TRY(take_device_slot(loader, device));
     TD_TRY(td_loader_send(loader, find_host_slot(loader, batch), device));
+    pthread_mutex_lock(&loader->lock);
+    if (batch >= TD_LOADER_HOST_SLOTS) {
+        loader->stats.host_ns += td_clock_thread_ns() - start_ns;
+        ++loader->stats.n_host;
+    }
+    ++loader->n_published;
+    pthread_cond_broadcast(&loader->changed);
+    pthread_mutex_unlock(&loader->lock);
 fail:
     return status;
 }
@@ -114,10 +123,6 @@ static td_status hand_over(void *context, size_t index)
     if (item + 1 < loader->settings.batch_size) return TD_OK;
     if (prepare(loader, batch) != TD_OK)
         TD_TRY(td_error_context("preparing batch %llu on the data device", (unsigned long long)batch));
-    pthread_mutex_lock(&loader->lock);
-    ++loader->n_published;
-    pthread_cond_broadcast(&loader->changed);
-    pthread_mutex_unlock(&loader->lock);
 fail:
     return status;
 }

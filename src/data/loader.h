@@ -67,6 +67,8 @@ typedef struct td_loader_stats {
     uint64_t decode_ns;          /* of all threads together */
     uint64_t wait_ns;            /* that td_loader_next() waited for a batch */
     uint64_t full_ns;            /* that the loader waited for a batch to be released */
+    uint64_t host_ns;            /* CPU time for handing batches to the device, without decoding */
+    uint64_t n_host;             /* batches in host_ns: the first ones, where much is done once, are not */
 } td_loader_stats;
 
 typedef struct td_loader td_loader;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct td_monitor {
     note *notes;
     size_t n_notes, note_capacity;
     uint64_t n_trained; /* one behind the newest batch whose training has ended */
+    atomic_bool is_paused;
 };
 
 const char *td_stage_name(td_stage stage)
@@ -74,10 +76,20 @@ static td_batch_times *find_times(td_monitor *monitor, uint64_t number)
     return times;
 }
 
+void td_monitor_pause(td_monitor *monitor, bool is_paused)
+{
+    atomic_store(&monitor->is_paused, is_paused);
+}
+
+static bool is_off(const td_monitor *monitor)
+{
+    return !monitor || atomic_load(&monitor->is_paused);
+}
+
 void td_monitor_note(td_monitor *monitor, td_stage stage, uint64_t number, const td_point *points,
                      size_t n_points)
 {
-    if (!monitor || n_points == 0 || n_points > TD_MONITOR_MAX_POINTS) return;
+    if (is_off(monitor) || n_points == 0 || n_points > TD_MONITOR_MAX_POINTS) return;
     pthread_mutex_lock(&monitor->lock);
     if (td_alloc_grow(&monitor->notes, &monitor->note_capacity, monitor->n_notes + 1,
                       sizeof *monitor->notes) == TD_OK) { /* without memory there is one figure less */
@@ -90,7 +102,7 @@ void td_monitor_note(td_monitor *monitor, td_stage stage, uint64_t number, const
 
 void td_monitor_note_host(td_monitor *monitor, td_stage stage, uint64_t number, td_interval interval)
 {
-    if (!monitor) return;
+    if (is_off(monitor)) return;
     pthread_mutex_lock(&monitor->lock);
     find_times(monitor, number)->stages[stage] = interval;
     pthread_mutex_unlock(&monitor->lock);
@@ -98,7 +110,7 @@ void td_monitor_note_host(td_monitor *monitor, td_stage stage, uint64_t number, 
 
 void td_monitor_note_wait(td_monitor *monitor, uint64_t number, uint64_t waited_ns)
 {
-    if (!monitor) return;
+    if (is_off(monitor)) return;
     pthread_mutex_lock(&monitor->lock);
     find_times(monitor, number)->waited_ns = waited_ns;
     pthread_mutex_unlock(&monitor->lock);

@@ -59,6 +59,9 @@ void td_monitor_note_host(td_monitor *monitor, td_stage stage, uint64_t number, 
 /* That the trainer waited for a batch. */
 void td_monitor_note_wait(td_monitor *monitor, uint64_t number, uint64_t waited_ns);
 
+/* While paused, nothing is noted: the difference is what watching costs (`bench pipeline`). */
+void td_monitor_pause(td_monitor *monitor, bool is_paused);
+
 /* Asks for the times of all points that were reached. Call once per step; does not block. */
 void td_monitor_collect(td_monitor *monitor);
 

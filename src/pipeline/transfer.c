@@ -97,11 +97,12 @@ static td_status pass_on(td_transfer *transfer, uint32_t index)
     if (!take_slot(transfer, &transfer->slots[index])) return TD_FAIL(TD_ERR_CANCELLED, "transfer was ended");
     const uint64_t start_ns = td_clock_ns();
     TD_TRY(source->next(source->context, &batch));
-    const uint64_t wait_ns = td_clock_ns() - start_ns;
+    const uint64_t wait_ns = td_clock_ns() - start_ns, begun_ns = td_clock_thread_ns();
     if (send(transfer, index, &batch) != TD_OK)
         TD_TRY(td_error_context("sending batch %llu to the model device", (unsigned long long)batch.number));
     pthread_mutex_lock(&transfer->lock);
     transfer->stats.wait_ns += wait_ns;
+    transfer->stats.host_ns += td_clock_thread_ns() - begun_ns;
     if (transfer->n_published++ == 0) transfer->first = batch.number;
     pthread_cond_broadcast(&transfer->changed);
     pthread_mutex_unlock(&transfer->lock);

@@ -44,6 +44,7 @@ typedef struct td_transfer_stats {
     uint64_t n_batches, payload_bytes, copied_bytes;
     uint64_t wait_ns; /* for the source */
     uint64_t full_ns; /* for a batch to be released */
+    uint64_t host_ns; /* CPU time of the transfer's thread for batches */
 } td_transfer_stats;
 td_transfer_stats td_transfer_count(td_transfer *transfer);
 

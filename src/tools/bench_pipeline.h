@@ -18,7 +18,9 @@ const char *td_pipeline_way_name(td_pipeline_way way); /* "single_device", "unov
 
 typedef struct td_bench_pipeline_result {
     td_profile profiles[TD_WAY_COUNT];
-    double median_ms[TD_WAY_COUNT]; /* of a step */
+    double median_ms[TD_WAY_COUNT];  /* of a step */
+    double watched_ms, unwatched_ms; /* the same of steps on one device, with and without the monitor, ten of
+                                      * each in turn; 0 with fewer than 30 steps */
 } td_bench_pipeline_result;
 
 /* Two different devices in the roles; else TD_ERR_CONFIG. *out: td_bench_pipeline_free(), also after a

@@ -231,6 +231,7 @@ static void put_rates(td_json *json, const td_profile *p)
     td_json_put_double(json, "model", p->figures.model_utilisation);
     td_json_end_object(json);
     td_json_put_double(json, "overlap", p->figures.overlap);
+    td_json_put_double(json, "host_ms", p->host_ms);
     td_json_key(json, "throughput");
     td_json_begin_object(json);
     td_json_put_double(json, "steps_per_s", steps_per_s);

@@ -17,7 +17,10 @@ typedef struct td_verdict {
     char advice[256];
 } td_verdict;
 
-enum { TD_PROFILE_MAX_VERDICTS = 8 };
+enum {
+    TD_PROFILE_MAX_VERDICTS = 8,
+    TD_PROFILE_WARM_UP = 5 /* steps; drivers compile in the first, plans settle in the second */
+};
 
 typedef struct td_profile {
     bool is_simulated;
@@ -30,6 +33,7 @@ typedef struct td_profile {
     td_pipeline_figures figures;
     td_forecast forecast;                      /* where stage times come from a plan; no items: they do not */
     double samples_per_step, audio_s_per_step; /* 0: not known */
+    double host_ms; /* CPU time of a step for leading batches through the stages; 0: not known */
     uint64_t data_peak_bytes, model_peak_bytes;
     td_verdict verdicts[TD_PROFILE_MAX_VERDICTS];
     size_t n_verdicts;
@@ -52,7 +56,8 @@ typedef struct td_profile_forecast_request {
 td_status td_profile_forecast(const td_profile_forecast_request *request, const td_simulation *simulation,
                               td_profile *out);
 
-/* Trains for `steps` steps as the settings say, writing nothing. *out: td_profile_free(), also after a
+/* Trains for `steps` steps, and TD_PROFILE_WARM_UP before them, as the settings say, writing nothing. A
+ * monitor in the settings has room for all of them. *out: td_profile_free(), also after a
  * failure.
  */
 td_status td_profile_train(td_registry *registry, const td_roles *roles, const td_train_settings *settings,

@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "tools/profile.h"
 
-enum { WARM_UP = 5 }; /* steps; drivers compile in the first, plans settle in the second */
-
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
 {
     (void)info, (void)kind, (void)place;
@@ -38,7 +36,8 @@ td_status td_profile_train(td_registry *registry, const td_roles *roles, const t
                            uint64_t steps, td_profile *out)
 {
     const td_device_info *infos[] = {roles->data, roles->model};
-    const size_t n_devices = roles->data == roles->model ? 1 : 2, capacity = (size_t)steps + WARM_UP;
+    const size_t n_devices = roles->data == roles->model ? 1 : 2,
+                 capacity = (size_t)steps + TD_PROFILE_WARM_UP;
     td_device *devices[2] = {NULL, NULL};
     td_monitor *monitor = NULL;
     td_train_settings s = *settings;
@@ -48,11 +47,11 @@ td_status td_profile_train(td_registry *registry, const td_roles *roles, const t
     *out = (td_profile){0};
     name_devices(roles, out);
     TD_TRY(make_folder(folder, sizeof folder));
-    TD_TRY(td_monitor_create(capacity, out->is_single, &monitor));
+    if (s.monitor == NULL) TD_TRY(td_monitor_create(capacity, out->is_single, &monitor));
     TD_TRY(td_devices_open(registry, infos, n_devices, devices));
     s.run_dir = folder;
     s.is_trial = true;
-    s.monitor = monitor;
+    if (monitor != NULL) s.monitor = monitor;
     s.max_steps = capacity;
     s.grad_accum = 1;
     s.epochs = s.save_every = s.val_every = s.sample_every = 0;
@@ -61,9 +60,10 @@ td_status td_profile_train(td_registry *registry, const td_roles *roles, const t
     TD_TRY(td_train_run(devices[0], devices[n_devices - 1], &s, &result));
     out->samples_per_step = (double)result.n_items / (double)capacity;
     out->audio_s_per_step = result.audio_s / (double)capacity;
+    out->host_ms = result.host_ms_per_step;
     out->data_peak_bytes = result.data_peak_bytes;
     out->model_peak_bytes = result.model_peak_bytes;
-    TD_TRY(td_profile_read(monitor, capacity, WARM_UP, out));
+    TD_TRY(td_profile_read(s.monitor, capacity, TD_PROFILE_WARM_UP, out));
 fail:
     for (size_t i = 0; i < n_devices; ++i)
         td_device_close(devices[i]);

@@ -15,6 +15,9 @@
 /* A loss this many times the first one has left what can be learnt from. */
 static const double DIVERGED = 1e4;
 
+/* Steps in which plans are made and drivers compile. */
+enum { FIRST_STEPS = 5 };
+
 static double seconds_since(uint64_t ns)
 {
     return 1e-9 * (double)(td_clock_ns() - ns);
@@ -345,11 +348,11 @@ static td_status make_steps(td_trainer *t)
     td_status status = TD_OK;
     bool ends = false;
     while (!ends && !is_over(t)) {
-        const uint64_t start_ns = td_clock_ns();
+        const uint64_t start_ns = td_clock_ns(), start_host_ns = td_clock_thread_ns();
         for (uint32_t micro = 0; micro < t->s.grad_accum; ++micro)
             TD_TRY(run_micro(t, micro));
         ++t->state.step;
-        ++t->session_steps;
+        if (++t->session_steps > FIRST_STEPS) t->host_ns += td_clock_thread_ns() - start_host_ns;
         TD_TRY(td_side_check(t->side));
         TD_TRY(td_side_check(t->painter));
         TD_TRY(do_due(t, &ends));
@@ -359,6 +362,21 @@ static td_status make_steps(td_trainer *t)
     TD_TRY(collect(t, 0));
 fail:
     return status;
+}
+
+static void tell_speed(td_trainer *t)
+{
+    const td_loader_stats loader = td_loader_count(t->train.loader);
+    if (t->session_steps > 0)
+        t->result->ms_per_step = 1e-6 * (double)t->session_ns / (double)t->session_steps;
+    if (t->session_steps <= FIRST_STEPS) return;
+    double host_ns = (double)t->host_ns / (double)(t->session_steps - FIRST_STEPS);
+    if (loader.n_host > 0) host_ns += t->s.grad_accum * (double)loader.host_ns / (double)loader.n_host;
+    if (t->train_lane.transfer != NULL) {
+        const td_transfer_stats transfer = td_transfer_count(t->train_lane.transfer);
+        host_ns += t->s.grad_accum * (double)transfer.host_ns / (double)transfer.n_batches;
+    }
+    t->result->host_ms_per_step = 1e-6 * host_ns;
 }
 
 /* Writes what is not in a checkpoint yet. */
@@ -394,8 +412,7 @@ td_status td_trainer_loop(td_trainer *t)
     if (status != TD_OK && t->is_whole) rescue(t);
     TD_TRY(status);
     t->result->step = t->state.step;
-    if (t->session_steps > 0)
-        t->result->ms_per_step = 1e-6 * (double)t->session_ns / (double)t->session_steps;
+    tell_speed(t);
     TD_TRY(save_rest(t));
     TD_TRY(td_side_wait(t->painter));
     if (t->result->n_saved > 0) t->result->save_ms = 1e-6 * (double)t->save_ns / (double)t->result->n_saved;

@@ -115,6 +115,8 @@ typedef struct td_train_result {
     td_train_reason reason;
     uint64_t step;
     double loss, best_loss, ms_per_step, save_ms; /* save_ms: mean that a checkpoint held up the loop */
+    double host_ms_per_step; /* CPU time of the threads that lead batches through the stages, without decoding
+                              * and drawing, and without the first steps */
     uint64_t n_skipped, n_saved;
     uint64_t n_items; /* of this session */
     double audio_s;

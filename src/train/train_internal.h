@@ -72,6 +72,7 @@ typedef struct td_trainer {
     uint64_t last_saved_step;
     uint64_t session_steps;
     uint64_t session_ns; /* of stepping */
+    uint64_t host_ns;    /* CPU time of this thread for stepping, without the first steps */
     uint64_t save_ns;
     uint32_t n_bad; /* steps in a row */
     bool is_whole;  /* what the model's memory holds is `state`, no part of a step ahead of it */

@@ -241,6 +241,16 @@ class ProfileTest(unittest.TestCase):
             self.check_fields(r[way]["profile"])
         for way, ratio in r["ratios"].items():
             self.assertAlmostEqual(ratio, r[way]["median_ms"] / r["two_device"]["median_ms"], places=6)
+        self.assertEqual(r["watching"], {"on_ms": 0, "off_ms": 0})  # too few steps to tell
+        done = subprocess.run([word if word != "4" else "40" for word in command] + ["--data-device", "sim:0"],
+                              capture_output=True, text=True, timeout=400)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        r = json.loads(done.stdout)
+        for way in ("single_device", "unoverlapped", "two_device"):
+            self.assertGreater(r[way]["profile"]["host_ms"], 0)
+            self.assertLess(r[way]["profile"]["host_ms"], r[way]["profile"]["step_ms"]["max"])
+        self.assertGreater(r["watching"]["on_ms"], 0)
+        self.assertGreater(r["watching"]["off_ms"], 0)
 
 
 if __name__ == "__main__":

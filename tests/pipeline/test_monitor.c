@@ -139,6 +139,27 @@ static void test_keeps_the_last(void **state)
     free(times);
 }
 
+/* What comes while it is paused is not known afterwards; what comes before and after is. */
+static void test_paused(void **state)
+{
+    (void)state;
+    td_monitor *monitor;
+    td_batch_times times[4];
+    const td_point past = {0};
+    assert_int_equal(td_monitor_create(4, true, &monitor), TD_OK);
+    for (uint64_t i = 0; i < 4; ++i) {
+        td_monitor_pause(monitor, i == 1 || i == 2);
+        td_monitor_note(monitor, TD_STAGE_TRAIN, i, &past, 1);
+        td_monitor_collect(monitor);
+        td_monitor_note_host(monitor, TD_STAGE_TRAIN, i, between(10 * i, 10 * i + 9));
+        td_monitor_note_wait(monitor, i, i);
+    }
+    assert_int_equal(td_monitor_read(monitor, times), 2);
+    assert_int_equal(times[0].number, 0);
+    assert_int_equal(times[1].number, 3);
+    td_monitor_destroy(monitor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_overlapped_pair),
         cmocka_unit_test(test_serial_pair),
         cmocka_unit_test(test_keeps_the_last),
+        cmocka_unit_test(test_paused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
