@@ -163,6 +163,36 @@ static void format_hash(const void *data, uint64_t bytes, char out[HASH_BYTES])
     snprintf(out, HASH_BYTES, "%016" PRIx64, td_hash64(data, bytes));
 }
 
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The first value that is no number, or the count. */
+static uint64_t find_broken(const td_safetensors_tensor *t)
+{
+    const uint32_t exponent = 0x7f800000, *words = t->data;
+    const uint64_t n = t->bytes / 4;
+    uint64_t i = 0;
+    while (i < n && (words[i] & exponent) != exponent)
+        ++i;
+    return i;
+}
+
+/* Moments may overflow and training goes on; what a model computes with may not. */
+static td_status check_numbers(const td_checkpoint *c, const td_safetensors_tensor *t)
+{
+    if (t->dtype != TD_SAFETENSORS_F32 ||
+        !(starts_with(t->name, "param.") || starts_with(t->name, "state.") ||
+          starts_with(t->name, "average.")))
+        return TD_OK;
+    const uint64_t at = find_broken(t);
+    if (at == t->bytes / 4) return TD_OK;
+    return TD_FAIL(TD_ERR_INTEGRITY,
+                   "'%s' is damaged: value %" PRIu64 " of tensor %s is not finite; use another checkpoint",
+                   c->path, at, t->name);
+}
+
 static td_status check_tensor(const td_checkpoint *c, const td_safetensors_tensor *t)
 {
     char key[NAME_BYTES], hash[HASH_BYTES];
@@ -173,7 +203,7 @@ static td_status check_tensor(const td_checkpoint *c, const td_safetensors_tenso
         return TD_FAIL(TD_ERR_INTEGRITY,
                        "'%s' is damaged: tensor %s is not what was written (hash %s, not %s)", c->path,
                        t->name, hash, kept != NULL ? kept : "told");
-    return TD_OK;
+    return check_numbers(c, t);
 }
 
 td_status td_checkpoint_tensor(const td_checkpoint *c, const char *prefix, const char *name,
@@ -306,11 +336,6 @@ td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
 fail:
     td_safetensors_writer_close(writer);
     return status;
-}
-
-static bool starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 td_status td_checkpoint_write_slim(const td_checkpoint *c, const char *path)

@@ -46,7 +46,7 @@ const char *td_checkpoint_text(const td_checkpoint *checkpoint, const char *key)
 const td_safetensors *td_checkpoint_file(const td_checkpoint *checkpoint);         /* to look around in */
 
 /* One tensor, checked. *out is borrowed until close; TD_ERR_NOT_FOUND, or TD_ERR_INTEGRITY if its bytes are
- * not what was written. */
+ * not what was written, or a parameter, state or average is not finite. */
 td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *prefix, const char *name,
                                const td_safetensors_tensor **out);
 

@@ -350,6 +350,65 @@ static void test_damaged_checkpoint_is_named(void **state)
     assert_non_null(strstr(logged, "going on from the one before it"));
 }
 
+/* Writes the checkpoint again, whole in every way, but with a parameter that is no number. */
+static void spoil_number(const char *path)
+{
+    td_checkpoint *c = open_checkpoint(path);
+    const td_safetensors *file = td_checkpoint_file(c);
+    td_safetensors_pair pairs[64];
+    td_checkpoint_tensor_data *tensors;
+    size_t n_pairs = 0, n_tensors = 0;
+    float *spoilt = NULL;
+    assert_int_equal(TD_NEW_ARRAY(&tensors, td_safetensors_count(file)), TD_OK);
+    for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
+        const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
+        if (strncmp(pair->key, "train.", 6) == 0) pairs[n_pairs++] = *pair;
+    }
+    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(file, i);
+        if (strcmp(t->name, "header.hash") == 0) continue;
+        td_checkpoint_tensor_data *to = &tensors[n_tensors++];
+        *to = (td_checkpoint_tensor_data){.prefix = "",
+                                          .name = t->name,
+                                          .dtype = t->dtype,
+                                          .rank = t->rank,
+                                          .data = t->data,
+                                          .bytes = t->bytes};
+        memcpy(to->dims, t->dims, sizeof to->dims);
+        if (strcmp(t->name, "param.text.embedding") != 0) continue;
+        assert_int_equal(td_alloc_zeroed(1, t->bytes, &spoilt), TD_OK);
+        memcpy(spoilt, t->data, t->bytes);
+        spoilt[7] = NAN;
+        to->data = spoilt;
+    }
+    assert_non_null(spoilt);
+    assert_int_equal(td_checkpoint_write(path, td_checkpoint_get_info(c), pairs, n_pairs, tensors, n_tensors),
+                     TD_OK);
+    td_checkpoint_close(c);
+    free(spoilt);
+    free(tensors);
+}
+
+static void test_numbers_that_are_none_in_a_checkpoint(void **state)
+{
+    (void)state;
+    static const char WORDS[] = "value 7 of tensor param.text.embedding is not finite";
+    td_train_result result;
+    td_train_settings s = make_settings("run", 4);
+    train(&s);
+    char last[TD_FILE_PATH_BYTES];
+    snprintf(last, sizeof last, "%s/checkpoint-4.safetensors", s.run_dir);
+    spoil_number(last);
+    s = make_settings("other", 1);
+    s.init_from = last;
+    assert_int_equal(td_train_run(device, device, &s, &result), TD_ERR_INTEGRITY);
+    assert_non_null(strstr(td_error_last()->message, WORDS));
+    s = make_settings("run", 4);
+    assert_int_equal(train(&s).step, 4);
+    assert_non_null(strstr(logged, WORDS));
+    assert_non_null(strstr(logged, "going on from the one before it"));
+}
+
 static void test_fine_tuning_keeps_rows(void **state)
 {
     (void)state;
@@ -492,9 +551,10 @@ static void test_distance_after_alignment(void **state)
     assert_true(isnan(distance));
 }
 
-/* With a data and a model device as arguments: only the overlap, on these. */
+/* With a data and a model device as arguments: only the overlap, on these. With one: the tests it fits. */
 int main(int argc, char **argv)
 {
+    if (argc == 2) cmocka_set_test_filter(argv[1]);
     setenv("POCL_DEVICES", "pthread pthread", 1); /* two OpenCL devices on any computer */
     if (argc == 3) {
         cmocka_set_test_filter("test_overlap*");
@@ -510,6 +570,7 @@ int main(int argc, char **argv)
         RUN(test_accumulation_is_a_larger_batch),
         RUN(test_divergence_keeps_the_last_good_checkpoint),
         RUN(test_damaged_checkpoint_is_named),
+        RUN(test_numbers_that_are_none_in_a_checkpoint),
         RUN(test_fine_tuning_keeps_rows),
         RUN(test_files),
         RUN(test_ends_when_asked),
