@@ -44,8 +44,10 @@ static td_status check_file(const char *path)
     if (stat(path, &about) != 0) return TD_OK; /* opening says why */
     TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
                path);
-    TD_FAIL_IF(S_ISREG(about.st_mode) && about.st_size == 0, TD_ERR_FORMAT,
-               "%s: the file is empty (0 bytes); record or copy it again", path);
+    TD_FAIL_IF(!S_ISREG(about.st_mode), TD_ERR_IO,
+               "%s: is a pipe or a device, in which nobody can go back; save the recording to a file", path);
+    TD_FAIL_IF(about.st_size == 0, TD_ERR_FORMAT, "%s: the file is empty (0 bytes); record or copy it again",
+               path);
 fail:
     return status;
 }

@@ -102,7 +102,7 @@ void td_clip_describe(const td_clip *clip, char *out, size_t capacity)
         snprintf(out, capacity, "is not there");
         return;
     case TD_CLIP_UNREADABLE:
-        reason = strerrordesc_np(clip->detail);
+        reason = clip->detail == EINVAL ? "It is a pipe or a device, no file" : strerrordesc_np(clip->detail);
         snprintf(out, capacity, "cannot be opened: %s", reason != NULL ? reason : "unknown error");
         return;
     case TD_CLIP_EMPTY:

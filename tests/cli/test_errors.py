@@ -76,12 +76,12 @@ class ErrorTest(unittest.TestCase):
         if self.problems:
             self.fail("\n" + "\n".join(self.problems))
 
-    def refuse(self, *arguments, place=None, code=(1, 2), environment=None):
+    def refuse(self, *arguments, place=None, code=(1, 2), environment=None, piped=None):
         """Runs it, and judges the message."""
         environment = dict(os.environ, NO_COLOR="1", **(environment or {}))
         environment.pop("TANDEM_VISIBLE_DEVICES", None)
         done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, env=environment, timeout=300,
-                              cwd=self.folder.name, stdin=subprocess.DEVNULL)
+                              cwd=self.folder.name, **({"input": piped} if piped else {"stdin": subprocess.DEVNULL}))
         errors = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
         if SHOW:
             print("\n".join([f"$ {' '.join(arguments)}", *errors]))
@@ -189,6 +189,10 @@ class ErrorTest(unittest.TestCase):
             for name in ("missing", "empty", "folder", "no_rows", "bad_rows"):
                 self.refuse(*command.split(), "--train-data", self.path(name), *more, place=name)
             self.refuse(*command.split(), *more, place="--train-data", code=2)
+        self.write("piped/metadata.csv", b"r0|Say it now.\n")
+        os.makedirs(self.path("piped/wavs"))
+        os.mkfifo(self.path("piped/wavs/r0.wav"))
+        self.refuse("prepare", "--train-data", self.path("piped"), place="It is a pipe")
         data = ["prepare", "--train-data", self.path("set")]
         self.refuse(*data, "--columns", "nonsense", place="nonsense")
         self.refuse(*data, "--columns", "id|id", place="id")
@@ -226,7 +230,11 @@ class ErrorTest(unittest.TestCase):
         for kind, path in self.wrong_files.items():
             self.refuse("synth", "--checkpoint", path, "--text", "a", "-o", self.path("out.wav"), place=path)
             self.refuse("synth", "--copy", path, "-o", self.path("out.wav"), "--device", "cpu", place=path)
+        os.mkfifo(self.path("pipe"))  # that nobody writes to
+        self.refuse("synth", "--copy", self.path("pipe"), "-o", self.path("out.wav"), "--device", "cpu", place="pipe")
         good = os.path.join(self.path("set"), "wavs", "r0.wav")
+        self.refuse("synth", "--copy", "/dev/stdin", "-o", self.path("out.wav"), "--device", "cpu", place="/dev/stdin: is a pipe",
+                    piped="sound")
         self.refuse("synth", "--copy", good, place="-o ", code=2)
         self.refuse("synth", "--copy", good, "-o", self.path("out.nonsense"), place="out.nonsense")
         self.refuse("synth", "--copy", good, "-o", self.path("missing/out.wav"), place="missing")
