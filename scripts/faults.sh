@@ -23,5 +23,7 @@ export TANDEM_FAULT_MOMENTS=$moments
 for walk in kill files events; do
     python3 "tests/faults/test_$walk.py" "$build/tandem" "$build/tests/libfault_preload.so" || failed=1
 done
-"$build/tests/test_faults_journey" || failed=1
+for walk in journey parts; do
+    "$build/tests/test_faults_$walk" || failed=1
+done
 exit $failed
