@@ -63,6 +63,7 @@
 #define I32(x) ((int)(x))
 #define AS_F(x) as_float(x)
 #define AS_U(x) as_uint(x)
+#define U2 uint2
 #define F4 float4
 #define F4_(a, b, c, d) ((float4)((a), (b), (c), (d)))
 #define TO_F4(x) ((float4)(x))
@@ -95,6 +96,7 @@
 #define LOAD_F(buffer, i, end) ((buffer)[i])
 #define LOAD_F_OR(buffer, i, end, other) ((buffer)[i])
 #define LOAD_U(buffer, i, end) ((buffer)[i])
+#define LOAD_H(buffer, i, end) HALF_AT(buffer, i)
 #define STORE_F(buffer, i, end, v) ((buffer)[i] = (v))
 #define STORE_U(buffer, i, end, v) ((buffer)[i] = (v))
 #define SUM(v) (v)
@@ -142,6 +144,7 @@
 #define AHEAD(buffer, i) __builtin_prefetch((const void *)(size_t)((buffer) + (i)))
 #define LOAD_F(buffer, i, end) load_f_((buffer), (i), (end))
 #define LOAD_U(buffer, i, end) load_u_((buffer), (i), (end))
+#define LOAD_H(buffer, i, end) load_h_((__global const ushort *)(buffer), (i), (end))
 #define STORE_F(buffer, i, end, v) store_f_((buffer), (i), (end), (v))
 #define STORE_U(buffer, i, end, v) store_u_((buffer), (i), (end), (v))
 #define SUM(v) sum_(v)
@@ -186,6 +189,16 @@ typedef VU vu_anywhere_ __attribute__((aligned(4)));
     }
 VECTOR_ACCESS_(f, float, VF)
 VECTOR_ACCESS_(u, uint, VU)
+
+/* Two to a word in the order of memory, so that any element can be the first. */
+static inline VU load_h_(__global const ushort *buffer, uint i, uint end)
+{
+    if (i + VW <= end) return JOIN_(convert_uint, VW)(VLOAD_(0, buffer + i));
+    uint part[VW];
+    for (uint e = 0; e < VW; e++)
+        part[e] = i + e < end ? buffer[i + e] : 0;
+    return VLOAD_(0, part);
+}
 
 static inline VF load_f_or_(__global const float *buffer, uint i, uint end, float other)
 {

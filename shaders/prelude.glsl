@@ -55,6 +55,7 @@
 #define I32(x) int(x)
 #define AS_F(x) uintBitsToFloat(x)
 #define AS_U(x) floatBitsToUint(x)
+#define U2 uvec2
 #define F4 vec4
 #define F4_(a, b, c, d) vec4((a), (b), (c), (d))
 #define TO_F4(x) vec4(x)
@@ -81,6 +82,7 @@
 #define LOAD_F_OR(buffer_, i, end, other) (buffer_[i])
 #define LOAD_F(buffer_, i, end) (buffer_[i])
 #define LOAD_U(buffer_, i, end) (buffer_[i])
+#define LOAD_H(buffer_, i, end) HALF_AT(buffer_, i)
 #define STORE_F(buffer_, i, end, v) (buffer_[i] = (v))
 #define STORE_U(buffer_, i, end, v) (buffer_[i] = (v))
 #define SUM(v) (v)

@@ -315,8 +315,8 @@ static td_status record_cast(td_recorder *r, const td_node *node)
     const uint32_t n = (uint32_t)td_shape_size(td_recorder_shape(r, node->in[0]));
     const td_span x = td_recorder_span(r, node->in[0]);
     const td_span y = td_recorder_span(r, node->out[0]);
-    return node->kind == TD_OP_to_bf16 ? td_op_cast_to_bf16(r->list, n, x, y)
-                                       : td_op_cast_from_bf16(r->list, n, x, y);
+    return node->kind == TD_OP_to_bf16 ? td_op_cast_narrow(r->list, TD_NARROW_BF16, n, x, y)
+                                       : td_op_cast_wide(r->list, TD_NARROW_BF16, n, x, y);
 }
 
 const td_op_row td_op_row_to_bf16 = {

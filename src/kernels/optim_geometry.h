@@ -1,6 +1,7 @@
 /* The words of the optimiser's control block, shared by host and kernels. Preprocessor lines only.
  *
  * The host writes LR before each step (and the whole block once at the start); clip_control writes the rest.
+ * Gradients come in multiplied by SCALE, and leave divided by it, through FACTOR.
  * So a recorded step can be replayed with another learning rate, and the count of steps, by which Adam
  * corrects its moments, does not move in a step that was skipped.
  */
@@ -17,7 +18,14 @@
                              */
 #define TD_CONTROL_STEPS 6u /* steps taken, a uint */
 #define TD_CONTROL_SKIPPED 7u /* steps skipped, a uint */
-#define TD_CONTROL_WORDS 8u
+#define TD_CONTROL_SCALE 8u /* what the loss was multiplied by; 0: by nothing */
+#define TD_CONTROL_GOOD 9u  /* steps taken since SCALE changed, a uint */
+#define TD_CONTROL_WORDS 10u
+
+/* SCALE where it changes by itself: doubled after some good steps, halved in one that is skipped. */
+#define TD_LOSS_SCALE_START 65536.0f
+#define TD_LOSS_SCALE_LEAST 1.0f
+#define TD_LOSS_SCALE_MOST 16777216.0f
 
 /* Elements a group takes. */
 #define TD_OPTIM_BLOCK_CPU 4096u

@@ -15,7 +15,8 @@ static const char *take(const td_gemm_problem *problem)
 }
 
 static const td_gemm_way WAYS[TD_GEMM_V_COUNT] = {
-    [TD_GEMM_V_PLAIN] = {"plain", TD_GEMM_PLAIN, false, false, take, NULL, td_gemm_record_plain},
+    [TD_GEMM_V_PLAIN] = {"plain", TD_GEMM_PLAIN, false, false, td_gemm_refuse_narrow, NULL,
+                         td_gemm_record_plain},
     [TD_GEMM_V_REGISTER_ROWS] = {"register-rows", TD_GEMM_REGISTER, true, true, td_gemm_refuse_rows,
                                  td_gemm_register_workspace, td_gemm_record_register},
     [TD_GEMM_V_REGISTER_COLUMNS] = {"register-columns", TD_GEMM_REGISTER, true, true, td_gemm_refuse_columns,
@@ -26,7 +27,7 @@ static const td_gemm_way WAYS[TD_GEMM_V_COUNT] = {
                               td_gemm_record_tile},
     [TD_GEMM_V_TILE_128X64] = {"tile-128x64", TD_GEMM_TILE, true, true, td_gemm_refuse_large_tile, NULL,
                                td_gemm_record_tile},
-    [TD_GEMM_V_TILE_128X128] = {"tile-128x128", TD_GEMM_TILE, true, true, td_gemm_refuse_large_tile, NULL,
+    [TD_GEMM_V_TILE_128X128] = {"tile-128x128", TD_GEMM_TILE, true, true, td_gemm_refuse_largest_tile, NULL,
                                 td_gemm_record_tile},
     [TD_GEMM_V_TILE_ANY] = {"tile-any", TD_GEMM_TILE, true, true, take, NULL, td_gemm_record_tile},
     [TD_GEMM_V_GEMV] = {"gemv", TD_GEMM_GEMV, true, false, td_gemm_refuse_gemv, NULL, td_gemm_record_gemv},
@@ -115,6 +116,9 @@ static td_status check_shape(const td_gemm_desc *d)
                d->layout, d->provider);
     TD_FAIL_IF(!d->m || !d->n || !d->k, TD_ERR_ARGUMENT, "a matrix product of %u x %u x %u is empty", d->m,
                d->n, d->k);
+    TD_FAIL_IF(d->b_format > TD_NARROW_FP16 || (d->b_format && d->layout == TD_GEMM_TN), TD_ERR_ARGUMENT,
+               "operand B of a matrix product (%s) has format %u; it may be narrow in nn and nt",
+               td_gemm_layout_name(d->layout), d->b_format);
     TD_FAIL_IF(d->activation > TD_GEMM_SIGMOID, TD_ERR_ARGUMENT, "activation %u does not exist",
                d->activation);
     TD_FAIL_IF(d->ldb < shape_b(d).columns || d->ldc < d->n, TD_ERR_ARGUMENT,
@@ -171,7 +175,7 @@ static td_status check_spans(const td_gemm_desc *d)
     const td_gemm_extent spans = td_gemm_extents(d);
     td_status status = TD_OK;
     TD_TRY(check_span(d->a, spans.a, "operand A"));
-    TD_TRY(check_span(d->b, spans.b, "operand B"));
+    TD_TRY(check_span(d->b, d->b_format ? (spans.b + 1) / 2 : spans.b, "operand B"));
     TD_TRY(check_span(d->c, spans.c, "result C"));
     if (d->bias.buffer) TD_TRY(check_span(d->bias, d->n, "the bias"));
     if (d->pre.buffer) TD_TRY(check_span(d->pre, spans.c, "the saved pre-activation"));

@@ -3,6 +3,9 @@
  *   nn  A [m,k]  B [k,n]      nt  A [m,k]  B [n,k]      tn  A [k,m]  B [k,n]      C [m,n], all row-major fp32
  *   v = A B + bias (+ C where `accumulate`);  pre = v;  C = activation(v) + residual
  *
+ * B of nn and nt may be narrow: 16 bits for each element, two to a word; it is widened on its way in, and
+ * everything else is fp32.
+ *
  * Which kernels make the product is decided per device and shape: by what `tandem tune` measured and stored,
  * else by a table of defaults (tuning.h). The same list on the same device gives the same bits each time.
  * Nothing is allocated when a list runs: scratch is the caller's, td_gemm_workspace() tells how much. Covered
@@ -12,6 +15,7 @@
 #define TD_LINALG_GEMM_H
 
 #include "kernels/gemm_geometry.h"
+#include "kernels/narrow_geometry.h"
 #include "tandem/queue.h"
 
 typedef enum td_gemm_layout { TD_GEMM_NN, TD_GEMM_NT, TD_GEMM_TN, TD_GEMM_LAYOUT_COUNT } td_gemm_layout;
@@ -38,6 +42,7 @@ typedef struct td_gemm_desc {
     uint32_t lda, ldb, ldc;
     uint32_t batch;
     uint32_t stride_a, stride_b, stride_c;
+    uint32_t b_format; /* TD_NARROW_NONE: fp32; TD_NARROW_BF16 ...: not with tn */
     bool accumulate;
     uint32_t activation; /* TD_GEMM_LINEAR, TD_GEMM_RELU ... of gemm_geometry.h */
     td_span a, b, c;

@@ -68,6 +68,12 @@ uint64_t td_gemm_workspace_of(const td_gemm_problem *problem, td_gemm_choice cho
 /* tuning.c */
 td_gemm_choice td_gemm_choose(const td_gemm_problem *problem);
 
+/* Of a variant that reads B as fp32 alone: NULL, or why not. */
+static inline const char *td_gemm_refuse_narrow(const td_gemm_problem *problem)
+{
+    return problem->desc.b_format ? "it does not read numbers of 16 bits" : NULL;
+}
+
 /* gemm_register.c */
 const char *td_gemm_refuse_rows(const td_gemm_problem *problem);
 const char *td_gemm_refuse_columns(const td_gemm_problem *problem);
@@ -78,6 +84,7 @@ td_status td_gemm_record_register(td_list *list, const td_gemm_problem *problem,
 /* gemm_tile.c */
 const char *td_gemm_refuse_fours(const td_gemm_problem *problem);
 const char *td_gemm_refuse_large_tile(const td_gemm_problem *problem);
+const char *td_gemm_refuse_largest_tile(const td_gemm_problem *problem);
 td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant);
 
 /* gemm_simple.c */

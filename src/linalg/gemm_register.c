@@ -60,13 +60,15 @@ const char *td_gemm_refuse_columns(const td_gemm_problem *problem)
 
 const char *td_gemm_refuse_direct(const td_gemm_problem *problem)
 {
-    return problem->desc.layout == TD_GEMM_NT ? "B does not lie in rows" : NULL;
+    return problem->desc.layout == TD_GEMM_NT ? "B does not lie in rows" : td_gemm_refuse_narrow(problem);
 }
 
 static td_status record_pack(td_list *list, const td_gemm_problem *problem, td_span panels)
 {
     const td_gemm_desc *d = &problem->desc;
-    const td_kernel_id kernel = d->layout == TD_GEMM_NT ? TD_K_gemm_pack_across : TD_K_gemm_pack_along;
+    static const td_kernel_id KERNELS[2][2] = {{TD_K_gemm_pack_along, TD_K_gemm_pack_along_narrow},
+                                               {TD_K_gemm_pack_across, TD_K_gemm_pack_across_narrow}};
+    const td_kernel_id kernel = KERNELS[d->layout == TD_GEMM_NT][d->b_format != TD_NARROW_NONE];
     const td_gemm_pack_params params = {
         .n = d->n,
         .k = d->k,
@@ -74,6 +76,7 @@ static td_status record_pack(td_list *list, const td_gemm_problem *problem, td_s
         .stride_x = d->stride_b,
         .stride_y = (uint32_t)(panel_elements(problem) / problem->vector),
         .batch = d->stride_b ? d->batch : 1,
+        .format = d->b_format,
     };
     const uint32_t n_panels = td_divide_up(d->n, tile_columns(problem));
     const uint64_t items = (uint64_t)params.batch * td_divide_up(d->k, TD_GEMM_PACK_DEPTH) *

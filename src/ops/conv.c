@@ -288,21 +288,26 @@ static td_status turn_weights(walk *w, const td_conv *c, td_span weights, td_spa
     const uint32_t taps = c->kernel_width * c->kernel_height;
     *turned = weights;
     if (taps == 1) return TD_OK;
+    if (c->w_format && c->out_channels % 2)
+        return TD_FAIL(TD_ERR_UNSUPPORTED,
+                       "conv: %u output channels of narrow weights; only an even number can be",
+                       c->out_channels);
     *turned = (td_span){0};
-    return unfold(w,
-                  (td_unfold_params){.rows = c->in_channels,
-                                     .columns = c->in_channels,
-                                     .lines = 1,
-                                     .groups = 1,
-                                     .run = c->out_channels,
-                                     .taps_w = taps,
-                                     .taps_h = 1,
-                                     .step_w = 1,
-                                     .dilation_w = 0u - c->in_channels,
-                                     .pad_left = 0u - (taps - 1) * c->in_channels,
-                                     .width = taps * c->in_channels,
-                                     .height = 1},
-                  weights, turned);
+    return unfold(
+        w,
+        (td_unfold_params){.rows = c->in_channels,
+                           .columns = c->in_channels,
+                           .lines = 1,
+                           .groups = 1,
+                           .run = c->w_format ? c->out_channels / 2 : c->out_channels, /* in words */
+                           .taps_w = taps,
+                           .taps_h = 1,
+                           .step_w = 1,
+                           .dilation_w = 0u - c->in_channels,
+                           .pad_left = 0u - (taps - 1) * c->in_channels,
+                           .width = taps * c->in_channels,
+                           .height = 1},
+        weights, turned);
 }
 
 /* y [lines, columns of windows, channels] = dy [lines, out_width, channels] and zeros. */
@@ -385,6 +390,7 @@ static td_status convolve(walk *w, const plan *p, const operands *o)
                       .k = p->depth,
                       .lda = p->step,
                       .ldc = c->out_channels,
+                      .b_format = c->w_format,
                       .accumulate = o->add,
                       .activation = o->activation,
                       .b = o->w,
@@ -466,6 +472,7 @@ static td_status spread(walk *w, const plan *p, const operands *o)
                                 .stride_a = c->groups > 1 ? columns : 0,
                                 .stride_b = c->groups > 1 ? p->depth * columns : 0,
                                 .stride_c = c->groups > 1 ? p->rows * p->depth : 0,
+                                .b_format = c->w_format,
                                 .a = o->x,
                                 .b = o->w,
                                 .c = windows};
@@ -572,7 +579,9 @@ static td_status check_operands(const pass *a)
     const bool is_transposed = a->conv.transposed;
     TD_TRY(td_op_check_span(o->x, is_transposed ? outer : inner, "conv", "x"));
     TD_TRY(td_op_check_span(o->y, is_transposed ? inner : outer, "conv", "y"));
-    TD_TRY(td_op_check_span(o->w, (uint64_t)p.depth * p.c.out_channels, "conv", "w"));
+    const uint64_t weights = (uint64_t)p.depth * p.c.out_channels;
+    const bool is_narrow = p.c.w_format && a->kind != TD_CONV_BACK_WEIGHTS;
+    TD_TRY(td_op_check_span(o->w, is_narrow ? (weights + 1) / 2 : weights, "conv", "w"));
     if (td_op_given(o->bias)) TD_TRY(td_op_check_span(o->bias, a->conv.out_channels, "conv", "bias"));
     if (td_op_given(o->pre)) TD_TRY(td_op_check_span(o->pre, outer, "conv", "pre"));
     if (td_op_given(o->residual)) TD_TRY(td_op_check_span(o->residual, outer, "conv", "residual"));

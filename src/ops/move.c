@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/move_geometry.h"
+#include "kernels/narrow_geometry.h"
 #include "ops/rows.h"
 
 /* ---------------------------------------------------------------- boxes */
@@ -260,30 +261,38 @@ fail:
 
 /* ---------------------------------------------------------------- casts */
 
-td_status td_op_cast_to_bf16(td_list *list, uint32_t n, td_span x, td_span y)
+static td_status check_cast(uint32_t n, uint32_t format, td_span floats, td_span narrow, const char *op)
 {
-    const td_cast_to_bf16_params params = {.n = n};
-    const uint32_t words = n / 2 + n % 2;
     td_status status = TD_OK;
-    TD_TRY(td_op_check_size(n, 1, 1, "cast_to_bf16"));
-    TD_TRY(td_op_check_span(x, n, "cast_to_bf16", "x"));
-    TD_TRY(td_op_check_span(y, words, "cast_to_bf16", "y"));
-    TD_TRY(td_list_dispatch(list, TD_K_cast_to_bf16, (td_span[]){x, y}, &params,
-                            td_grid_elements(td_list_class(list), words), (td_cost){.bytes = 6.0 * n}));
+    TD_TRY(td_op_check_size(n, 1, 1, op));
+    TD_TRY(td_op_check_span(floats, n, op, "the floats"));
+    TD_TRY(td_op_check_span(narrow, n / 2 + n % 2, op, "the narrow numbers"));
+    TD_FAIL_IF(format != TD_NARROW_BF16 && format != TD_NARROW_FP16, TD_ERR_ARGUMENT,
+               "%s: format %u does not exist", op, format);
 fail:
     return status;
 }
 
-td_status td_op_cast_from_bf16(td_list *list, uint32_t n, td_span x, td_span y)
+td_status td_op_cast_narrow(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
 {
-    const td_cast_from_bf16_params params = {.n = n};
-    const uint32_t words = n / 2 + n % 2;
+    const td_cast_narrow_params params = {.n = n, .format = format};
     td_status status = TD_OK;
-    TD_TRY(td_op_check_size(n, 1, 1, "cast_from_bf16"));
-    TD_TRY(td_op_check_span(x, words, "cast_from_bf16", "x"));
-    TD_TRY(td_op_check_span(y, n, "cast_from_bf16", "y"));
-    TD_TRY(td_list_dispatch(list, TD_K_cast_from_bf16, (td_span[]){x, y}, &params,
-                            td_grid_elements(td_list_class(list), words), (td_cost){.bytes = 6.0 * n}));
+    TD_TRY(check_cast(n, format, x, y, "cast_narrow"));
+    TD_TRY(td_list_dispatch(list, TD_K_cast_narrow, (td_span[]){x, y}, &params,
+                            td_grid_elements(td_list_class(list), n / 2 + n % 2),
+                            (td_cost){.bytes = 6.0 * n}));
+fail:
+    return status;
+}
+
+td_status td_op_cast_wide(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
+{
+    const td_cast_wide_params params = {.n = n, .format = format};
+    td_status status = TD_OK;
+    TD_TRY(check_cast(n, format, y, x, "cast_wide"));
+    TD_TRY(td_list_dispatch(list, TD_K_cast_wide, (td_span[]){x, y}, &params,
+                            td_grid_elements(td_list_class(list), n / 2 + n % 2),
+                            (td_cost){.bytes = 6.0 * n}));
 fail:
     return status;
 }

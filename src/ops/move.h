@@ -1,4 +1,4 @@
-/* Moving and converting: permute, slice, place (concat), pad, casts to and from bf16, rows by index
+/* Moving and converting: permute, slice, place (concat), pad, casts to and from 16 bits, rows by index
  * (embedding, length regulation) and the backward pass of that. All move 32-bit words of any meaning, unless
  * floats are named.
  *
@@ -34,10 +34,10 @@ td_status td_op_place(td_list *list, td_span x, td_shape shape, td_span y, td_sh
 td_status td_op_pad(td_list *list, td_span x, td_shape shape, const uint32_t *before, const uint32_t *after,
                     float value, td_span y);
 
-/* n floats to n bf16 in (n + 1) / 2 words, element 2w in the low half of word w, rounded to nearest, ties to
- * even; and back. */
-td_status td_op_cast_to_bf16(td_list *list, uint32_t n, td_span x, td_span y);
-td_status td_op_cast_from_bf16(td_list *list, uint32_t n, td_span x, td_span y);
+/* n floats to n numbers of 16 bits (format TD_NARROW_BF16 ...) in (n + 1) / 2 words, element 2w in the low
+ * half of word w, rounded to nearest, ties to even; and back. */
+td_status td_op_cast_narrow(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y);
+td_status td_op_cast_wide(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y);
 
 /* y [items, out_rows, columns] = rows of x [items, in_rows, columns], each item's rows by its own index
  * [items, out_rows]; an index not below in_rows gives zeros. An embedding has one item. */

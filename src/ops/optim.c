@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "kernels/narrow_geometry.h"
 #include "kernels/optim_geometry.h"
 #include "kernels/rows_geometry.h"
 #include "ops/rows.h"
@@ -61,8 +62,11 @@ td_status td_op_clip(td_list *list, const td_clip_args *a)
     TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "clip", "control"));
     TD_FAIL_IF(!(a->max_norm >= 0), TD_ERR_ARGUMENT, "clip: a greatest norm of %g; give 0 for no clipping",
                (double)a->max_norm);
-    const td_clip_control_params params = {
-        .n = a->parts, .max_norm = a->max_norm, .log_beta1 = log_of(a->beta1), .log_beta2 = log_of(a->beta2)};
+    const td_clip_control_params params = {.n = a->parts,
+                                           .growth_steps = a->growth_steps,
+                                           .max_norm = a->max_norm,
+                                           .log_beta1 = log_of(a->beta1),
+                                           .log_beta2 = log_of(a->beta2)};
     const td_span spans[] = {a->partial, a->control};
     TD_TRY(td_list_dispatch(list, TD_K_clip_control, spans, &params, (td_grid){1, 1, 1},
                             (td_cost){.flops = a->parts, .bytes = 4.0 * a->parts}));
@@ -91,10 +95,10 @@ static td_status check_range(const td_adamw_args *a, size_t i)
     TD_TRY(td_op_check_span(a->m, end, "adamw", "m"));
     TD_TRY(td_op_check_span(a->v, end, "adamw", "v"));
     if (has_shadow) TD_TRY(td_op_check_span(a->shadow, (end + 1) / 2, "adamw", "shadow"));
-    TD_FAIL_IF(
-        has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)), TD_ERR_ARGUMENT,
-        "adamw: range %zu (from %u, %u elements) cuts a word of two bfloat16; pad tensors to even sizes", i,
-        range->first, range->count);
+    TD_FAIL_IF(has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)), TD_ERR_ARGUMENT,
+               "adamw: range %zu (from %u, %u elements) cuts a word of two narrow numbers; pad tensors to "
+               "even sizes",
+               i, range->first, range->count);
 fail:
     return status;
 }
@@ -105,12 +109,14 @@ td_status td_op_adamw(td_list *list, const td_adamw_args *a)
     const td_span spans[] = {a->g, a->control, a->w, a->m, a->v, td_op_or(a->shadow, a->v)};
     td_status status = TD_OK;
     TD_TRY(check_betas(a->beta1, a->beta2, "adamw"));
+    TD_FAIL_IF(has_shadow && a->format != TD_NARROW_BF16 && a->format != TD_NARROW_FP16, TD_ERR_ARGUMENT,
+               "adamw: format %u of the shadow does not exist", a->format);
     TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "adamw", "control"));
     for (size_t i = 0; i < a->n_ranges; i++) {
         TD_TRY(check_range(a, i));
         const td_adamw_params params = {.first = a->ranges[i].first,
                                         .n = a->ranges[i].count,
-                                        .has_shadow = has_shadow,
+                                        .format = has_shadow ? a->format : TD_NARROW_NONE,
                                         .one_minus_beta1 = (float)(1.0 - (double)a->beta1),
                                         .one_minus_beta2 = (float)(1.0 - (double)a->beta2),
                                         .eps = a->eps,

@@ -25,10 +25,11 @@ uint32_t td_op_square_sum_parts(td_kernel_class kernel_class, uint32_t n);
 /* Turns the parts of all blocks into norm and clip factor, and counts the step (or skips it). */
 typedef struct td_clip_args {
     uint32_t parts;
-    float max_norm;     /* 0: no clipping */
-    float beta1, beta2; /* of Adam; 0 <= beta < 1 */
-    td_span partial;    /* [parts] */
-    td_span control;    /* [TD_CONTROL_WORDS] */
+    float max_norm;        /* 0: no clipping */
+    float beta1, beta2;    /* of Adam; 0 <= beta < 1 */
+    uint32_t growth_steps; /* after which the loss scale is doubled; 0: it stays as it is */
+    td_span partial;       /* [parts] */
+    td_span control;       /* [TD_CONTROL_WORDS] */
 } td_clip_args;
 
 td_status td_op_clip(td_list *list, const td_clip_args *args);
@@ -48,8 +49,9 @@ typedef struct td_adamw_args {
     td_span g;       /* gradient */
     td_span control; /* as td_op_clip left it */
     td_span w, m, v; /* updated */
-    td_span shadow;  /* w as bfloat16, two to a word, the first in the low half; or left out. Every range then
-                        starts  at an even element, and only the last may have an odd count. */
+    uint32_t format; /* of the shadow: TD_NARROW_BF16 ... */
+    td_span shadow;  /* w in 16 bits, two to a word, the first in the low half; or left out. Every range then
+                        starts at an even element, and only the last may have an odd count. */
 } td_adamw_args;
 
 td_status td_op_adamw(td_list *list, const td_adamw_args *args);

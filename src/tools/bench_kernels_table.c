@@ -96,18 +96,18 @@ static td_status record_pad(td_kernel_bench *b)
     return td_op_pad(b->list, x, shape, (const uint32_t[]){0, 2, 0}, (const uint32_t[]){0, 2, 0}, 0, y);
 }
 
-static td_status record_to_bf16(td_kernel_bench *b)
+static td_status record_narrow(td_kernel_bench *b)
 {
     const uint32_t n = use_rows(b, b->sizes.hidden, 1.5);
     const td_span x = noise(b, n), y = empty(b, n / 2);
-    return td_op_cast_to_bf16(b->list, n, x, y);
+    return td_op_cast_narrow(b->list, TD_NARROW_BF16, n, x, y);
 }
 
-static td_status record_from_bf16(td_kernel_bench *b)
+static td_status record_wide(td_kernel_bench *b)
 {
     const uint32_t n = use_rows(b, b->sizes.hidden, 1.5);
     const td_span x = same(b, n / 2, 0x3f80bf80u), y = empty(b, n);
-    return td_op_cast_from_bf16(b->list, n, x, y);
+    return td_op_cast_wide(b->list, TD_NARROW_BF16, n, x, y);
 }
 
 static td_gather_args length_regulation(td_kernel_bench *b)
@@ -611,8 +611,8 @@ const td_kernel_row td_kernel_rows[] = {
     {"transpose", record_transpose},
     {"slice", record_slice},
     {"pad", record_pad},
-    {"cast_to_bf16", record_to_bf16},
-    {"cast_from_bf16", record_from_bf16},
+    {"cast_narrow", record_narrow},
+    {"cast_wide", record_wide},
     {"gather_rows", record_gather},
     {"scatter_rows", record_scatter},
     {"embedding_back", record_embedding_back},

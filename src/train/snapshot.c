@@ -11,6 +11,7 @@
 #include "base/text.h"
 
 enum { N_KEYS = 16, VALUE_BYTES = 32, HEADER_BYTES_EACH = 200, CONTROL_BYTES = 4 * TD_CONTROL_WORDS };
+enum { OLDER_CONTROL_BYTES = 32 }; /* before there was a loss scale */
 
 struct td_snapshot {
     td_memory *memory;
@@ -263,19 +264,21 @@ td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_train_sta
 {
     td_status status = TD_OK;
     const td_safetensors_tensor *control;
+    uint32_t words[TD_CONTROL_WORDS] = {0};
     bool averages = false;
     TD_TRY(load_state(c, out));
     TD_TRY(td_checkpoint_verify(c));
     TD_TRY(td_checkpoint_tensor(c, "optimizer.", "control", &control));
-    TD_FAIL_IF(control->bytes != CONTROL_BYTES, TD_ERR_FORMAT, "'%s': optimizer.control has a wrong size",
-               td_checkpoint_path(c));
+    TD_FAIL_IF(control->bytes != CONTROL_BYTES && control->bytes != OLDER_CONTROL_BYTES, TD_ERR_FORMAT,
+               "'%s': optimizer.control has a wrong size", td_checkpoint_path(c));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_WEIGHT));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT1));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT2));
     for (size_t i = 0; i < td_store_count(store); ++i)
         averages |= td_store_span(store, i, TD_BLOCK_AVERAGE).buffer != NULL;
     if (averages) TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_AVERAGE));
-    TD_TRY(td_store_write_control(store, control->data));
+    memcpy(words, control->data, control->bytes);
+    TD_TRY(td_store_write_control(store, words));
 fail:
     return status;
 }

@@ -388,7 +388,7 @@ class Output(CliTest):
         self.expect(result, 0)
         document = self.parse_json(result)
         rows = {row["op"]: row for row in document["results"]}
-        self.assertEqual(list(rows), ["copy", "cast_to_bf16", "cast_from_bf16", "cross_entropy", "conv1d", "conv1d_back"])
+        self.assertEqual(list(rows), ["copy", "cast_narrow", "cast_wide", "cross_entropy", "conv1d", "conv1d_back"])
         self.assertTrue(document["device"] and document["driver"])
         for op, row in rows.items():
             rate, other = ("gflops", "gbps") if op.startswith("conv1d") else ("gbps", "gflops")

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "kernels/narrow_geometry.h"
 #include "ops/conv.h"
 #include "ops/suite.h"
 
@@ -208,8 +209,8 @@ static conv_args *start(op_case *c, conv_case a)
     used += (size_t)snprintf(c->label + used, sizeof c->label - used, " s%ux%u d%ux%u p%u,%u,%u,%u",
                              or_one(v->stride_height), or_one(v->stride_width), or_one(v->dilation_height),
                              or_one(v->dilation_width), v->pad_top, v->pad_bottom, v->pad_left, v->pad_right);
-    snprintf(c->label + used, sizeof c->label - used, " g%u e%d%s", or_one(v->groups), a.extras,
-             a.add ? " +" : "");
+    snprintf(c->label + used, sizeof c->label - used, " g%u e%d%s%s", or_one(v->groups), a.extras,
+             a.add ? " +" : "", v->w_format ? " narrow" : "");
     return r;
 }
 
@@ -246,6 +247,17 @@ static void expect(op_io *io, const double *sums, bool add)
         io->expected[i] = sums[i] + (add ? (double)io->values[i] : 0);
 }
 
+/* The weights, of which it keeps what the reference is to take. */
+static double *add_w(op_case *c, conv_args *r, size_t count)
+{
+    const uint32_t format = r->a.conv.w_format;
+    op_io *io = add_role(c, r, W, op_random(c, "w", count, -1, 1, 2));
+    if (format) op_round(io, format);
+    double *values = widen(io);
+    if (format) op_pack(io, format);
+    return values;
+}
+
 static size_t terms_of(const td_conv *c)
 {
     return (size_t)or_one(c->kernel_height) * c->kernel_width * c->in_channels / or_one(c->groups);
@@ -271,7 +283,7 @@ static void add_forward(op_suite *suite, td_device *device, conv_case a)
     const sizes s = measure(&r->a.conv);
     const size_t terms = terms_of(&r->a.conv);
     double *x = widen(add_role(&c, r, X, op_random(&c, "x", s.x, -1, 1, 1)));
-    double *w = widen(add_role(&c, r, W, op_random(&c, "w", s.w, -1, 1, 2)));
+    double *w = add_w(&c, r, s.w);
     double *y = make(s.y);
     visit(&r->a.conv, &(pairs){.x = x, .w = w, .sums = y, .of = 'y'});
     add_role(&c, r, Y, add_sums(&c, "y", s.y, terms, false));
@@ -322,7 +334,7 @@ static void add_data(op_suite *suite, td_device *device, conv_case a, bool numer
     conv_args *r = start(&c, a);
     const sizes s = measure(&r->a.conv);
     double *dy = widen(add_role(&c, r, D_Y, op_random(&c, "dy", s.y, -1, 1, 5)));
-    double *w = widen(add_role(&c, r, W, op_random(&c, "w", s.w, -1, 1, 2)));
+    double *w = add_w(&c, r, s.w);
     double *dx = make(s.x);
     fill_gradient(&r->a.conv, numeric, false, w, dy, dx);
     const size_t terms = terms_of(&r->a.conv) * a.conv.out_channels / a.conv.in_channels;
@@ -431,6 +443,16 @@ static const conv_case CASES[] = {
      .extras = BIAS},
 };
 
+/* Weights in 16 bits: windows walked and written out, data gradients by turned weights and by folding. */
+static const conv_case NARROW[] = {
+    {.conv = LINE(2, 13, 8, 12, 3, .w_format = TD_NARROW_BF16), .padding = PAD_SAME, .extras = BIAS},
+    {.conv = LINE(2, 23, 4, 6, 3, .dilation_width = 3, .w_format = TD_NARROW_FP16), .padding = PAD_SAME},
+    {.conv = LINE(2, 19, 3, 2, 5, .stride_width = 2, .w_format = TD_NARROW_FP16), .padding = PAD_SAME},
+    {.conv = LINE(2, 17, 10, 20, 7, .groups = 10, .w_format = TD_NARROW_BF16), .padding = PAD_CAUSAL},
+    {.conv = LINE(2, 7, 6, 4, 4, .stride_width = 2, .transposed = true, .w_format = TD_NARROW_BF16),
+     .extras = BIAS},
+};
+
 static const conv_case LARGE[] = {
     {.conv = LINE(3, 131, 48, 67, 3, .groups = 1),
      .padding = PAD_SAME,
@@ -459,6 +481,10 @@ void cases_conv(op_suite *suite, td_device *device)
         add_all(suite, device, TINY[t], true);
     for (size_t t = 0; t < sizeof CASES / sizeof *CASES; t++)
         add_all(suite, device, CASES[t], false);
+    for (size_t t = 0; t < sizeof NARROW / sizeof *NARROW; t++) {
+        add_forward(suite, device, NARROW[t]);
+        add_data(suite, device, NARROW[t], false);
+    }
     for (size_t t = 0; t < sizeof LARGE / sizeof *LARGE && !op_device_is_slow(device); t++)
         add_all(suite, device, LARGE[t], false);
 }

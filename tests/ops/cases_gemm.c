@@ -106,6 +106,7 @@ typedef struct wish {
     uint32_t activation;
     int extras; /* BIAS | PRE | RESIDUAL */
     uint32_t splits;
+    uint32_t format; /* of B: TD_NARROW_BF16 ... */
 } wish;
 
 static td_gemm_desc desc_of(const wish *w, td_gemm_layout layout)
@@ -120,6 +121,7 @@ static td_gemm_desc desc_of(const wish *w, td_gemm_layout layout)
     d.stride_b = d.batch > 1 && !w->share_b ? rows_b * d.ldb + w->gap : 0;
     /* Without a gap a shared B folds the batch into the rows. */
     d.stride_c = d.batch > 1 ? w->m * d.ldc + w->gap : 0;
+    d.b_format = w->format;
     d.accumulate = w->accumulate;
     d.activation = w->activation;
     return d;
@@ -137,7 +139,8 @@ static void add_operands(op_case *c, gemm_args *args, const wish *w)
     const td_gemm_extent spans = td_gemm_extents(&args->desc);
     const double atol = 2e-6 + 2e-7 * w->k; /* rounding of k products of at most 1 */
     op_random(c, "a", spans.a, -1, 1, 1);
-    op_random(c, "b", spans.b, -1, 1, 2);
+    op_io *b = op_random(c, "b", spans.b, -1, 1, 2);
+    if (w->format) op_round(b, w->format);
     op_io *product = op_output(c, "c", spans.c, atol, 2e-6);
     if (w->accumulate) {
         op_case other = {0};
@@ -154,6 +157,8 @@ static void add_operands(op_case *c, gemm_args *args, const wish *w)
         args->pre = (int)c->n_io - 1;
     }
 }
+
+static const char *const NARROW_NAMES[] = {[TD_NARROW_BF16] = "bf16 ", [TD_NARROW_FP16] = "fp16 "};
 
 /* False where the variant cannot make the product. */
 static bool make_case(op_case *c, td_device *device, td_gemm_layout layout, td_gemm_choice choice,
@@ -178,10 +183,10 @@ static bool make_case(op_case *c, td_device *device, td_gemm_layout layout, td_g
                 op_scratch(c, "workspace", bytes / sizeof(float));
                 args->workspace = (int)c->n_io - 1;
             }
-            snprintf(c->label, sizeof c->label, "%s%s %s %ux%ux%u b%u g%u s%u%s%s e%d act%u",
-                     chooses ? "auto " : "", way->name, td_gemm_layout_name(layout), w->m, w->n, w->k,
-                     args->desc.batch, w->gap, choice.splits, w->share_b ? " one B" : "",
-                     w->accumulate ? " +C" : "", w->extras, w->activation);
+            snprintf(c->label, sizeof c->label, "%s%s%s %s %ux%ux%u b%u g%u s%u%s%s e%d act%u",
+                     chooses ? "auto " : "", w->format ? NARROW_NAMES[w->format] : "", way->name,
+                     td_gemm_layout_name(layout), w->m, w->n, w->k, args->desc.batch, w->gap, choice.splits,
+                     w->share_b ? " one B" : "", w->accumulate ? " +C" : "", w->extras, w->activation);
             return true;
         }
     }
@@ -196,6 +201,7 @@ static void add_forward(op_suite *suite, td_device *device, td_gemm_layout layou
     const td_gemm_choice choice = {variant, w->splits ? w->splits : 1};
     if (!make_case(&c, device, layout, choice, false, w)) return;
     fill_expected(&c, c.args);
+    if (w->format) op_pack(&c.io[1], w->format);
     op_suite_add(suite, &c);
 }
 
@@ -208,6 +214,7 @@ static void add_chosen(op_suite *suite, td_device *device, td_gemm_layout layout
     if (td_gemm_problem_make(&desc, device, &problem) != TD_OK) return;
     if (!make_case(&c, device, layout, td_gemm_choose(&problem), true, w)) return;
     fill_expected(&c, c.args);
+    if (w->format) op_pack(&c.io[1], w->format);
     op_suite_add(suite, &c);
 }
 
@@ -312,6 +319,31 @@ static const wish LARGE[] = {
     {.m = 2, .n = 129, .k = 513, .gap = 1, .batch = 2, .extras = BIAS | PRE, .activation = TD_GEMM_SILU},
 };
 
+/* With a narrow B: odd starts of rows and matrices, tails of words, fours, parts of k. */
+static const wish NARROW[] = {
+    {.m = 1, .n = 1, .k = 1, .format = TD_NARROW_BF16},
+    {.m = 5, .n = 17, .k = 3, .gap = 2, .extras = BIAS, .format = TD_NARROW_FP16},
+    {.m = 9, .n = 37, .k = 21, .gap = 1, .batch = 3, .accumulate = true, .format = TD_NARROW_BF16},
+    {.m = 12,
+     .n = 8,
+     .k = 24,
+     .batch = 2,
+     .share_b = true,
+     .extras = PRE,
+     .activation = TD_GEMM_RELU,
+     .format = TD_NARROW_FP16},
+    {.m = 64, .n = 64, .k = 16, .extras = BIAS | RESIDUAL, .format = TD_NARROW_BF16},
+    {.m = 132,
+     .n = 140,
+     .k = 36,
+     .gap = 4,
+     .extras = BIAS | PRE,
+     .activation = TD_GEMM_SILU,
+     .format = TD_NARROW_FP16},
+    {.m = 97, .n = 65, .k = 63, .extras = BIAS, .activation = TD_GEMM_GELU_ERF, .format = TD_NARROW_BF16},
+    {.m = 20, .n = 36, .k = 532, .splits = 2, .extras = BIAS, .format = TD_NARROW_FP16},
+};
+
 /* CLBlast has one way for small and one for large products. */
 static const wish CLBLAST[] = {
     {.m = 37, .n = 41, .k = 29, .gap = 3, .batch = 2, .accumulate = true, .extras = BIAS},
@@ -331,11 +363,15 @@ void cases_gemm(op_suite *suite, td_device *device)
                 add_forward(suite, device, layout, variant, &SMALL[i]);
             for (size_t i = 0; i < n_large; i++)
                 add_forward(suite, device, layout, variant, &LARGE[i]);
+            for (size_t i = 0; i < sizeof NARROW / sizeof *NARROW; i++)
+                add_forward(suite, device, layout, variant, &NARROW[i]);
         }
         for (size_t i = 0; i < sizeof CLBLAST / sizeof *CLBLAST; i++)
             add_forward(suite, device, layout, TD_GEMM_V_CLBLAST, &CLBLAST[i]);
         for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++)
             add_chosen(suite, device, layout, &SMALL[i]);
+        for (size_t i = 0; i < sizeof NARROW / sizeof *NARROW; i++)
+            add_chosen(suite, device, layout, &NARROW[i]);
     }
     add_gradient(suite, device, true);
     add_gradient(suite, device, false);

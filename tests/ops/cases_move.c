@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "kernels/narrow_geometry.h"
 #include "ops/move.h"
 #include "suite.h"
 
@@ -178,59 +179,51 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
-/* The nearer of the two neighbours, by their values; of two as near, the one whose last bit is 0. */
-static uint32_t round_to_bf16(float value)
-{
-    const uint32_t low = bits_of(value) & 0xffff0000u;
-    float below, above;
-    if (isnan(value)) return bits_of(value) >> 16 | 0x40u;
-    if (isinf(value)) return bits_of(value) >> 16;
-    const uint32_t high = low + 0x10000u;
-    memcpy(&below, &low, 4);
-    memcpy(&above, &high, 4);
-    const double to_above =
-        isinf(above) ? fabs(ldexp(1.0, 128) - fabs((double)value)) : fabs((double)above - (double)value);
-    const double to_below = fabs((double)value - (double)below);
-    if (to_below == to_above) return (low >> 16 & 1u ? high : low) >> 16;
-    return (to_below < to_above ? low : high) >> 16;
-}
+typedef struct cast_args {
+    uint32_t n, format;
+} cast_args;
 
 static td_status launch_cast(const op_case *c, td_list *list, const td_span *spans)
 {
-    const uint32_t n = *(const uint32_t *)c->args;
-    return strcmp(c->kernels, "cast_to_bf16") == 0 ? td_op_cast_to_bf16(list, n, spans[0], spans[1])
-                                                   : td_op_cast_from_bf16(list, n, spans[0], spans[1]);
+    const cast_args *a = c->args;
+    return strcmp(c->kernels, "cast_narrow") == 0
+               ? td_op_cast_narrow(list, a->format, a->n, spans[0], spans[1])
+               : td_op_cast_wide(list, a->format, a->n, spans[0], spans[1]);
 }
 
-/* Random bits: every size of number, NaNs and infinities too, and ties. */
-static void fill_bits(float *values, uint32_t n)
+/* Random bits: every size of number, NaNs and infinities too, and ties and limits of both formats. */
+static void fill_bits(float *values, uint32_t n, bool is_half)
 {
     static const uint32_t SPECIALS[] = {0x3f808000u, 0x3f818000u, 0xbf808000u, 0x7f7fffffu, 0x7f800000u,
-                                        0xff800000u, 0x7f800001u, 0xffc12345u, 0x00000000u, 0x80000000u};
+                                        0xff800000u, 0x7f800001u, 0xffc12345u, 0x00000000u, 0x80000000u,
+                                        0x00000001u, 0x477fefffu, 0x477ff000u, 0xc77fffffu, 0x38800000u,
+                                        0x387fffffu, 0x33000000u, 0x33000001u, 0x33c00000u, 0x3f801000u};
     for (uint32_t i = 0; i < n; i++) {
         uint32_t bits = td_rng_u32(3, 4, i);
-        if (i < sizeof SPECIALS / sizeof *SPECIALS) bits = SPECIALS[i];
-        if ((bits & 0x7f800000u) == 0) bits &= 0x80000000u; /* devices differ in keeping subnormal numbers */
+        if (i < sizeof SPECIALS / sizeof *SPECIALS)
+            bits = SPECIALS[i];
+        else if (is_half)
+            bits = (bits & 0x807fffffu) | (100u + (bits >> 23) % 45u) << 23; /* 2^-27 .. 2^17 */
         memcpy(&values[i], &bits, 4);
     }
 }
 
-static void add_cast(op_suite *suite, uint32_t n, bool to_bf16)
+static void add_cast(op_suite *suite, uint32_t n, uint32_t format, bool narrows)
 {
-    const char *kernel = to_bf16 ? "cast_to_bf16" : "cast_from_bf16";
+    const char *kernel = narrows ? "cast_narrow" : "cast_wide";
     const size_t words = (n + 1) / 2;
     op_case c = {.op = kernel, .kernels = kernel, .launch = launch_cast};
-    *(uint32_t *)op_args(&c, sizeof n) = n;
-    snprintf(c.label, sizeof c.label, "%u elements", n);
-    op_io *x = op_input(&c, "x", to_bf16 ? n : words);
-    op_io *y = op_output_words(&c, "y", to_bf16 ? words : n);
-    fill_bits(x->values, (uint32_t)x->count);
+    *(cast_args *)op_args(&c, sizeof(cast_args)) = (cast_args){n, format};
+    snprintf(c.label, sizeof c.label, "%u elements, %s", n, format == TD_NARROW_BF16 ? "bf16" : "fp16");
+    op_io *x = op_input(&c, "x", narrows ? n : words);
+    op_io *y = op_output_words(&c, "y", narrows ? words : n);
+    fill_bits(x->values, (uint32_t)x->count, narrows && format == TD_NARROW_FP16);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t shift = i % 2 * 16;
-        if (to_bf16)
-            y->words[i / 2] |= round_to_bf16(x->values[i]) << shift;
+        if (narrows)
+            y->words[i / 2] |= op_narrow(x->values[i], format) << shift;
         else
-            y->words[i] = bits_of(x->values[i / 2]) >> shift << 16;
+            y->words[i] = bits_of(op_widen(bits_of(x->values[i / 2]) >> shift & 0xffffu, format));
     }
     op_suite_add(suite, &c);
 }
@@ -334,8 +327,10 @@ void cases_move(op_suite *suite, td_device *device)
     add_permutes(suite);
     add_boxes(suite);
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
-        add_cast(suite, SIZES[i], true);
-        add_cast(suite, SIZES[i], false);
+        for (uint32_t format = TD_NARROW_BF16; format <= TD_NARROW_FP16; format++) {
+            add_cast(suite, SIZES[i], format, true);
+            add_cast(suite, SIZES[i], format, false);
+        }
     }
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         add_gather(suite, &ROWS[i]);

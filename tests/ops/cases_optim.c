@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/narrow_geometry.h"
 #include "kernels/optim_geometry.h"
 #include "ops/optim.h"
 #include "suite.h"
@@ -34,6 +35,8 @@ typedef struct clip_case {
     uint32_t steps; /* taken before */
     double max_norm, beta1, beta2;
     float spoiler; /* one element, unless 0 */
+    double scale;  /* of the loss; 0: none */
+    uint32_t good, growth_steps;
 } clip_case;
 
 static td_status launch_clip(const op_case *c, td_list *list, const td_span *s)
@@ -46,6 +49,7 @@ static td_status launch_clip(const op_case *c, td_list *list, const td_span *s)
                                             .max_norm = (float)n->max_norm,
                                             .beta1 = (float)n->beta1,
                                             .beta2 = (float)n->beta2,
+                                            .growth_steps = n->growth_steps,
                                             .partial = s[2],
                                             .control = s[3]});
 }
@@ -56,25 +60,33 @@ static void expect_control(const clip_case *n, const op_case *c, double *expecte
     for (int block = 0; block < 2; block++)
         for (uint32_t i = 0; i < n->n; i++)
             square += (double)c->io[block].values[i] * (double)c->io[block].values[i];
-    const double norm = sqrt(square);
+    const double scale = n->scale > 0 ? n->scale : 1;
+    const double norm = sqrt(square) / scale;
     const bool skips = !isfinite(norm);
     const uint32_t steps = n->steps + !skips;
     const double t = steps ? steps : 1;
     expected[TD_CONTROL_LR] = (double)0.001f;
     expected[TD_CONTROL_NORM] = norm;
-    expected[TD_CONTROL_FACTOR] = n->max_norm > 0 && norm > n->max_norm ? n->max_norm / norm : 1;
+    expected[TD_CONTROL_FACTOR] =
+        n->max_norm > 0 && norm > n->max_norm ? n->max_norm / norm / scale : 1 / scale;
     expected[TD_CONTROL_BIAS1] = 1 / (1 - pow(n->beta1, t));
     expected[TD_CONTROL_BIAS2] = 1 / sqrt(1 - pow(n->beta2, t));
     expected[TD_CONTROL_SKIP] = skips;
     expected[TD_CONTROL_STEPS] = (double)as_float(steps);
     expected[TD_CONTROL_SKIPPED] = (double)as_float(3u + skips);
+    expected[TD_CONTROL_SCALE] = n->scale;
+    expected[TD_CONTROL_GOOD] = (double)as_float(n->good);
+    if (!n->growth_steps) return;
+    const bool grows = !skips && n->good + 1 >= n->growth_steps;
+    expected[TD_CONTROL_SCALE] = skips ? fmax(scale / 2, 1) : grows ? fmin(scale * 2, 0x1p24) : scale;
+    expected[TD_CONTROL_GOOD] = (double)as_float(skips || grows ? 0 : n->good + 1);
 }
 
 static void add_clip(op_suite *suite, td_kernel_class class, clip_case n)
 {
     op_case c = {.op = "clip", .kernels = "square_sum clip_control", .launch = launch_clip};
-    snprintf(c.label, sizeof c.label, "2 x %u, step %u, at most %g, with %g", n.n, n.steps, n.max_norm,
-             (double)n.spoiler);
+    snprintf(c.label, sizeof c.label, "2 x %u, step %u, at most %g, with %g, scale %g, good %u of %u", n.n,
+             n.steps, n.max_norm, (double)n.spoiler, n.scale, n.good, n.growth_steps);
     n.parts = td_op_square_sum_parts(class, n.n);
     *(clip_case *)op_args(&c, sizeof n) = n;
     op_io *x = op_random(&c, "x", n.n, -1, 1, 71);
@@ -85,6 +97,8 @@ static void add_clip(op_suite *suite, td_kernel_class class, clip_case n)
     control->values[TD_CONTROL_LR] = 0.001f;
     control->values[TD_CONTROL_STEPS] = as_float(n.steps);
     control->values[TD_CONTROL_SKIPPED] = as_float(3u);
+    control->values[TD_CONTROL_SCALE] = (float)n.scale;
+    control->values[TD_CONTROL_GOOD] = as_float(n.good);
     expect_control(&n, &c, control->expected);
     op_suite_add(suite, &c);
 }
@@ -106,6 +120,24 @@ static void make_clip(op_suite *suite, td_kernel_class class)
         n.spoiler = -INFINITY;
         add_clip(suite, class, n);
     }
+    /* The loss scale: stays, doubles, halves, and keeps to its bounds. */
+    static const clip_case SCALES[] = {
+        {.scale = 64},
+        {.scale = 64, .growth_steps = 5, .good = 3},
+        {.scale = 64, .growth_steps = 5, .good = 4},
+        {.scale = 64, .growth_steps = 5, .good = 4, .spoiler = INFINITY},
+        {.scale = 1, .growth_steps = 5, .good = 2, .spoiler = NAN},
+        {.scale = 0x1p24, .growth_steps = 5, .good = 4},
+        {.growth_steps = 5, .good = 4},
+    };
+    for (size_t i = 0; i < sizeof SCALES / sizeof *SCALES; i++) {
+        clip_case n = SCALES[i];
+        n.n = 1025;
+        n.steps = 9;
+        n.max_norm = i % 2 ? 0.01 : 0;
+        n.beta1 = n.beta2 = 0.5;
+        add_clip(suite, class, n);
+    }
 }
 
 /* ---------------------------------------------------------------- AdamW */
@@ -113,7 +145,8 @@ static void make_clip(op_suite *suite, td_kernel_class class)
 typedef struct adamw_case {
     uint32_t n;
     double lr, factor;
-    bool skips, has_shadow;
+    bool skips;
+    uint32_t format; /* of a shadow; TD_NARROW_NONE: it has none */
     td_decay_range ranges[3];
     size_t n_ranges;
 } adamw_case;
@@ -134,7 +167,8 @@ static td_status launch_adamw(const op_case *c, td_list *list, const td_span *s)
                                               .w = s[W],
                                               .m = s[M],
                                               .v = s[V],
-                                              .shadow = n->has_shadow ? s[SHADOW] : (td_span){0}});
+                                              .format = n->format,
+                                              .shadow = n->format ? s[SHADOW] : (td_span){0}});
 }
 
 static void step_one(const adamw_case *n, op_case *c, uint32_t i, double decay)
@@ -150,14 +184,6 @@ static void step_one(const adamw_case *n, op_case *c, uint32_t i, double decay)
     c->io[W].expected[i] = w - n->lr * decay * w - n->lr * m_hat / (root + EPS);
 }
 
-static uint32_t round_to_bf16(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t rest = bits & 0xFFFFu, high = bits >> 16;
-    return high + (rest > 0x8000u || (rest == 0x8000u && high % 2));
-}
-
 static void expect_adamw(const adamw_case *n, op_case *c)
 {
     for (int k = W; k <= V; k++)
@@ -167,15 +193,18 @@ static void expect_adamw(const adamw_case *n, op_case *c)
         for (uint32_t i = n->ranges[r].first; i < n->ranges[r].first + n->ranges[r].count; i++)
             step_one(n, c, i, (double)n->ranges[r].decay);
     /* Only where w does not change are its bits known. */
-    for (uint32_t i = 0; n->has_shadow && n->lr == 0 && i < n->n; i++)
-        c->io[SHADOW].words[i / 2] |= round_to_bf16(c->io[W].values[i]) << (16 * (i % 2));
+    for (uint32_t i = 0; n->format && n->lr == 0 && i < n->n; i++)
+        c->io[SHADOW].words[i / 2] |= op_narrow(c->io[W].values[i], n->format) << (16 * (i % 2));
 }
 
 static void add_adamw(op_suite *suite, adamw_case n)
 {
     op_case c = {.op = "adamw", .kernels = "adamw", .launch = launch_adamw};
     snprintf(c.label, sizeof c.label, "%u in %zu ranges, rate %g%s%s", n.n, n.n_ranges, n.lr,
-             n.has_shadow ? " shadow" : "", n.skips ? " skipped" : "");
+             n.format == TD_NARROW_BF16 ? " bf16"
+             : n.format                 ? " fp16"
+                                        : "",
+             n.skips ? " skipped" : "");
     *(adamw_case *)op_args(&c, sizeof n) = n;
     op_random(&c, "g", n.n, -2, 2, 81);
     float *control = op_input(&c, "control", TD_CONTROL_WORDS)->values;
@@ -188,11 +217,11 @@ static void add_adamw(op_suite *suite, adamw_case n)
     as_in_out(op_random(&c, "m", n.n, -1, 1, 83), 3e-7, 3e-7);
     as_in_out(op_random(&c, "v", n.n, 0, 1, 84), 3e-7, 3e-7);
     for (uint32_t i = 0; i < n.n; i += 5)
-        w->values[i] = as_float(0x3F808000u + (i << 16) % 0x20000u); /* halfway between two bfloat16 */
-    if (n.has_shadow && n.lr == 0)
+        w->values[i] = as_float(0x3F808000u + (i << 16) % 0x20000u); /* halfway between two numbers of bf16 */
+    if (n.format && n.lr == 0)
         op_output_words(&c, "shadow", (n.n + 1) / 2);
     else
-        op_scratch(&c, "shadow", n.has_shadow ? (n.n + 1) / 2 : 1);
+        op_scratch(&c, "shadow", n.format ? (n.n + 1) / 2 : 1);
     expect_adamw(&n, &c);
     op_suite_add(suite, &c);
 }
@@ -208,12 +237,14 @@ static void make_adamw(op_suite *suite)
                         .ranges = {{0, size, 0.1f}},
                         .n_ranges = 1};
         add_adamw(suite, n);
-        n.has_shadow = true;
+        n.format = TD_NARROW_BF16;
         add_adamw(suite, n);
         n.lr = 0;
         add_adamw(suite, n);
+        n.format = TD_NARROW_FP16;
+        add_adamw(suite, n);
         n.lr = (double)0.01f;
-        n.has_shadow = false;
+        n.format = TD_NARROW_NONE;
         n.skips = true;
         add_adamw(suite, n);
         n.skips = false;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "kernels/narrow_geometry.h"
 
 /* ---------------------------------------------------------------- families */
 
@@ -143,6 +144,71 @@ void *op_args(op_case *c, size_t bytes)
 {
     c->args = allocate(1, bytes);
     return c->args;
+}
+
+/* ---------------------------------------------------------------- 16 bits */
+
+/* Bits of the mantissa, the smallest normal exponent, the largest. */
+typedef struct narrow_format {
+    int mantissa, least, most;
+} narrow_format;
+
+static const narrow_format NARROW[] = {
+    [TD_NARROW_BF16] = {7, -126, 127},
+    [TD_NARROW_FP16] = {10, -14, 15},
+};
+
+uint32_t op_narrow(float value, uint32_t format)
+{
+    const narrow_format *f = &NARROW[format];
+    const uint32_t sign = signbit(value) ? 0x8000u : 0, infinity = (uint32_t)(2 * f->most + 1) << f->mantissa;
+    uint32_t bits;
+    int exponent;
+    memcpy(&bits, &value, 4);
+    if (isnan(value)) return format == TD_NARROW_BF16 ? bits >> 16 | 0x40u : sign | 0x7e00u;
+    if (value == 0) return sign;
+    if (isinf(value)) return sign | infinity;
+    (void)frexp(fabs((double)value), &exponent);
+    if (--exponent < f->least) exponent = f->least;
+    const double size =
+        nearbyint(ldexp(fabs((double)value), f->mantissa - exponent)); /* in units of the last bit */
+    if (!(ldexp(size, exponent - f->mantissa) < ldexp(1, f->most + 1))) return sign | infinity;
+    /* A carry into the exponent is just that; below the smallest normal number there is none to begin with.
+     */
+    return sign | (((uint32_t)(exponent - f->least) << f->mantissa) + (uint32_t)size);
+}
+
+float op_widen(uint32_t narrow, uint32_t format)
+{
+    const narrow_format *f = &NARROW[format];
+    const uint32_t rest = narrow & ((1u << f->mantissa) - 1), field = (narrow & 0x7fffu) >> f->mantissa;
+    float value;
+    if (field == (uint32_t)(2 * f->most + 1)) {
+        const uint32_t bits = (narrow & 0x8000u) << 16 | 0x7f800000u | rest << (23 - f->mantissa);
+        memcpy(&value, &bits, 4);
+        return value;
+    }
+    const double size = field ? (double)(rest + (1u << f->mantissa)) : (double)rest;
+    value = (float)ldexp(size, (field ? (int)field - 1 : 0) + f->least - f->mantissa);
+    return narrow & 0x8000u ? -value : value;
+}
+
+void op_round(op_io *io, uint32_t format)
+{
+    for (size_t i = 0; i < io->count; i++)
+        io->values[i] = op_widen(op_narrow(io->values[i], format), format);
+}
+
+void op_pack(op_io *io, uint32_t format)
+{
+    const size_t words = (io->count + 1) / 2;
+    for (size_t w = 0; w < words; w++) {
+        const uint32_t low = op_narrow(io->values[2 * w], format);
+        const uint32_t high = 2 * w + 1 < io->count ? op_narrow(io->values[2 * w + 1], format) : 0;
+        const uint32_t word = low | high << 16;
+        memcpy(&io->values[w], &word, 4);
+    }
+    io->count = words;
 }
 
 /* ---------------------------------------------------------------- gradients by differences */

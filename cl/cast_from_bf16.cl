@@ -1,2 +1,0 @@
-#include "prelude.cl.h"
-#include "kernels/cast_from_bf16.kh"

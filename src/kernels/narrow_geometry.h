@@ -1,0 +1,10 @@
+/* How numbers of 16 bits are kept: two to a 32-bit word, the element with the even index in the low half.
+ * Preprocessor lines only, because C, OpenCL C and GLSL all read this file. */
+#ifndef TD_KERNELS_NARROW_GEOMETRY_H
+#define TD_KERNELS_NARROW_GEOMETRY_H
+
+#define TD_NARROW_NONE 0u /* not narrow at all: fp32 */
+#define TD_NARROW_BF16 1u /* the upper half of a float */
+#define TD_NARROW_FP16 2u /* IEEE half */
+
+#endif
