@@ -8,6 +8,11 @@
 #include "cli/cli.h"
 #include "tools/bench_step.h"
 
+static const char *name_precision(const td_bench_step_options *o)
+{
+    return o->narrow == TD_BF16 ? "bf16" : o->narrow == TD_F16 ? "fp16" : "fp32";
+}
+
 static void put_work(td_json *json, const td_bench_step_options *o, const char *name)
 {
     td_json_put_string(json, o->preset ? "model_size" : "sketch", name);
@@ -15,7 +20,7 @@ static void put_work(td_json *json, const td_bench_step_options *o, const char *
     td_json_put_uint(json, "text_length", o->size.tokens);
     td_json_put_uint(json, "mel_frames", o->size.frames);
     td_json_put_uint(json, "steps", o->steps);
-    td_json_put_string(json, "precision", o->bf16 ? "bf16" : "fp32");
+    td_json_put_string(json, "precision", name_precision(o));
     td_json_put_bool(json, "checkpointing", o->checkpoint);
 }
 
@@ -55,7 +60,7 @@ static void print_result(const td_device_info *info, const td_bench_step_options
     td_cli_print_setting(info);
     printf("work           %s %s, %.2f M parameters; %u items of %u tokens and %u frames; %s%s\n",
            o->preset ? "model" : "sketch", name, (double)r->parameters * 1e-6, o->size.items, o->size.tokens,
-           o->size.frames, o->bf16 ? "bf16" : "fp32", o->checkpoint ? ", checkpointing" : "");
+           o->size.frames, name_precision(o), o->checkpoint ? ", checkpointing" : "");
     printf("step           %.1f ms, at best %.1f, p95 %.1f, spread %.0f %%, median of %u steps\n",
            r->ms.median, r->ms.min, r->ms.p95, 100 * r->ms.spread, o->steps);
     printf("rate           %.1f GFLOP/s of %.2f GFLOP, %.0f s of audio per second\n", r->gflops,
@@ -75,10 +80,13 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
 {
     const char *dot = td_options_get(cli->options, "bench.explain_dot")->text;
     const char *dump = td_options_get(cli->options, "bench.dump")->text;
+    const char *precision = td_options_get(cli->options, "bench.precision")->text;
     td_status status = TD_OK;
     *out = (td_bench_step_options){
         .steps = count(cli, "bench.steps"),
-        .bf16 = strcmp(td_options_get(cli->options, "bench.precision")->text, "bf16") == 0,
+        .narrow = strcmp(precision, "bf16") == 0   ? TD_BF16
+                  : strcmp(precision, "fp16") == 0 ? TD_F16
+                                                   : TD_F32,
         .checkpoint = td_options_get(cli->options, "bench.checkpointing")->truth,
         .ragged = td_options_get(cli->options, "bench.ragged")->truth,
         .dump = dump && dump[0] ? dump : NULL,

@@ -112,6 +112,13 @@ static void read_schedule(const td_cli *cli, td_schedule *out)
         if (strcmp(NAMES[i], get(cli, "training.scheduler")->text) == 0) out->kind = (td_schedule_kind)i;
 }
 
+/* What is kept in 16 bits, if anything. */
+static td_dtype read_narrow(const td_cli *cli)
+{
+    if (!get(cli, "training.mixed_precision")->truth) return TD_F32;
+    return strcmp(get(cli, "training.mixed_format")->text, "fp16") == 0 ? TD_F16 : TD_BF16;
+}
+
 static void read_training(const td_cli *cli, td_train_settings *out)
 {
     out->optimizer = (td_optimizer_options){.beta1 = get_float(cli, "training.beta1"),
@@ -122,7 +129,8 @@ static void read_training(const td_cli *cli, td_train_settings *out)
                                             .average_decay = get_float(cli, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
     out->plan = (td_plan_options){.checkpoint = get(cli, "model.gradient_checkpointing")->truth,
-                                  .bf16 = get(cli, "training.mixed_precision")->truth};
+                                  .narrow = read_narrow(cli)};
+    if (out->plan.narrow == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
     out->epochs = get_count(cli, "training.epochs");
     out->max_steps = get_count(cli, "training.max_steps");
     out->max_minutes = get(cli, "training.max_minutes")->real;

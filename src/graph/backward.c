@@ -210,7 +210,7 @@ static void walk(td_backprop *b)
     }
 }
 
-td_status td_graph_backward(td_graph *graph, td_tensor loss, float scale)
+static td_status append_gradients(td_graph *graph, td_tensor loss, float scale, bool is_scaled)
 {
     td_backprop b = {.graph = graph};
     td_status status = TD_OK;
@@ -224,11 +224,26 @@ td_status td_graph_backward(td_graph *graph, td_tensor loss, float scale)
     TD_TRY(TD_NEW_ARRAY(&b.of, b.capacity));
     graph->has_backward = graph->in_backward = true;
     graph->block = 0;
-    td_backprop_add_constant(&b, loss.id, (double)scale);
+    if (is_scaled) {
+        const td_tensor now = td_graph_append(graph, (td_node){.kind = TD_OP_loss_scale});
+        td_backprop_add(&b, loss.id, td_chain_apply_constant(graph, TD_CHAIN_MUL, now.id, scale).id);
+    } else {
+        td_backprop_add_constant(&b, loss.id, (double)scale);
+    }
     walk(&b);
     graph->in_backward = false;
     TD_TRY(td_graph_status(graph));
 fail:
     free(b.of);
     return status;
+}
+
+td_status td_graph_backward(td_graph *graph, td_tensor loss, float scale)
+{
+    return append_gradients(graph, loss, scale, false);
+}
+
+td_status td_graph_backward_scaled(td_graph *graph, td_tensor loss, float scale)
+{
+    return append_gradients(graph, loss, scale, true);
 }

@@ -27,10 +27,11 @@ bool td_node_has_effect(const td_node *node); /* moves running statistics */
 bool td_node_is_loss(const td_node *node);
 
 /* Rewrites backward nodes (rewrite.c): to use blocks computed again; chains and norms made again, where what
- * they read is kept anyway; activations kept as bf16. */
+ * they read is kept anyway; activations kept in 16 bits. And products to read weights in 16 bits. */
 td_status td_draft_checkpoint(td_draft *draft);
 td_status td_draft_remake_cheap(td_draft *draft);
-td_status td_draft_keep_bf16(td_draft *draft);
+td_status td_draft_keep_narrow(td_draft *draft, td_dtype dtype);
+td_status td_draft_narrow_weights(td_draft *draft, td_dtype dtype);
 
 /* Joins nodes into fewer launches. */
 td_status td_draft_fuse(td_draft *draft);

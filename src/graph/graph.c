@@ -74,6 +74,11 @@ uint64_t td_shape_size(td_shape shape)
     return size;
 }
 
+uint32_t td_dtype_format(td_dtype dtype)
+{
+    return dtype == TD_BF16 ? TD_NARROW_BF16 : dtype == TD_F16 ? TD_NARROW_FP16 : TD_NARROW_NONE;
+}
+
 bool td_shape_equal(td_shape a, td_shape b)
 {
     return a.n_dims == b.n_dims && memcmp(a.dims, b.dims, a.n_dims * sizeof *a.dims) == 0;

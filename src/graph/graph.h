@@ -29,7 +29,8 @@ typedef struct td_tensor {
 
 #define TD_NO_TENSOR ((td_tensor){0})
 
-typedef enum td_dtype { TD_F32, TD_U32, TD_BF16 } td_dtype;
+/* The last two hold 16 bits for each element, two to a word: for what a plan keeps, not for builders. */
+typedef enum td_dtype { TD_F32, TD_U32, TD_BF16, TD_F16 } td_dtype;
 
 typedef enum td_tensor_role {
     TD_TENSOR_ACTIVATION, /* lives from its making to its last use */
@@ -235,5 +236,9 @@ void td_graph_block_end(td_graph *graph);
 /* Appends d(scale * loss)/d(parameter) for all parameters that are not frozen; loss is [1]. Once per graph.
  * `scale` is 1 / micro-batches of a step. */
 td_status td_graph_backward(td_graph *graph, td_tensor loss, float scale);
+
+/* The same, and gradients are larger by the loss scale of the store that the graph runs on (plan.h), which
+ * the update takes out again: for gradients that would get lost in formats with few exponents. */
+td_status td_graph_backward_scaled(td_graph *graph, td_tensor loss, float scale);
 
 #endif

@@ -51,8 +51,9 @@
     X(measure)                                                                                               \
     X(put)                                                                                                   \
     X(fill)                                                                                                  \
-    X(to_bf16)                                                                                               \
-    X(from_bf16)
+    X(narrow)                                                                                                \
+    X(widen)                                                                                                 \
+    X(loss_scale)
 
 typedef enum td_op_kind {
 #define TD_OP_ENUM(name) TD_OP_##name,
@@ -255,6 +256,9 @@ void td_graph_make_output(td_graph *graph, td_node *node, size_t o, td_shape sha
 /* Runs the shape rule and appends; returns output 0, or nothing after a mistake. */
 td_tensor td_graph_append(td_graph *graph, td_node node);
 
+/* TD_NARROW_NONE ... */
+uint32_t td_dtype_format(td_dtype dtype);
+
 bool td_shape_equal(td_shape a, td_shape b);
 td_shape td_shape_broadcast(td_shape a, td_shape b, bool *fits);
 
@@ -310,6 +314,7 @@ struct td_recorder {
     const td_span *spans; /* by tensor */
     td_span workspace;    /* of the node at hand */
     td_span step;         /* one word: what changes dropout masks */
+    td_span control;      /* of the optimizer */
     uint64_t seed;
     bool adds; /* a micro-batch after the first */
 };
@@ -317,5 +322,6 @@ struct td_recorder {
 td_shape td_recorder_shape(const td_recorder *r, uint32_t id);
 td_span td_recorder_span(const td_recorder *r, uint32_t id); /* zero span for 0, and before there are any */
 bool td_recorder_adds(const td_recorder *r, const td_node *node, size_t o);
+uint32_t td_recorder_format(const td_recorder *r, uint32_t id); /* TD_NARROW_NONE ... */
 
 #endif

@@ -103,6 +103,7 @@ static td_gemm_desc describe(const td_recorder *r, const td_node *node)
                           .stride_a = info->batch > 1 ? info->m * info->k : 0,
                           .stride_b = info->batch > 1 ? info->k * info->n : 0,
                           .stride_c = info->batch > 1 ? info->m * info->n : 0,
+                          .b_format = td_recorder_format(r, node->in[MATMUL_B]),
                           .accumulate = td_recorder_adds(r, node, MATMUL_C),
                           .activation = node->activation,
                           .a = td_recorder_span(r, node->in[MATMUL_A]),
@@ -230,9 +231,17 @@ static void back_conv(td_backprop *b, const td_node *node)
     }
 }
 
+/* The convolution, with its weights as they lie. */
+static td_conv conv_of(const td_recorder *r, const td_node *node)
+{
+    td_conv conv = node->info.conv;
+    conv.w_format = td_recorder_format(r, node->in[CONV_W]);
+    return conv;
+}
+
 static td_status record_conv(td_recorder *r, const td_node *node)
 {
-    const td_conv_args args = {.conv = node->info.conv,
+    const td_conv_args args = {.conv = conv_of(r, node),
                                .x = td_recorder_span(r, node->in[CONV_X]),
                                .w = td_recorder_span(r, node->in[CONV_W]),
                                .bias = td_recorder_span(r, node->in[CONV_BIAS]),
@@ -246,7 +255,8 @@ static td_status record_conv(td_recorder *r, const td_node *node)
 
 static td_status measure_conv(const td_recorder *r, const td_node *node, uint64_t *bytes)
 {
-    return td_conv_workspace(&node->info.conv, TD_CONV_FORWARD, r->device, bytes);
+    const td_conv conv = conv_of(r, node);
+    return td_conv_workspace(&conv, TD_CONV_FORWARD, r->device, bytes);
 }
 
 static double flops_of_conv(const td_recorder *r, const td_node *node)
@@ -277,7 +287,7 @@ static void shape_given(td_graph *graph, td_node *node)
 
 static td_status record_conv_back_data(td_recorder *r, const td_node *node)
 {
-    const td_conv_back_data_args args = {.conv = node->info.conv,
+    const td_conv_back_data_args args = {.conv = conv_of(r, node),
                                          .dy = td_recorder_span(r, node->in[0]),
                                          .w = td_recorder_span(r, node->in[1]),
                                          .dx = td_recorder_span(r, node->out[0]),
@@ -288,7 +298,8 @@ static td_status record_conv_back_data(td_recorder *r, const td_node *node)
 
 static td_status measure_conv_back_data(const td_recorder *r, const td_node *node, uint64_t *bytes)
 {
-    return td_conv_workspace(&node->info.conv, TD_CONV_BACK_DATA, r->device, bytes);
+    const td_conv conv = conv_of(r, node);
+    return td_conv_workspace(&conv, TD_CONV_BACK_DATA, r->device, bytes);
 }
 
 const td_op_row td_op_row_conv_back_data = {.name = "conv_back_data",

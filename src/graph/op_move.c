@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "kernels/optim_geometry.h"
 
 /* ---------------------------------------------------------------- views */
 
@@ -290,7 +291,7 @@ const td_op_row td_op_row_scatter = {.name = "scatter",
 
 /* ---------------------------------------------------------------- constants and casts */
 
-static void shape_fill(td_graph *graph, td_node *node)
+static void shape_given(td_graph *graph, td_node *node)
 {
     if (!node->out[0]) td_graph_blame(graph, node, "has no output");
 }
@@ -302,24 +303,35 @@ static td_status record_fill(td_recorder *r, const td_node *node)
     return td_list_fill(r->list, td_recorder_span(r, node->out[0]), word);
 }
 
-const td_op_row td_op_row_fill = {.name = "fill", .shape = shape_fill, .record = record_fill};
-
-static void shape_cast(td_graph *graph, td_node *node)
-{
-    td_graph_make_output(graph, node, 0, td_graph_at(graph, node->in[0])->shape,
-                         node->kind == TD_OP_to_bf16 ? TD_BF16 : TD_F32);
-}
+const td_op_row td_op_row_fill = {.name = "fill", .shape = shape_given, .record = record_fill};
 
 static td_status record_cast(td_recorder *r, const td_node *node)
 {
     const uint32_t n = (uint32_t)td_shape_size(td_recorder_shape(r, node->in[0]));
     const td_span x = td_recorder_span(r, node->in[0]);
     const td_span y = td_recorder_span(r, node->out[0]);
-    return node->kind == TD_OP_to_bf16 ? td_op_cast_narrow(r->list, TD_NARROW_BF16, n, x, y)
-                                       : td_op_cast_wide(r->list, TD_NARROW_BF16, n, x, y);
+    return node->kind == TD_OP_narrow
+               ? td_op_cast_narrow(r->list, td_recorder_format(r, node->out[0]), n, x, y)
+               : td_op_cast_wide(r->list, td_recorder_format(r, node->in[0]), n, x, y);
 }
 
-const td_op_row td_op_row_to_bf16 = {
-    .name = "to_bf16", .required = 1, .shape = shape_cast, .record = record_cast};
-const td_op_row td_op_row_from_bf16 = {
-    .name = "from_bf16", .required = 1, .shape = shape_cast, .record = record_cast};
+/* Casts are made by passes of a plan, with their outputs. */
+const td_op_row td_op_row_narrow = {
+    .name = "narrow", .required = 1, .shape = shape_given, .record = record_cast};
+const td_op_row td_op_row_widen = {
+    .name = "widen", .required = 1, .shape = shape_given, .record = record_cast};
+
+/* What the loss is multiplied by at the moment, as a tensor. */
+static void shape_loss_scale(td_graph *graph, td_node *node)
+{
+    td_graph_make_output(graph, node, 0, td_dims(1), TD_F32);
+}
+
+static td_status record_loss_scale(td_recorder *r, const td_node *node)
+{
+    return td_list_copy(r->list, td_recorder_span(r, node->out[0]),
+                        td_span_part(r->control, UINT64_C(4) * TD_CONTROL_SCALE, 4));
+}
+
+const td_op_row td_op_row_loss_scale = {
+    .name = "loss_scale", .shape = shape_loss_scale, .record = record_loss_scale};

@@ -17,6 +17,11 @@ td_span td_recorder_span(const td_recorder *r, uint32_t id)
     return id && r->spans ? r->spans[id] : (td_span){0};
 }
 
+uint32_t td_recorder_format(const td_recorder *r, uint32_t id)
+{
+    return td_dtype_format(r->tensors[id].dtype);
+}
+
 bool td_recorder_adds(const td_recorder *r, const td_node *node, size_t o)
 {
     return node->add[o] == TD_ADD_ALWAYS || (node->add[o] == TD_ADD_LATER && r->adds);

@@ -90,7 +90,7 @@ static td_status check_fit(const td_plan *plan)
         "batch smaller%s%s",
         need_text, room_text, stats.limit_bytes ? "limit" : "memory", info->name, largest,
         plan->options.checkpoint || plan->options.forward_only ? "" : ", or turn on checkpointing",
-        plan->options.bf16 || plan->options.forward_only ? "" : ", or bf16");
+        plan->options.narrow || plan->options.forward_only ? "" : ", or bf16");
 }
 
 /* ---------------------------------------------------------------- places */
@@ -136,8 +136,11 @@ static td_status find_span(td_plan *plan, uint32_t id)
         whole = place_span(plan, plan->layout.of_tensor[t->root] - 1);
     } else {
         const bool is_gradient = root->role == TD_TENSOR_GRADIENT;
-        TD_TRY(td_store_find(plan->store, plan->draft.graph, is_gradient ? root->twin : t->root,
-                             is_gradient ? TD_BLOCK_GRADIENT : TD_BLOCK_WEIGHT, &whole));
+        const td_block block = is_gradient                 ? TD_BLOCK_GRADIENT
+                               : td_dtype_format(t->dtype) ? TD_BLOCK_NARROW
+                                                           : TD_BLOCK_WEIGHT;
+        TD_TRY(
+            td_store_find(plan->store, plan->draft.graph, is_gradient ? root->twin : t->root, block, &whole));
     }
     plan->spans[id] = td_span_part(whole, 4 * t->root_offset, td_tensor_bytes(t));
 fail:
@@ -172,6 +175,7 @@ td_recorder td_plan_recorder(const td_plan *plan)
                          .tensors = plan->draft.tensors,
                          .spans = plan->spans,
                          .step = plan->store->step,
+                         .control = plan->store->control,
                          .seed = plan->draft.graph->seed};
 }
 
@@ -235,10 +239,14 @@ static td_status run_passes(td_plan *plan, const td_graph *graph)
     td_status status = TD_OK;
     TD_TRY(td_draft_begin(graph, o->forward_only, &plan->draft));
     if (o->checkpoint && !o->forward_only) TD_TRY(td_draft_checkpoint(&plan->draft));
-    if ((o->remake_cheap || o->checkpoint || o->bf16) && !o->forward_only)
+    if ((o->remake_cheap || o->checkpoint || o->narrow) && !o->forward_only)
         TD_TRY(td_draft_remake_cheap(&plan->draft));
     if (!o->no_fusion) TD_TRY(td_draft_fuse(&plan->draft));
-    if (o->bf16 && !o->forward_only) TD_TRY(td_draft_keep_bf16(&plan->draft));
+    if (o->narrow && !o->forward_only) {
+        const td_dtype weights = plan->store->options.narrow;
+        TD_TRY(td_draft_keep_narrow(&plan->draft, o->narrow));
+        if (weights) TD_TRY(td_draft_narrow_weights(&plan->draft, weights));
+    }
 fail:
     return status;
 }

@@ -26,12 +26,17 @@ typedef enum td_block {
     TD_BLOCK_MOMENT1,
     TD_BLOCK_MOMENT2,
     TD_BLOCK_AVERAGE,
+    TD_BLOCK_NARROW, /* weights in 16 bits, two to a word */
     TD_BLOCK_COUNT
 } td_block;
 
 typedef struct td_store_options {
     bool training; /* gradients and moments */
     bool average;  /* running average of the parameters */
+    td_dtype
+        narrow; /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which
+                   every change of them brings up to date; the groups DECAY and FROZEN have one. Else none.
+                   With TD_F16 the loss scale starts at TD_LOSS_SCALE_START, else it is 1 and stays. */
 } td_store_options;
 
 /* Room, filled with zeros, for the parameters and states of `graph`; other graphs with the same ones can be
@@ -59,11 +64,12 @@ td_store_entry td_store_get(const td_store *store, size_t i);
 td_span td_store_span(const td_store *store, size_t i, td_block block);
 
 /* Copies an entry between the host and the device, and waits; for loading, saving and looking. `values` has
- * as many floats as the entry. */
+ * as many floats as the entry; gradients come without the loss scale, if no update came after them. */
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values);
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values);
 
-/* TD_CONTROL_WORDS words of the optimizer, for checkpoints. */
+/* TD_CONTROL_WORDS words of the optimizer, for checkpoints. A loss scale that is not there, or that this
+ * store does not have, becomes what it starts with. */
 td_status td_store_write_control(td_store *store, const uint32_t *words);
 td_status td_store_read_control(td_store *store, uint32_t *words);
 
@@ -84,8 +90,9 @@ typedef struct td_plan_options {
     bool no_reuse;     /* every tensor a place of its own */
     bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
     bool remake_cheap; /* what one pass over memory makes again is not kept either; so it is with checkpoint
-                          and bf16 */
-    bool bf16;         /* what the backward pass needs of activations is kept as bf16 */
+                          and narrow */
+    td_dtype narrow;   /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
+                          products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */
 } td_plan_options;
 
@@ -121,11 +128,15 @@ td_status td_plan_explain_dot(const td_plan *plan, FILE *file);
 
 typedef struct td_optimizer td_optimizer;
 
+#define TD_SCALE_GROWTH_STEPS 2000u
+
 typedef struct td_optimizer_options {
     float beta1, beta2, eps;
-    float decay;         /* of the group TD_PARAM_DECAY */
-    float max_norm;      /* 0: no clipping */
-    float average_decay; /* used if the store has averages */
+    float decay;                 /* of the group TD_PARAM_DECAY */
+    float max_norm;              /* 0: no clipping */
+    float average_decay;         /* used if the store has averages */
+    uint32_t scale_growth_steps; /* good steps after which the loss scale doubles; it halves in each that is
+                                    skipped. 0: it stays. TD_SCALE_GROWTH_STEPS is usual with TD_F16 */
 } td_optimizer_options;
 
 /* Records the update of a store. *out is owned; the store is borrowed until it is destroyed. */
@@ -171,6 +182,7 @@ typedef struct td_scalars {
     const char *names[TD_PLAN_SCALARS]; /* borrowed from the graph */
     float values[TD_PLAN_SCALARS];
     float norm;
+    float loss_scale; /* of the next run */
     uint32_t steps, skipped;
 } td_scalars;
 uint64_t td_plan_runs(const td_plan *plan); /* submitted so far; the last is td_plan_runs() - 1 */

@@ -1,12 +1,13 @@
 /* Passes that trade memory for work: blocks computed again in the backward pass, cheap activations made again
- * from others that are kept, activations kept as bf16. Each reads the old list of nodes and writes a new one,
- * in which backward nodes read the new tensors in place of the old. Covered by tests/graph/test_random.c. */
+ * from others that are kept, activations kept in 16 bits, weights read in 16 bits. Each reads the old list of
+ * nodes and writes a new one, in which backward nodes read the new tensors in place of the old. Covered by
+ * tests/graph/test_random.c. */
 #include <stdlib.h>
 
 #include "graph/draft.h"
 
-#define LEAST_BF16_ELEMENTS 256u /* less is not worth a launch */
-#define CAST_REACH 24u           /* nodes from one use to the next that share a cast back */
+#define LEAST_NARROW_ELEMENTS 256u /* less is not worth a launch */
+#define CAST_REACH 24u             /* nodes from one use to the next that share a cast back */
 
 /* ---------------------------------------------------------------- rewriting */
 
@@ -235,7 +236,7 @@ fail:
     return status;
 }
 
-/* ---------------------------------------------------------------- bf16 */
+/* ---------------------------------------------------------------- 16 bits */
 
 /* Activations that the forward pass leaves to the backward pass, and large enough. */
 static bool *find_left(const rewriting *w)
@@ -248,7 +249,7 @@ static bool *find_left(const rewriting *w)
         for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
             const td_tensor_info *t = &draft->tensors[node->in[i]];
             if (node->backward && t->role == TD_TENSOR_ACTIVATION && t->dtype == TD_F32 && !t->is_output &&
-                t->root_offset == 0 && td_shape_size(t->shape) >= LEAST_BF16_ELEMENTS)
+                t->root_offset == 0 && td_shape_size(t->shape) >= LEAST_NARROW_ELEMENTS)
                 left[node->in[i]] = true;
         }
     }
@@ -266,7 +267,7 @@ static bool *find_left(const rewriting *w)
 
 static td_status cast(rewriting *w, td_op_kind kind, uint32_t from, td_dtype dtype, uint32_t *to)
 {
-    td_node node = {.kind = kind, .in = {from}, .backward = kind == TD_OP_from_bf16};
+    td_node node = {.kind = kind, .in = {from}, .backward = kind == TD_OP_widen};
     td_status status = TD_OK;
     TD_TRY(td_draft_tensor(w->draft, from, dtype, to));
     node.out[0] = *to;
@@ -276,32 +277,31 @@ fail:
 }
 
 /* Casts each such activation where it is made, and back where the backward pass comes to it. */
-td_status td_draft_keep_bf16(td_draft *draft)
+td_status td_draft_keep_narrow(td_draft *draft, td_dtype dtype)
 {
     rewriting w = {0};
     bool *left = NULL;
-    uint32_t *narrow = NULL; /* by tensor: its copy in bf16 */
+    uint32_t *narrow = NULL; /* by tensor: its copy in 16 bits */
     size_t *used_at = NULL;
     td_status status = TD_OK;
     TD_TRY(begin_rewriting(draft, &w));
     TD_TRY(TD_NEW_ARRAY(&narrow, w.n_now));
     TD_TRY(TD_NEW_ARRAY(&used_at, w.n_now));
     left = find_left(&w);
-    TD_FAIL_IF(!left, TD_ERR_HOST_MEMORY, "no memory for a plan in bf16");
+    TD_FAIL_IF(!left, TD_ERR_HOST_MEMORY, "no memory for a plan in 16 bits");
     for (size_t n = 0; n < w.n_old; n++) {
         td_node node = w.old[n];
         for (size_t i = 0; node.backward && i < TD_NODE_INPUTS; i++) {
             const uint32_t id = node.in[i];
             if (!narrow[id]) continue;
             if (!w.now[id] || n - used_at[id] > CAST_REACH)
-                TD_TRY(cast(&w, TD_OP_from_bf16, narrow[id], TD_F32, &w.now[id]));
+                TD_TRY(cast(&w, TD_OP_widen, narrow[id], TD_F32, &w.now[id]));
             used_at[id] = n;
         }
         if (node.backward) use_present(&w, &node);
         TD_TRY(push(draft, &node));
         for (size_t o = 0; !node.backward && o < TD_NODE_OUTPUTS; o++) {
-            if (left[node.out[o]])
-                TD_TRY(cast(&w, TD_OP_to_bf16, node.out[o], TD_BF16, &narrow[node.out[o]]));
+            if (left[node.out[o]]) TD_TRY(cast(&w, TD_OP_narrow, node.out[o], dtype, &narrow[node.out[o]]));
         }
     }
 fail:
@@ -309,5 +309,42 @@ fail:
     free(left);
     free(narrow);
     free(used_at);
+    return status;
+}
+
+/* The input that is the weights of a product, if it may be narrow: a whole parameter of a group that has a
+ * copy in 16 bits, or 0. A convolution may have to move its weights word by word. */
+static uint32_t find_weights(const td_draft *draft, const td_node *node)
+{
+    const uint32_t id = node->in[MATMUL_B];
+    const td_tensor_info *t = &draft->tensors[id];
+    const td_tensor_info *root = &draft->tensors[t->root];
+    const bool is_conv = node->kind == TD_OP_conv || node->kind == TD_OP_conv_back_data;
+    if (!is_conv && (node->kind != TD_OP_matmul || node->info.matmul.layout == TD_GEMM_TN)) return 0;
+    if (root->role != TD_TENSOR_PARAMETER || root->group == TD_PARAM_NO_DECAY || t->dtype != TD_F32 ||
+        t->root_offset || td_shape_size(t->shape) < LEAST_NARROW_ELEMENTS)
+        return 0;
+    return is_conv && t->shape.dims[t->shape.n_dims - 1] % 2 ? 0 : id;
+}
+
+/* Products read the copies of their weights that the store keeps. */
+td_status td_draft_narrow_weights(td_draft *draft, td_dtype dtype)
+{
+    const size_t n_old = draft->n_tensors;
+    uint32_t *narrow = NULL; /* by tensor: its copy */
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&narrow, n_old));
+    for (size_t n = 0; n < draft->n_nodes; n++) {
+        const uint32_t id = find_weights(draft, &draft->nodes[n]);
+        if (!id) continue;
+        if (!narrow[id]) {
+            TD_TRY(td_draft_tensor(draft, id, dtype, &narrow[id]));
+            draft->tensors[narrow[id]].role = TD_TENSOR_PARAMETER;
+            draft->tensors[narrow[id]].root = draft->tensors[id].root;
+        }
+        draft->nodes[n].in[MATMUL_B] = narrow[id];
+    }
+fail:
+    free(narrow);
     return status;
 }

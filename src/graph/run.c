@@ -205,16 +205,19 @@ static td_status update_segment(td_optimizer *optimizer, const td_segment *segme
     const td_decay_range range = {.count = (uint32_t)segment->elements,
                                   .decay = segment->group == TD_PARAM_DECAY ? o->decay : 0};
     td_status status = TD_OK;
-    TD_TRY(td_op_adamw(optimizer->list, &(td_adamw_args){.beta1 = o->beta1,
-                                                         .beta2 = o->beta2,
-                                                         .eps = o->eps,
-                                                         .ranges = &range,
-                                                         .n_ranges = 1,
-                                                         .g = segment->blocks[TD_BLOCK_GRADIENT],
-                                                         .control = control,
-                                                         .w = w,
-                                                         .m = segment->blocks[TD_BLOCK_MOMENT1],
-                                                         .v = segment->blocks[TD_BLOCK_MOMENT2]}));
+    TD_TRY(td_op_adamw(optimizer->list,
+                       &(td_adamw_args){.beta1 = o->beta1,
+                                        .beta2 = o->beta2,
+                                        .eps = o->eps,
+                                        .ranges = &range,
+                                        .n_ranges = 1,
+                                        .g = segment->blocks[TD_BLOCK_GRADIENT],
+                                        .control = control,
+                                        .w = w,
+                                        .m = segment->blocks[TD_BLOCK_MOMENT1],
+                                        .v = segment->blocks[TD_BLOCK_MOMENT2],
+                                        .format = td_dtype_format(optimizer->store->options.narrow),
+                                        .shadow = segment->blocks[TD_BLOCK_NARROW]}));
     if (segment->blocks[TD_BLOCK_AVERAGE].buffer)
         TD_TRY(td_op_ema(optimizer->list, &(td_ema_args){.n = (uint32_t)segment->elements,
                                                          .decay = o->average_decay,
@@ -248,6 +251,7 @@ static td_status record_update(td_optimizer *optimizer)
     }
     TD_TRY(td_op_clip(optimizer->list, &(td_clip_args){.parts = parts,
                                                        .max_norm = optimizer->options.max_norm,
+                                                       .growth_steps = optimizer->options.scale_growth_steps,
                                                        .beta1 = optimizer->options.beta1,
                                                        .beta2 = optimizer->options.beta2,
                                                        .partial = optimizer->partial,
@@ -364,6 +368,7 @@ td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out)
     }
     const uint32_t *words = td_span_host(ring->host);
     memcpy(&out->norm, &words[TD_CONTROL_NORM], 4);
+    memcpy(&out->loss_scale, &words[TD_CONTROL_SCALE], 4);
     out->steps = words[TD_CONTROL_STEPS];
     out->skipped = words[TD_CONTROL_SKIPPED];
     memcpy(out->values, words + TD_CONTROL_WORDS, 4 * plan->n_scalars);

@@ -3,12 +3,11 @@
  * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
 #include "graph/store.h"
 #include "device/once.h"
+#include "ops/move.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ALIGN_ELEMENTS (TD_STORAGE_ALIGN / 4)
 
 /* ---------------------------------------------------------------- layout */
 
@@ -17,9 +16,16 @@ static bool is_kept(const td_tensor_info *t)
     return t->role == TD_TENSOR_PARAMETER || t->role == TD_TENSOR_STATE;
 }
 
-static uint64_t padded(td_shape shape)
+/* So that an entry starts where a binding may in every block. */
+static uint64_t align_elements(const td_store *store)
 {
-    return (td_shape_size(shape) + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    return TD_STORAGE_ALIGN / (store->options.narrow ? 2 : 4);
+}
+
+static uint64_t padded(const td_store *store, td_shape shape)
+{
+    const uint64_t align = align_elements(store);
+    return (td_shape_size(shape) + align - 1) / align * align;
 }
 
 /* The segment that the next entry of a group goes to: the last one, unless it is another group's or full. */
@@ -30,12 +36,12 @@ static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t
     if (store->n_segments > 0) {
         const td_segment *last = &store->segments[store->n_segments - 1];
         if (last->group == e->group && last->is_state == is_state &&
-            last->elements + padded(e->shape) <= most) {
+            last->elements + padded(store, e->shape) <= most) {
             *out = (uint32_t)store->n_segments - 1;
             return TD_OK;
         }
     }
-    TD_FAIL_IF(padded(e->shape) > most, TD_ERR_LIMIT,
+    TD_FAIL_IF(padded(store, e->shape) > most, TD_ERR_LIMIT,
                "%s has %llu elements, but %s can work on %llu at a time; split it", e->name,
                (unsigned long long)td_shape_size(e->shape), td_device_get_info(store->device)->name,
                (unsigned long long)most);
@@ -72,8 +78,8 @@ static td_status lay_out(td_store *store)
     const td_device_caps *caps = &td_device_get_info(store->device)->caps;
     const uint64_t bytes =
         caps->max_binding_bytes < caps->max_alloc_bytes ? caps->max_binding_bytes : caps->max_alloc_bytes;
-    const uint64_t most =
-        (bytes / 4 < UINT32_C(1) << 30 ? bytes / 4 : UINT32_C(1) << 30) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    const uint64_t align = align_elements(store);
+    const uint64_t most = (bytes / 4 < UINT32_C(1) << 30 ? bytes / 4 : UINT32_C(1) << 30) / align * align;
     td_status status = TD_OK;
     for (int pass = 0; pass <= TD_PARAM_GROUPS; pass++) {
         for (size_t i = 0; i < store->n_entries; i++) {
@@ -83,7 +89,7 @@ static td_status lay_out(td_store *store)
             TD_TRY(find_segment(store, &e->entry, most, &e->segment));
             td_segment *segment = &store->segments[e->segment];
             e->offset = segment->elements;
-            segment->elements += padded(e->entry.shape);
+            segment->elements += padded(store, e->entry.shape);
         }
     }
 fail:
@@ -93,8 +99,16 @@ fail:
 static bool has_block(const td_store *store, const td_segment *segment, td_block block)
 {
     if (block == TD_BLOCK_WEIGHT) return true;
+    if (block == TD_BLOCK_NARROW)
+        return store->options.narrow && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->group == TD_PARAM_FROZEN) return false;
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
+}
+
+/* In a block. */
+static uint64_t bytes_per_element(int block)
+{
+    return block == TD_BLOCK_NARROW ? 2 : 4;
 }
 
 static td_status take(td_store *store, td_list *list, uint64_t bytes, td_span *out)
@@ -108,18 +122,30 @@ fail:
     return status;
 }
 
+/* The loss scale before the first step, as bits. */
+static uint32_t first_scale(const td_store *store)
+{
+    const float scale = store->options.narrow == TD_F16 ? TD_LOSS_SCALE_START : 1.0f;
+    uint32_t bits = 0;
+    memcpy(&bits, &scale, sizeof bits);
+    return bits;
+}
+
 static td_status allocate(td_store *store)
 {
     td_list *list = NULL;
     td_status status = TD_OK;
     TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(take(store, list, TD_CONTROL_BYTES, &store->control));
+    TD_TRY(td_list_fill(list, td_span_part(store->control, UINT64_C(4) * TD_CONTROL_SCALE, 4),
+                        first_scale(store)));
     TD_TRY(take(store, list, 4, &store->step));
     for (size_t s = 0; s < store->n_segments; s++) {
         td_segment *segment = &store->segments[s];
         for (int block = 0; block < TD_BLOCK_COUNT; block++) {
             if (has_block(store, segment, (td_block)block))
-                TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[block]));
+                TD_TRY(
+                    take(store, list, bytes_per_element(block) * segment->elements, &segment->blocks[block]));
         }
     }
     TD_TRY(td_list_finish(list));
@@ -162,7 +188,7 @@ static td_status add_state(td_store *store, td_list *list, const td_tensor_info 
     TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
                          sizeof *store->segments));
     td_segment *segment = &store->segments[store->n_segments];
-    *segment = (td_segment){.group = info->group, .is_state = true, .elements = padded(info->shape)};
+    *segment = (td_segment){.group = info->group, .is_state = true, .elements = padded(store, info->shape)};
     TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[TD_BLOCK_WEIGHT]));
     *e = (td_placed_entry){
         .entry = {.name = name, .shape = info->shape, .role = info->role, .group = info->group},
@@ -235,7 +261,9 @@ td_span td_store_span(const td_store *store, size_t i, td_block block)
     const td_placed_entry *e = &store->entries[i];
     const td_span whole = store->segments[e->segment].blocks[block];
     if (!whole.buffer) return (td_span){0};
-    return td_span_part(whole, 4 * e->offset, 4 * td_shape_size(e->entry.shape));
+    const uint64_t size = td_shape_size(e->entry.shape);
+    if (block == TD_BLOCK_NARROW) return td_span_part(whole, 2 * e->offset, (size + 1) / 2 * 4);
+    return td_span_part(whole, 4 * e->offset, 4 * size);
 }
 
 td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
@@ -267,23 +295,68 @@ static td_status find_values(const td_store *store, size_t i, td_block block, td
     return TD_FAIL(TD_ERR_ARGUMENT, "the store does not keep this block for this entry");
 }
 
+/* The copy in 16 bits follows. */
+static td_status narrow_entry(td_store *store, size_t i)
+{
+    const td_span narrow = td_store_span(store, i, TD_BLOCK_NARROW);
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    if (!narrow.buffer) return TD_OK;
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
+    TD_TRY(td_op_cast_narrow(list, td_dtype_format(store->options.narrow),
+                             (uint32_t)td_shape_size(store->entries[i].entry.shape),
+                             td_store_span(store, i, TD_BLOCK_WEIGHT), narrow));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_once_run(list, NULL));
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
-    const td_status status = find_values(store, i, block, &span);
-    return status == TD_OK ? td_once_write(store->memory, span, values) : status;
+    td_status status = TD_OK;
+    TD_TRY(find_values(store, i, block, &span));
+    TD_TRY(td_once_write(store->memory, span, values));
+    if (block == TD_BLOCK_WEIGHT) TD_TRY(narrow_entry(store, i));
+fail:
+    return status;
+}
+
+/* Takes the loss scale out of gradients; a power of two, so nothing is lost. */
+static td_status unscale(td_store *store, float *values, uint64_t n)
+{
+    uint32_t words[TD_CONTROL_WORDS];
+    float scale = 0;
+    td_status status = TD_OK;
+    if (store->options.narrow != TD_F16) return TD_OK;
+    TD_TRY(td_store_read_control(store, words));
+    memcpy(&scale, &words[TD_CONTROL_SCALE], sizeof scale);
+    for (uint64_t k = 0; k < n; k++)
+        values[k] /= scale;
+fail:
+    return status;
 }
 
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
     td_span span;
-    const td_status status = find_values(store, i, block, &span);
-    return status == TD_OK ? td_once_read(store->memory, span, (td_point){0}, values) : status;
+    td_status status = TD_OK;
+    TD_TRY(find_values(store, i, block, &span));
+    TD_TRY(td_once_read(store->memory, span, (td_point){0}, values));
+    if (block == TD_BLOCK_GRADIENT)
+        TD_TRY(unscale(store, values, td_shape_size(store->entries[i].entry.shape)));
+fail:
+    return status;
 }
 
 td_status td_store_write_control(td_store *store, const uint32_t *words)
 {
-    return td_once_write(store->memory, store->control, words);
+    uint32_t own[TD_CONTROL_WORDS];
+    memcpy(own, words, sizeof own);
+    if (!own[TD_CONTROL_SCALE] || store->options.narrow != TD_F16) own[TD_CONTROL_SCALE] = first_scale(store);
+    return td_once_write(store->memory, store->control, own);
 }
 
 td_status td_store_read_control(td_store *store, uint32_t *words)

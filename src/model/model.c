@@ -182,9 +182,11 @@ td_status td_model_train_graph(const td_model_config *config, const td_model_los
         build_nar(&b, losses, out);
     mark_outputs(out);
     TD_TRY(td_model_sum_losses(&b, losses, out));
-    if (options->backward)
-        TD_TRY(td_graph_backward(b.graph, out->loss,
-                                 options->backward_scale != 0 ? options->backward_scale : 1));
+    if (options->backward) {
+        const float scale = options->backward_scale != 0 ? options->backward_scale : 1;
+        TD_TRY(options->backward_scaled ? td_graph_backward_scaled(b.graph, out->loss, scale)
+                                        : td_graph_backward(b.graph, out->loss, scale));
+    }
 fail:
     status = td_builder_close(&b, status, &out->graph);
     if (status != TD_OK) *out = (td_model_graph){0};

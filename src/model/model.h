@@ -57,6 +57,7 @@ typedef struct td_model_options {
     bool dropout;              /* off: none at all, as for validation, dumps and comparisons */
     bool backward;             /* append gradients; forward-only plans of such a graph are possible too */
     float backward_scale;      /* 1 / micro-batches of a step; 0: 1 */
+    bool backward_scaled;      /* gradients are larger by the store's loss scale (td_graph_backward_scaled) */
     const char *const *freeze; /* prefixes of names of parameters that are not trained; may be NULL */
     size_t n_freeze;
 } td_model_options;

@@ -34,7 +34,8 @@ static td_status measure_ways(const td_advice_request *request, td_advice *out)
     TD_TRY(td_planner_open(NULL, &planner));
     for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
         td_advice_way *way = &out->ways[i];
-        s.plan.bf16 = way->bf16 = i & 1;
+        way->bf16 = i & 1;
+        s.plan.narrow = way->bf16 ? TD_BF16 : TD_F32;
         s.plan.checkpoint = way->checkpoint = i >> 1 & 1;
         TD_TRY(td_planner_need(&planner, &s, out->shape, &way->need));
         way->largest_batch = td_need_largest(&way->need, usable_bytes(request->model));

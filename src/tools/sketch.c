@@ -143,7 +143,7 @@ static td_tensor decode(scope s, const td_sketch_size *size, const td_sketch *k,
     return norm(enter(s, "norm"), h);
 }
 
-td_status td_sketch_build(const td_sketch_size *size, td_sketch *out)
+td_status td_sketch_build(const td_sketch_size *size, bool is_scaled, td_sketch *out)
 {
     td_status status = TD_OK;
     *out = (td_sketch){0};
@@ -165,7 +165,7 @@ td_status td_sketch_build(const td_sketch_size *size, td_sketch *out)
                                 td_graph_loss(g, TD_LOSS_BCE, stop, out->stop, out->frame_counts, 1)};
     out->loss = td_graph_total(g, losses, (const float[]){1, 1}, 2);
     td_graph_output(g, out->loss, "loss");
-    TD_TRY(td_graph_backward(g, out->loss, 1));
+    TD_TRY(is_scaled ? td_graph_backward_scaled(g, out->loss, 1) : td_graph_backward(g, out->loss, 1));
     return TD_OK;
 fail:
     td_graph_destroy(out->graph);

@@ -65,13 +65,13 @@ fail:
     return status;
 }
 
-td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, td_step_work *out)
+td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out)
 {
     td_sketch sketch;
     float *mel = NULL, *previous = NULL, *stop = NULL;
     td_status status = TD_OK;
     *out = (td_step_work){0};
-    TD_TRY(td_sketch_build(size, &sketch));
+    TD_TRY(td_sketch_build(size, is_scaled, &sketch));
     out->graph = sketch.graph;
     TD_TRY(add_tokens(out, sketch.token_ids, TD_SKETCH_SYMBOLS));
     TD_TRY(add_counts(out, sketch.token_counts, size->items, size->tokens, ragged));
@@ -128,7 +128,7 @@ fail:
 }
 
 td_status td_step_work_model(const char *preset, td_strategy strategy, const td_sketch_size *size,
-                             bool ragged, td_step_work *out)
+                             bool ragged, bool is_scaled, td_step_work *out)
 {
     const td_model_losses losses = td_model_losses_default();
     td_model_shape shape = {.items = size->items, .tokens = size->tokens, .frames = size->frames};
@@ -139,9 +139,10 @@ td_status td_step_work_model(const char *preset, td_strategy strategy, const td_
     if (out->config.max_tokens < size->tokens) out->config.max_tokens = size->tokens;
     if (out->config.max_frames < size->frames) out->config.max_frames = size->frames;
     if (out->config.speaker_encoder) shape.reference_frames = REFERENCE_FRAMES;
-    TD_TRY(td_model_train_graph(&out->config, &losses, &shape,
-                                &(td_model_options){.seed = SEED, .dropout = true, .backward = true},
-                                &model));
+    TD_TRY(td_model_train_graph(
+        &out->config, &losses, &shape,
+        &(td_model_options){.seed = SEED, .dropout = true, .backward = true, .backward_scaled = is_scaled},
+        &model));
     out->graph = model.graph;
     TD_TRY(add_model_text(out, &model.in, size, ragged));
     TD_TRY(add_model_audio(out, &model.in, size, shape.reference_frames));

@@ -25,12 +25,13 @@ typedef struct td_step_work {
 void td_step_work_clear(td_step_work *work);
 
 /* A sketch and a batch of noise, the same every time. `ragged`: lengths from the whole down to half, instead
- * of the whole. *out is owned: td_step_work_clear(). */
-td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, td_step_work *out);
+ * of the whole. is_scaled: gradients are larger by the store's loss scale. *out is owned:
+ * td_step_work_clear(). */
+td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out);
 
 /* The same of a model that is trained; size->items, tokens and frames count. */
 td_status td_step_work_model(const char *preset, td_strategy strategy, const td_sketch_size *size,
-                             bool ragged, td_step_work *out);
+                             bool ragged, bool is_scaled, td_step_work *out);
 
 /* First values of the parameters. */
 td_status td_step_work_init(const td_step_work *work, td_store *store);

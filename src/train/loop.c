@@ -105,6 +105,18 @@ fail:
     return status;
 }
 
+/* A step that was skipped because the loss scale is too high, which then has been halved: nothing is wrong.
+ */
+static td_status handle_rescaled(td_trainer *t, const td_train_event *event)
+{
+    char reason[128];
+    td_train_event told = *event;
+    snprintf(reason, sizeof reason, "the loss scale was too high; it is %g now", event->loss_scale);
+    told.kind = TD_TRAIN_SKIPPED;
+    told.text = reason;
+    return td_trainer_tell(t, &told);
+}
+
 /* ---------------------------------------------------------------- scalars */
 
 static void add_scalars(td_step_sums *sums, const td_scalars *scalars, const td_pending *pending)
@@ -116,6 +128,7 @@ static void add_scalars(td_step_sums *sums, const td_scalars *scalars, const td_
     event->epoch = pending->epoch;
     event->lr = pending->lr;
     event->norm = (double)scalars->norm;
+    event->loss_scale = (double)scalars->loss_scale;
     ++sums->count;
 }
 
@@ -171,6 +184,9 @@ static td_status finish_step(td_trainer *t, uint32_t n_skipped)
     t->sums.count = 0;
     t->state.n_skipped = event.n_skipped = n_skipped;
     if (!isfinite(t->first_loss)) t->first_loss = event.values[0] > 1 ? event.values[0] : 1;
+    if (t->s.plan.narrow != TD_F16) event.loss_scale = 0;
+    if (was_skipped && isfinite(event.values[0]) && event.loss_scale > (double)TD_LOSS_SCALE_LEAST)
+        return handle_rescaled(t, &event);
     if (was_skipped || !(event.values[0] < DIVERGED * t->first_loss)) {
         TD_TRY(handle_bad(t, &event, was_skipped || !isfinite(event.values[0])));
         return TD_OK;

@@ -47,6 +47,7 @@ static void put_step(td_json *json, const td_train_event *event)
     put_losses(json, event);
     put_real(json, "lr", event->lr);
     put_real(json, "grad_norm", event->norm);
+    if (event->loss_scale > 0) put_real(json, "loss_scale", event->loss_scale);
     put_real(json, "ms_per_step", event->ms_per_step);
     put_real(json, "samples_per_s", event->samples_per_s);
     put_real(json, "audio_s_per_s", event->audio_s_per_s);
@@ -203,6 +204,8 @@ static td_status write_scalars(td_record *record, const td_train_event *event)
         snprintf(tag, sizeof tag, "%s/%s", is_step ? "train" : "validation", event->names[i]);
         TD_TRY(td_events_scalar(record->events, event->step, tag, event->values[i]));
     }
+    if (is_step && event->loss_scale > 0)
+        TD_TRY(td_events_scalar(record->events, event->step, "train/loss_scale", event->loss_scale));
     for (size_t i = 0; is_step && i < sizeof extra / sizeof extra[0]; ++i)
         TD_TRY(td_events_scalar(record->events, event->step, extra[i].tag, extra[i].value));
     if (!is_step && isfinite(event->distance))

@@ -35,6 +35,7 @@ typedef struct td_train_event {
     const char *names[TD_PLAN_SCALARS];
     double values[TD_PLAN_SCALARS];
     double lr, norm;
+    double loss_scale;                                /* 0: none, since numbers are not fp16 */
     double ms_per_step, samples_per_s, audio_s_per_s; /* since the last log line */
     double data_utilisation, model_utilisation;       /* over the last 100 steps; 0: not known yet */
     const char *waits_for;                            /* stage that is waited for; NULL: not known yet */

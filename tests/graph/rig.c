@@ -92,14 +92,21 @@ static void fill_inputs(const bench *b, const model *m, uint32_t slot)
     }
 }
 
-void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options)
+void bench_open_narrow(bench *out, const rig *r, const model *m, const td_plan_options *options,
+                       td_dtype narrow)
 {
     *out = (bench){0};
-    check(td_store_create(r->memory, m->graph, &(td_store_options){.training = true}, &out->store));
+    check(td_store_create(r->memory, m->graph, &(td_store_options){.training = true, .narrow = narrow},
+                          &out->store));
     check(td_plan_create(out->store, m->graph, options, &out->plan));
     fill_store(out, m);
     for (uint32_t slot = 0; slot < 2; slot++)
         fill_inputs(out, m, slot);
+}
+
+void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options)
+{
+    bench_open_narrow(out, r, m, options, TD_F32);
 }
 
 void bench_close(bench *b)

@@ -171,23 +171,40 @@ static void keep_distance(void *context, const td_train_event *event)
 
 /* ---------------------------------------------------------------- tests */
 
-static void test_going_on_gives_the_same_bits(void **state)
+/* So many steps; in fp16 with a loss scale that doubles after every two. */
+static td_train_result train_in(td_dtype narrow, const char *run, uint64_t steps)
 {
-    (void)state;
-    td_train_settings s = make_settings("whole", 6);
-    const td_train_result whole = train(&s);
+    td_train_settings s = make_settings(run, steps);
+    s.plan.narrow = narrow;
+    s.optimizer.scale_growth_steps = narrow == TD_F16 ? 2 : 0;
+    return train(&s);
+}
+
+static void judge_going_on(td_dtype narrow)
+{
+    const td_train_result whole = train_in(narrow, narrow ? "whole16" : "whole", 6);
     assert_int_equal(whole.step, 6);
-    s = make_settings("parts", 3);
-    const td_train_result first = train(&s);
+    const td_train_result first = train_in(narrow, narrow ? "parts16" : "parts", 3);
     assert_int_equal(first.step, 3);
-    s = make_settings("parts", 6);
-    const td_train_result second = train(&s);
+    const td_train_result second = train_in(narrow, narrow ? "parts16" : "parts", 6);
     assert_non_null(strstr(logged, "step 3"));
     assert_int_equal(second.step, 6);
     assert_true(compare(whole.checkpoint, second.checkpoint, "") ==
                 0); /* parameters, moments, control words */
     assert_true(compare(whole.checkpoint, first.checkpoint, "param.") > 0);
     assert_true(whole.loss == second.loss);
+}
+
+static void test_going_on_gives_the_same_bits(void **state)
+{
+    (void)state;
+    judge_going_on(TD_F32);
+    judge_going_on(TD_F16);
+    char *metrics = NULL;
+    size_t bytes = 0;
+    assert_int_equal(td_file_read(temp_path("whole16/metrics.jsonl"), 1 << 20, &metrics, &bytes), TD_OK);
+    assert_non_null(strstr(metrics, "\"loss_scale\": 524288")); /* after six good steps */
+    free(metrics);
 }
 
 static void test_any_number_of_workers(void **state)
