@@ -1,6 +1,7 @@
 /* What the prelude uses of OpenCL C, declared here. For a driver whose compiler can leave out its own header:
  * that of PoCL has 18,000 lines, which it would read for every kernel (cl_program.c). Included by the prelude.
  */
+typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
 typedef __typeof__(sizeof(int)) size_t;
@@ -13,6 +14,7 @@ typedef __typeof__(sizeof(int)) size_t;
 VECTORS_OF_(float)
 VECTORS_OF_(int)
 VECTORS_OF_(uint)
+VECTORS_OF_(ushort)
 VECTORS_OF_(ulong)
 #ifdef cl_khr_fp64
 VECTORS_OF_(double)

@@ -161,10 +161,10 @@
 #define HALF_WIDTH_ 8
 #endif
 
-
 /* A vector at any address. Through vload8() LLVM 14 turns plain additions into four accesses of two floats each. */
 typedef VF vf_anywhere_ __attribute__((aligned(4)));
 typedef VU vu_anywhere_ __attribute__((aligned(4)));
+typedef JOIN_(ushort, VW) vh_anywhere_ __attribute__((aligned(2)));
 
 /* Whole vectors go at once; the last one of a row goes element by element and is filled up with zeros. */
 #define VECTOR_ACCESS_(suffix, type, vector)                                                                 \
@@ -193,11 +193,11 @@ VECTOR_ACCESS_(u, uint, VU)
 /* Two to a word in the order of memory, so that any element can be the first. */
 static inline VU load_h_(__global const ushort *buffer, uint i, uint end)
 {
-    if (i + VW <= end) return JOIN_(convert_uint, VW)(VLOAD_(0, buffer + i));
+    if (i + VW <= end) return CONVERT_(*(__global const vh_anywhere_ *)(buffer + i), uint);
     uint part[VW];
     for (uint e = 0; e < VW; e++)
         part[e] = i + e < end ? buffer[i + e] : 0;
-    return VLOAD_(0, part);
+    return *(const vu_anywhere_ *)part;
 }
 
 static inline VF load_f_or_(__global const float *buffer, uint i, uint end, float other)

@@ -146,7 +146,7 @@ static td_status speak(const void *context, uint64_t *out)
     td_voice *voice = NULL;
     td_script script = {0};
     td_speech speech = {0};
-    TD_TRY(td_voice_open(r->memory, path_in(r, "v.safetensors"), &voice));
+    TD_TRY(td_voice_open(r->memory, temp_path("v.safetensors"), &voice));
     TD_TRY(td_script_make(td_voice_info(voice), NULL, TEXT, strlen(TEXT), &script));
     TD_TRY(td_voice_speak(voice, &script, &USUAL, &speech));
     *out = td_hash64(speech.samples, speech.count * sizeof *speech.samples);
@@ -161,11 +161,11 @@ static void test_speaking(void **state)
 {
     (void)state;
     rig r;
-    open_rig(&r);
+    rig_open_on(&r, "cpu", false, 0);
     const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
-    write_voice(&r, path_in(&r, "v.safetensors"), &info);
+    write_voice(&r, temp_path("v.safetensors"), &info);
     walk("allocations, speaking", speak, &r, N_SPOKEN);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 int main(int argc, char **argv)
