@@ -201,8 +201,9 @@ static void test_vulkan(void **state)
          N_MOMENTS);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* as in test_opencl */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_allocations, make_dataset, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_opencl, make_dataset, temp_dir_remove),

@@ -3,11 +3,31 @@
  * be simulated on a small computer. Covered by tests/device/test_sim.c.
  */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/text.h"
 #include "device/sim/sim.h"
 
-enum { STORAGE_ALIGN = 4096 };
+enum { STORAGE_ALIGN = 4096, LARGE_BYTES = 32 << 20 };
+
+/* Large blocks come from the system: plans of models far larger than the computer are made in them and never
+ * touch them, while an allocator that keeps books of every byte, as a sanitizer's, takes a minute for that.
+ */
+static void *take_storage(uint64_t bytes)
+{
+    void *storage = NULL;
+    if (bytes < LARGE_BYTES) return posix_memalign(&storage, STORAGE_ALIGN, bytes) == 0 ? storage : NULL;
+    storage = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return storage != MAP_FAILED ? storage : NULL;
+}
+
+static void give_storage_back(void *storage, uint64_t bytes)
+{
+    if (bytes < LARGE_BYTES)
+        free(storage);
+    else
+        (void)munmap(storage, bytes);
+}
 
 static td_status refuse(const sim_device *device, uint64_t bytes, const char *why)
 {
@@ -63,8 +83,8 @@ td_status td_sim_buffer_create(td_device *base, td_memory_kind kind, uint64_t by
         if (!charged)
             TD_TRY(refuse(device, bytes, "the model's memory_mb is used up; free some or raise it"));
     }
-    void *storage = NULL;
-    if (posix_memalign(&storage, STORAGE_ALIGN, bytes) != 0) {
+    void *storage = take_storage(bytes);
+    if (!storage) {
         TD_TRY(
             refuse(device, bytes, "the computer has no memory to simulate it; lower the model's memory_mb"));
     }
@@ -95,6 +115,6 @@ void td_sim_buffer_destroy(td_buffer *base)
     if (!base) return;
     sim_buffer *buffer = (sim_buffer *)base;
     if (base->kind == TD_MEMORY_DEVICE) discharge((sim_device *)base->device, base->bytes);
-    if (!base->imported) free(buffer->storage);
+    if (!base->imported) give_storage_back(buffer->storage, base->bytes);
     free(buffer);
 }
