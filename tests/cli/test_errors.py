@@ -102,32 +102,48 @@ class ErrorTest(unittest.TestCase):
             self.problems.append(f"tandem {' '.join(arguments)}: {', '.join(faults)}\n    " + "\n    ".join(errors))
         return done
 
+    def refuse_all(self, command, mistakes):
+        """Options of one command line, all of them wrong, each with the word its message must have. All are told at once;
+        what hides others goes into a line of its own."""
+        done = self.refuse(*command, *(word for words, _ in mistakes for word in words), code=2)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        for words, place in mistakes:
+            if not any(place in error for error in errors):
+                self.problems.append(f"tandem {' '.join(command)} {' '.join(words)}: '{place}' is not named\n    "
+                                     + "\n    ".join(errors))
+        if len(errors) < len(mistakes):
+            self.problems.append(f"tandem {' '.join(command)}: {len(mistakes)} mistakes, {len(errors)} told")
+        return len(mistakes)
+
     def test_values(self):
         """Every option, a value it cannot have: refused by its name, at the command line and by --set."""
         wrong = {"a whole number": "many", "a number": "fast", "one of": "nonsense", "section.key": "nonsense"}
         tried = 0
+        lines = {}  # for each command, lists of mistakes that are made together
         for usage, key, values, _, commands, _ in self.options:
-            command = (self.names[0] if commands == "all" else commands.split(", ")[0]).split()
-            arguments = ["x"] if re.search(" [A-Z]", self.commands[self.names.index(" ".join(command))]) else []
+            command = self.names[0] if commands == "all" else commands.split(", ")[0]
+            line = lines.setdefault(command, {})
             bad = [text for kind, text in wrong.items() if values.startswith(kind)]
             limits = re.match(r"a (?:whole )?number(?: of MB)? from (\S+) to ([^\s,]+)", values)
             if limits:
                 bad += [f"-{2 + float(limits[1]):.0f}", f"{1e3 * (1 + float(limits[2])):.0f}"]
             flag = re.search(r"--([a-z0-9-]+)", usage.replace("[no-]", ""))[0]
-            for text in bad:
+            key = key.strip("`")
+            for i, text in enumerate(bad):
                 if flag != "--set":
-                    self.refuse(*command, *arguments, f"{flag}={text}", place=flag, code=2)
-                    tried += 1
-                if key and text == bad[0] and not key.startswith("`devices."): # those take selectors there
-                    self.refuse(*command, *arguments, "--set", f"{key.strip('`')}={text}", place=key.strip("`"), code=2)
-                    tried += 1
+                    line.setdefault(i, []).append(([f"{flag}={text}"], flag))
+                if key and i == 0 and not key.startswith("devices."):  # those take selectors there
+                    line.setdefault("set", []).append((["--set", f"{key}={text}"], key))
             if values == "true or false":
-                self.refuse(*command, *arguments, "--set", f"{key.strip('`')}=perhaps", place=key.strip("`"), code=2)
+                line.setdefault("set", []).append((["--set", f"{key}=perhaps"], key))
             if not values or values == "true or false":
-                self.refuse(*command, *arguments, f"{flag}=perhaps", place=flag, code=2)
-            elif flag != "--set":
-                self.refuse(*command, *arguments, flag, place=flag, code=2)
-            tried += 1
+                line.setdefault("truth", []).append(([f"{flag}=perhaps"], flag))
+            elif flag != "--set":  # takes the next word, so it has to be the last one
+                line[flag] = [([flag], flag)]
+        for command, line in lines.items():
+            needs = re.search(" [A-Z]", self.commands[self.names.index(command)])
+            for mistakes in line.values():
+                tried += self.refuse_all([*command.split(), *(["x"] if needs else [])], mistakes)
         self.assertGreater(tried, 200)
 
     def test_arguments(self):
