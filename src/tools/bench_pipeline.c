@@ -51,7 +51,7 @@ static td_status measure_watching(td_registry *registry, const td_roles *roles,
     contrast c = {0};
     td_profile profile = {0};
     td_train_settings s = *settings;
-    if (steps < 3 * BLOCK) return TD_OK;
+    if (steps < UINT64_C(3) * BLOCK) return TD_OK;
     TD_TRY(TD_NEW_ARRAY(&c.ms[0], n));
     TD_TRY(TD_NEW_ARRAY(&c.ms[1], n));
     TD_TRY(td_monitor_create(n, true, &c.monitor));
