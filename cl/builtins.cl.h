@@ -47,6 +47,7 @@ FOR_WIDTHS_(BOUNDS_, uint)
 float BUILTIN_ convert_float(int);
 float BUILTIN_ convert_float(uint);
 int BUILTIN_ convert_int_rte(float);
+float2 __attribute__((overloadable, pure)) vload_half2(size_t, const __private half *);
 #define as_float(x) __builtin_astype((x), float)
 #define as_uint(x) __builtin_astype((x), uint)
 #define as_int(x) __builtin_astype((x), int)

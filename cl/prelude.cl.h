@@ -64,6 +64,7 @@
 #define AS_F(x) as_float(x)
 #define AS_U(x) as_uint(x)
 #define U2 uint2
+#define HALVES(word) halves_(word)
 #define F4 float4
 #define F4_(a, b, c, d) ((float4)((a), (b), (c), (d)))
 #define TO_F4(x) ((float4)(x))
@@ -267,5 +268,10 @@ static inline void transpose_(VF *square)
     }
 }
 #endif
+
+static inline float2 halves_(uint word)
+{
+    return vload_half2(0, (const half *)&word);
+}
 
 #include "kernels/common.kh"

@@ -56,6 +56,7 @@
 #define AS_F(x) uintBitsToFloat(x)
 #define AS_U(x) floatBitsToUint(x)
 #define U2 uvec2
+#define HALVES(word) unpackHalf2x16(word)
 #define F4 vec4
 #define F4_(a, b, c, d) vec4((a), (b), (c), (d))
 #define TO_F4(x) vec4(x)
