@@ -29,7 +29,8 @@ bool td_node_is_loss(const td_node *node);
 /* Rewrites backward nodes (rewrite.c): to use blocks computed again; chains and norms made again, where what
  * they read is kept anyway; activations kept in 16 bits. And products to read weights in 16 bits. */
 td_status td_draft_checkpoint(td_draft *draft);
-td_status td_draft_remake_cheap(td_draft *draft);
+td_status td_draft_remake_cheap(td_draft *draft,
+                                double most_bytes); /* to be moved; nothing if it were more */
 td_status td_draft_keep_narrow(td_draft *draft, td_dtype dtype);
 td_status td_draft_narrow_weights(td_draft *draft, td_dtype dtype);
 

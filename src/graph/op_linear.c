@@ -78,18 +78,19 @@ static void back_matmul(td_backprop *back, const td_node *node)
     const td_gemm_layout l = f->layout;
     const bool a_turned = l == TD_GEMM_TN;
     const bool b_turned = l == TD_GEMM_NT;
-    if (td_backprop_wants(back, x[0]))
-        td_backprop_append(back,
-                           gradient_product(x[gradient_of[l].da[0]], x[gradient_of[l].da[1]],
-                                            gradient_of[l].da_layout, f, a_turned ? f->k : f->m,
-                                            a_turned ? f->m : f->k, f->n),
-                           x[0], 0, 0);
+    /* dB first: A may die there and leave its place to dA. */
     if (td_backprop_wants(back, x[1]))
         td_backprop_append(back,
                            gradient_product(x[gradient_of[l].db[0]], x[gradient_of[l].db[1]],
                                             gradient_of[l].db_layout, f, b_turned ? f->n : f->k,
                                             b_turned ? f->k : f->n, f->m),
                            x[1], 0, 0);
+    if (td_backprop_wants(back, x[0]))
+        td_backprop_append(back,
+                           gradient_product(x[gradient_of[l].da[0]], x[gradient_of[l].da[1]],
+                                            gradient_of[l].da_layout, f, a_turned ? f->k : f->m,
+                                            a_turned ? f->m : f->k, f->n),
+                           x[0], 0, 0);
 }
 
 static td_gemm_desc describe(const td_recorder *r, const td_node *node)
@@ -223,12 +224,12 @@ static void back_conv(td_backprop *b, const td_node *node)
     const td_node data = {.kind = TD_OP_conv_back_data, .in = {dy, node->in[CONV_W]}, .info = node->info};
     const td_node weights = {
         .kind = TD_OP_conv_back_weights, .in = {node->in[CONV_X], dy}, .info = node->info};
-    if (td_backprop_wants(b, node->in[CONV_X])) td_backprop_append(b, data, node->in[CONV_X], 0, 0);
     if (td_backprop_wants(b, node->in[CONV_W])) {
         td_backprop_append(b, weights, node->in[CONV_W], node->in[CONV_BIAS], 0);
     } else if (td_backprop_wants(b, node->in[CONV_BIAS])) {
         td_backprop_add(b, node->in[CONV_BIAS], dy);
     }
+    if (td_backprop_wants(b, node->in[CONV_X])) td_backprop_append(b, data, node->in[CONV_X], 0, 0);
 }
 
 /* The convolution, with its weights as they lie. */

@@ -1,5 +1,6 @@
 /* Makes plans: the passes in their order, the check that it all fits, the arena, the recording. See plan.h.
  * Covered by tests/graph/test_plan.c. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,14 +234,36 @@ fail:
 
 /* ---------------------------------------------------------------- life */
 
+/* By the graph and not by the plan, which may compute some of it twice. */
+static double heavy_flops(const td_plan *plan)
+{
+    const td_graph *graph = plan->draft.graph;
+    const td_recorder r = {.device = plan->store->device, .tensors = graph->tensors};
+    double flops = 0;
+    for (size_t n = 0; n < graph->n_nodes; n++) {
+        const td_node *node = &graph->nodes[n];
+        const td_op_row *row = td_op_table[node->kind];
+        if (row->flops && !(plan->options.forward_only && node->backward)) flops += row->flops(&r, node);
+    }
+    return flops;
+}
+
+/* What one pass over memory makes is made again instead of kept where products have so many flops to each
+ * byte that this moves. A CPU does some 15 flops in the time of a byte, a graphics card 20 to 40: it costs 3
+ * to 8 % there, and less with wider products. Those of layers 512 wide get there. */
+#define CHEAP_FLOPS_PER_BYTE 500
+
 static td_status run_passes(td_plan *plan, const td_graph *graph)
 {
     const td_plan_options *o = &plan->options;
     td_status status = TD_OK;
     TD_TRY(td_draft_begin(graph, o->forward_only, &plan->draft));
     if (o->checkpoint && !o->forward_only) TD_TRY(td_draft_checkpoint(&plan->draft));
-    if ((o->remake_cheap || o->checkpoint || o->narrow) && !o->forward_only)
-        TD_TRY(td_draft_remake_cheap(&plan->draft));
+    if (!o->forward_only) {
+        const bool always = o->remake_cheap || o->checkpoint || o->narrow;
+        TD_TRY(td_draft_remake_cheap(&plan->draft,
+                                     always ? INFINITY : heavy_flops(plan) / CHEAP_FLOPS_PER_BYTE));
+    }
     if (!o->no_fusion) TD_TRY(td_draft_fuse(&plan->draft));
     if (o->narrow && !o->forward_only) {
         const td_dtype weights = plan->store->options.narrow;
@@ -337,20 +360,6 @@ static uint64_t kept_bytes(const td_plan *plan)
             bytes += place->bytes;
     }
     return bytes;
-}
-
-/* By the graph and not by the plan, which may compute some of it twice. */
-static double heavy_flops(const td_plan *plan)
-{
-    const td_graph *graph = plan->draft.graph;
-    const td_recorder r = {.device = plan->store->device, .tensors = graph->tensors};
-    double flops = 0;
-    for (size_t n = 0; n < graph->n_nodes; n++) {
-        const td_node *node = &graph->nodes[n];
-        const td_op_row *row = td_op_table[node->kind];
-        if (row->flops && !(plan->options.forward_only && node->backward)) flops += row->flops(&r, node);
-    }
-    return flops;
 }
 
 void td_plan_get_stats(const td_plan *plan, td_plan_stats *out)

@@ -89,7 +89,8 @@ typedef struct td_plan_options {
     bool no_fusion;    /* every node a launch of its own */
     bool no_reuse;     /* every tensor a place of its own */
     bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
-    bool remake_cheap; /* what one pass over memory makes again is not kept either; so it is with checkpoint
+    bool remake_cheap; /* what one pass over memory makes again is not kept either, also where that costs
+                          more than a few hundredths of the step; so it is with checkpoint
                           and narrow */
     td_dtype narrow;   /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */

@@ -3,6 +3,7 @@
  * nodes and writes a new one, in which backward nodes read the new tensors in place of the old. Covered by
  * tests/graph/test_random.c. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/draft.h"
 
@@ -214,13 +215,28 @@ fail:
     return status;
 }
 
-td_status td_draft_remake_cheap(td_draft *draft)
+/* What making them again reads and writes. */
+static double count_moved(const rewriting *w, const uint32_t *cheap)
+{
+    double bytes = 0;
+    for (size_t id = 1; id < w->n_now; id++) {
+        const td_node *maker = cheap[id] ? &w->old[cheap[id] - 1] : NULL;
+        for (size_t i = 0; maker && i < TD_NODE_INPUTS; i++)
+            bytes += maker->in[i] ? (double)td_tensor_bytes(&w->draft->tensors[maker->in[i]]) : 0;
+        for (size_t o = 0; maker && o < TD_NODE_OUTPUTS; o++)
+            bytes += maker->out[o] ? (double)td_tensor_bytes(&w->draft->tensors[maker->out[o]]) : 0;
+    }
+    return bytes;
+}
+
+td_status td_draft_remake_cheap(td_draft *draft, double most_bytes)
 {
     rewriting w = {0};
     uint32_t *cheap = NULL;
     td_status status = TD_OK;
     TD_TRY(begin_rewriting(draft, &w));
     TD_TRY(find_cheap(&w, &cheap));
+    if (count_moved(&w, cheap) > most_bytes) memset(cheap, 0, w.n_now * sizeof *cheap);
     for (size_t n = 0; n < w.n_old; n++) {
         td_node node = w.old[n];
         for (size_t i = 0; node.backward && i < TD_NODE_INPUTS; i++) {

@@ -240,6 +240,44 @@ static void test_memory(void **state)
     rig_close(&r);
 }
 
+/* What is kept of two layers of this width with these options. */
+static uint64_t keep_of(const rig *r, uint32_t width, const td_plan_options *options)
+{
+    model m = {.seed = 3};
+    bench b;
+    td_plan_stats stats;
+    check(td_graph_create(3, &m.graph));
+    td_graph *g = m.graph;
+    td_tensor h = td_graph_input(g, "x", td_dims(1, 4, width), TD_F32);
+    const td_tensor target = td_graph_input(g, "target", td_dims(1, 4, width), TD_F32);
+    for (uint32_t i = 0; i < 2; i++) {
+        const td_tensor gamma = named(g, "gamma", i, td_dims(width), TD_PARAM_NO_DECAY);
+        h = td_graph_matmul(g, h, named(g, "w", i, td_dims(width, width), TD_PARAM_DECAY));
+        h = td_graph_gelu(g, td_graph_rms_norm(g, h, gamma, 1e-5f));
+    }
+    m.loss = td_graph_loss(g, TD_LOSS_MSE, h, target, model_lengths(g, 1, 4), 1);
+    td_graph_output(g, m.loss, "loss");
+    check(td_graph_backward(g, m.loss, 1));
+    model_fill(&m);
+    bench_open(&b, r, &m, options);
+    td_plan_get_stats(b.plan, &stats);
+    bench_close(&b);
+    model_close(&m);
+    return stats.kept_bytes;
+}
+
+/* Without being asked, wide layers keep no more than if they were; narrow ones keep what is cheap to make. */
+static void test_cheap(void **state)
+{
+    (void)state;
+    const td_plan_options asked = {.remake_cheap = true}, plain = {0};
+    rig r;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
+    assert_true(keep_of(&r, 64, &plain) > keep_of(&r, 64, &asked));
+    assert_int_equal(keep_of(&r, 1024, &plain), keep_of(&r, 1024, &asked));
+    rig_close(&r);
+}
+
 /* A plan that does not fit says so before it takes anything. */
 static void test_limit(void **state)
 {
@@ -463,7 +501,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_training), cmocka_unit_test(test_bf16),   cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_memory),   cmocka_unit_test(test_limit),  cmocka_unit_test(test_binding),
         cmocka_unit_test(test_buckets),  cmocka_unit_test(test_broken), cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_explain),  cmocka_unit_test(test_cheap),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
