@@ -41,8 +41,9 @@ typedef struct table {
 static void print_head(const table *t)
 {
     td_cli_print_setting(t->info);
-    printf("work           median of %u runs, in turns with a copy of the same traffic or a product\n\n",
+    printf("work           median of %u runs, in turns with a copy of the same traffic or a product\n",
            t->options->rounds);
+    printf("data           %s\n\n", t->options->cached ? "where the launch before left it" : "from memory");
     printf("%-16s %-32s %9s %7s %14s %6s\n", "op", "shape", "ms", "spread", "rate", "share");
 }
 
@@ -67,6 +68,7 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
         return td_bench_kernels_run(registry, info, options, print_row, &t);
     }
     td_json_put_uint(json, "rounds", options->rounds);
+    td_json_put_bool(json, "cached", options->cached);
     td_json_key(json, "results");
     td_json_begin_array(json);
     TD_TRY(td_bench_kernels_run(registry, info, options, add_json, json));
@@ -80,6 +82,7 @@ int td_cmd_bench_kernels(td_cli *cli)
     td_bench_kernels_options options = {
         .ops = td_options_get(cli->options, "bench.ops")->text,
         .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
+        .cached = td_options_get(cli->options, "bench.cached")->truth,
     };
     return td_cli_measure_device(cli, measure, &options);
 }

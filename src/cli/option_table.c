@@ -94,7 +94,8 @@ static const td_option_command COMMANDS[TD_COMMAND_COUNT] = {
     [TD_COMMAND_BENCH_KERNELS] =
         {"bench kernels", "", 0, 0, "Measures every op at one size of a training step",
          "Each runs in turns with a plain copy of the same traffic or, where arithmetic is the limit, with a "
-         "large matrix product; the share tells how near it comes."},
+         "large matrix product; the share tells how near it comes. Data comes from memory, as most of "
+         "a step's does."},
     [TD_COMMAND_BENCH_MEL] = {"bench mel", "", 0, 0, "Measures mel spectrograms and Griffin-Lim",
                               "From samples in host memory to log-mel in device memory, and back to samples; "
                               "with the largest error "
@@ -385,6 +386,8 @@ static const td_option OPTIONS[] = {
          "Write batch, parameters, loss, gradients and ten updates as a .safetensors file first")},
     {KEY("bench", "ops"), TEXT("PATTERN"),
      FOR("Benchmark", KERNELS, "Ops to measure, such as 'layer_norm*'; all if not given")},
+    {KEY("bench", "cached"), BOOL("false"),
+     FOR("Benchmark", KERNELS, "Every launch on the same data, in caches as far as it fits, not in memory")},
 
     {KEY("bench", "lines"), INT("13100", 1, 10000000),
      FOR("Benchmark", BENCH_TEXT, "Lines of the generated corpus")},

@@ -1,6 +1,7 @@
 /* `tandem bench kernels`; see bench_kernels.h. A run is a recorded list of so many launches that it takes
- * tens of milliseconds, as a training step holds many, and so that what the other side left in the caches
- * does not count; the copy or product beside it likewise. Which ops there are is bench_kernels_table.c's. */
+ * tens of milliseconds, as a training step holds many; the copy or product beside it likewise. Launches take
+ * turns through so many sets of buffers that no cache holds them, because a step's tensors do not fit there
+ * either; on request there is one set only. Which ops there are is bench_kernels_table.c's. */
 #include "tools/bench_kernels.h"
 
 #include <fnmatch.h>
@@ -17,9 +18,11 @@
 #include "linalg/gemm.h"
 #include "tools/bench_kernels_internal.h"
 
-#define RUN_SECONDS 0.02
+#define RUN_SECONDS 0.05 /* waking the threads of a CPU driver takes some ms */
 #define REPEATS_MOST 500u
 #define NOISE_WORDS (UINT64_C(1) << 18)
+#define SETS_BYTES 128e6 /* several times the caches of common devices */
+#define SETS_MOST 64.0
 
 /* ---------------------------------------------------------------- buffers of a row */
 
@@ -37,8 +40,7 @@ static td_span take_span(td_kernel_bench *bench, uint64_t words, bool *is_new)
     td_status status = TD_OK;
     *is_new = false;
     if (bench->next < bench->n_spans) return bench->spans[bench->next++];
-    TD_FAIL_IF(bench->n_spans == TD_KERNEL_BENCH_SPANS, TD_ERR_ARGUMENT, "an op with more than %d buffers",
-               TD_KERNEL_BENCH_SPANS);
+    TD_TRY(td_alloc_grow(&bench->spans, &bench->span_capacity, bench->n_spans + 1, sizeof *bench->spans));
     TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, 4 * words, &span));
     *is_new = true;
     bench->spans[bench->n_spans++] = td_span_part(span, 0, 4 * words);
@@ -90,7 +92,8 @@ td_span td_kernel_bench_words(td_kernel_bench *bench, uint64_t words, const uint
     return span;
 }
 
-td_span td_kernel_bench_index(td_kernel_bench *bench, uint64_t words, uint32_t below)
+/* Random numbers below `below`, or with run > 0 climbing ones. */
+static td_span take_numbers(td_kernel_bench *bench, uint64_t words, uint32_t run, uint32_t below)
 {
     td_span span = {0};
     uint32_t *contents = NULL;
@@ -100,10 +103,20 @@ td_span td_kernel_bench_index(td_kernel_bench *bench, uint64_t words, uint32_t b
         return span;
     }
     for (uint64_t i = 0; i < words; i++)
-        contents[i] = (uint32_t)td_rng_below(1, 1, i, below);
+        contents[i] = (uint32_t)(run ? i % run * below / run : td_rng_below(1, 1, i, below));
     span = td_kernel_bench_words(bench, words, contents);
     free(contents);
     return span;
+}
+
+td_span td_kernel_bench_index(td_kernel_bench *bench, uint64_t words, uint32_t below)
+{
+    return take_numbers(bench, words, 0, below);
+}
+
+td_span td_kernel_bench_climb(td_kernel_bench *bench, uint64_t words, uint32_t run, uint32_t below)
+{
+    return take_numbers(bench, words, run, below);
 }
 
 void td_kernel_bench_shape(td_kernel_bench *bench, const char *format, ...)
@@ -119,7 +132,7 @@ void td_kernel_bench_shape(td_kernel_bench *bench, const char *format, ...)
 typedef struct timed_list {
     td_kernel_bench bench;
     td_status (*record)(td_kernel_bench *bench);
-    uint32_t repeats;
+    uint32_t repeats, sets;
     double *seconds; /* [rounds] of one launch */
 } timed_list;
 
@@ -132,7 +145,7 @@ static td_status record(timed_list *timed, uint32_t repeats)
     timed->repeats = repeats;
     TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->list));
     for (uint32_t i = 0; i < repeats && status == TD_OK; i++) {
-        bench->next = 0;
+        if (i % timed->sets == 0) bench->next = 0;
         status = timed->record(bench);
     }
     TD_FAIL_IF(bench->has_failed, bench->error.status, "%s", bench->error.message);
@@ -154,21 +167,31 @@ fail:
     return status;
 }
 
+/* How many sets of buffers the launches of a row go through. */
+static uint32_t count_sets(const td_kernel_bench *bench, bool cached)
+{
+    if (cached || bench->flops > 0) return 1;
+    return (uint32_t)fmax(1, fmin(ceil(SETS_BYTES / bench->bytes), SETS_MOST));
+}
+
 /* A list of `record`ed launches that takes RUN_SECONDS, its buffers filled and itself run once. */
-static td_status open_timed(timed_list *timed)
+static td_status open_timed(timed_list *timed, bool cached)
 {
     td_kernel_bench *bench = &timed->bench;
     double seconds = 0;
     td_status status = TD_OK;
+    timed->sets = 1;
     TD_TRY(td_memory_create(bench->device, "bench", 0, &bench->memory));
     TD_TRY(make_noise(bench));
     TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->fills));
     TD_TRY(record(timed, 1));
+    timed->sets = count_sets(bench, cached);
+    TD_TRY(record(timed, timed->sets));
     TD_TRY(td_list_finish(bench->fills));
     TD_TRY(td_once_run(bench->fills, &seconds));
     TD_TRY(td_once_run(bench->list, &seconds)); /* may build kernels */
     TD_TRY(td_once_run(bench->list, &seconds));
-    const double repeats = ceil(RUN_SECONDS / seconds);
+    const double repeats = ceil(RUN_SECONDS * timed->sets / seconds);
     TD_TRY(record(timed, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
     TD_TRY(td_once_run(bench->list, &seconds));
 fail:
@@ -180,6 +203,8 @@ static void close_timed(timed_list *timed)
     td_list_destroy(timed->bench.list);
     td_list_destroy(timed->bench.fills);
     td_memory_destroy(timed->bench.memory);
+    free(timed->bench.spans);
+    timed->bench.spans = NULL;
     timed->bench.list = timed->bench.fills = NULL;
     timed->bench.memory = NULL;
 }
@@ -230,7 +255,6 @@ fail:
 static void summarize(timed_list *own, timed_list *other, uint32_t rounds, td_bench_kernels_row *row)
 {
     const td_stats stats = td_stats_of(own->seconds, rounds);
-    const double other_seconds = td_stats_of(other->seconds, rounds).median;
     const bool is_product = own->bench.flops > 0;
     row->ms = 1e3 * stats.median;
     row->spread = stats.spread;
@@ -239,26 +263,30 @@ static void summarize(timed_list *own, timed_list *other, uint32_t rounds, td_be
     row->of = is_product ? "gemm" : "copy";
     if (is_product) {
         row->gflops = 1e-9 * own->bench.flops / stats.median;
-        row->share = row->gflops * 1e9 * other_seconds / other->bench.flops;
     } else {
         row->gbps = 1e-9 * own->bench.bytes / stats.median;
-        row->share = other_seconds / stats.median;
     }
+    /* What disturbs a computer for a while disturbs both runs of a round alike. */
+    for (uint32_t i = 0; i < rounds; i++)
+        other->seconds[i] /= own->seconds[i];
+    row->share =
+        td_stats_of(other->seconds, rounds).median * (is_product ? own->bench.flops / other->bench.flops : 1);
 }
 
 static td_status measure_row(td_device *device, const td_kernel_sizes *sizes, const td_kernel_row *table_row,
-                             uint32_t rounds, td_bench_kernels_row *row)
+                             const td_bench_kernels_options *options, td_bench_kernels_row *row)
 {
+    const uint32_t rounds = options->rounds;
     timed_list own = {.bench = {.device = device, .sizes = *sizes}, .record = table_row->record};
     timed_list other = {.bench = {.device = device, .sizes = *sizes}};
     td_status status = TD_OK;
     row->op = table_row->op;
     TD_TRY(TD_NEW_ARRAY(&own.seconds, rounds));
     TD_TRY(TD_NEW_ARRAY(&other.seconds, rounds));
-    TD_TRY(open_timed(&own));
+    TD_TRY(open_timed(&own, options->cached));
     other.record = own.bench.flops > 0 ? record_product : record_copy;
     other.bench.bytes = own.bench.bytes;
-    TD_TRY(open_timed(&other));
+    TD_TRY(open_timed(&other, options->cached));
     TD_TRY(measure_rounds((timed_list *const[]){&own, &other}, rounds));
     summarize(&own, &other, rounds, row);
 fail:
@@ -333,7 +361,7 @@ td_status td_bench_kernels_run(td_registry *registry, const td_device_info *info
     for (size_t i = 0; i < td_kernel_row_count; i++) {
         td_bench_kernels_row row = {0};
         if (!is_wanted(options, &td_kernel_rows[i])) continue;
-        TD_TRY(measure_row(device, &sizes, &td_kernel_rows[i], options->rounds, &row));
+        TD_TRY(measure_row(device, &sizes, &td_kernel_rows[i], options, &row));
         report(context, &row);
     }
 fail:

@@ -9,6 +9,7 @@
 typedef struct td_bench_kernels_options {
     const char *ops; /* shell pattern of the names wanted; NULL: all. Borrowed during the call. */
     uint32_t rounds; /* runs in turns; the median counts */
+    bool cached;     /* every launch on the same buffers, which caches then hold as far as they can */
 } td_bench_kernels_options;
 
 typedef struct td_bench_kernels_row {

@@ -1,6 +1,7 @@
 /* The ops that `tandem bench kernels` measures, each at the size it has in a training step. A row asks for
  * its buffers, says its shape and its traffic or work, and records one launch; see bench_kernels_internal.h.
- * Traffic is the least an op can do with: every input read once, every result written once. Covered by
+ * Traffic is the least an op can do with where no cache holds a tensor: every input read once, every result
+ * written once, and once more what must be known as a whole before the first result. Covered by
  * tests/cli/test_cli.py. */
 #include "base/error.h"
 #include "kernels/optim_geometry.h"
@@ -123,7 +124,7 @@ static td_status record_gather(td_kernel_bench *b)
 {
     td_gather_args args = length_regulation(b);
     args.x = noise(b, (uint64_t)args.items * args.in_rows * args.columns);
-    args.index = td_kernel_bench_index(b, (uint64_t)args.items * args.out_rows, args.in_rows);
+    args.index = td_kernel_bench_climb(b, (uint64_t)args.items * args.out_rows, args.out_rows, args.in_rows);
     args.y = empty(b, (uint64_t)args.items * args.out_rows * args.columns);
     return td_op_gather_rows(b->list, &args);
 }
@@ -135,7 +136,7 @@ static td_status record_scatter(td_kernel_bench *b)
     td_scatter_args args = {
         .items = g.items, .in_rows = g.in_rows, .out_rows = g.out_rows, .columns = g.columns};
     args.dy = noise(b, n * g.columns);
-    args.index = td_kernel_bench_index(b, n, g.in_rows);
+    args.index = td_kernel_bench_climb(b, n, g.out_rows, g.in_rows);
     args.order = empty(b, n);
     args.dx = empty(b, (uint64_t)g.items * g.in_rows * g.columns);
     return td_op_scatter_rows(b->list, &args);
@@ -275,7 +276,7 @@ static td_status record_norm_back(td_kernel_bench *b, td_norm_kind kind)
 static td_status record_channel_norm(td_kernel_bench *b, td_channel_norm_kind kind)
 {
     const td_kernel_sizes *s = &b->sizes;
-    const uint32_t n = use_items(b, s->channels, 2);
+    const uint32_t n = use_items(b, s->channels, 3); /* the first result needs the statistics of all of x */
     td_channel_norm_args args = {.kind = kind,
                                  .items = s->items,
                                  .frames = s->frames,
@@ -300,7 +301,7 @@ static td_status record_channel_norm(td_kernel_bench *b, td_channel_norm_kind ki
 static td_status record_channel_norm_back(td_kernel_bench *b, td_channel_norm_kind kind)
 {
     const td_kernel_sizes *s = &b->sizes;
-    const uint32_t n = use_items(b, s->channels, 3);
+    const uint32_t n = use_items(b, s->channels, 5); /* and the first gradient the sums of all of x and dy */
     td_channel_norm_back_args args = {.kind = kind,
                                       .items = s->items,
                                       .frames = s->frames,

@@ -390,12 +390,16 @@ class Output(CliTest):
         rows = {row["op"]: row for row in document["results"]}
         self.assertEqual(list(rows), ["copy", "cast_narrow", "cast_wide", "cross_entropy", "conv1d", "conv1d_back"])
         self.assertTrue(document["device"] and document["driver"])
+        self.assertIs(document["cached"], False)
         for op, row in rows.items():
             rate, other = ("gflops", "gbps") if op.startswith("conv1d") else ("gbps", "gflops")
             self.assertEqual(row["of"], "gemm" if rate == "gflops" else "copy")
             self.assertIsNone(row[other])
             for number in (row["ms"], row[rate], row["share"]):
                 self.assertGreater(number, 0)
+        result = self.run_program("bench", "kernels", "--device", "vk:0", "--ops", "copy", "--rounds", "1", "--cached", "--json")
+        self.expect(result, 0)
+        self.assertIs(self.parse_json(result)["cached"], True)
         self.expect_usage_error(self.run_program("bench", "kernels", "--device", "vk:0", "--ops", "nope"), "'nope'")
         result = self.run_program("bench", "kernels", "--device", "sim")
         self.assertEqual(result.code, 1, str(result))

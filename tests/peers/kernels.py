@@ -4,6 +4,7 @@
     kernels.py PROGRAM [--device DEVICE] [--threads N] [--rounds N] [--only PART]
 
 PROGRAM is `tandem`, whose `bench kernels` does our half; DEVICE must compute on the same cores, with as many threads.
+Both sides work on the same tensors again and again, which caches hold as far as they can.
 Each op is measured in turns of some tenths of a second, so that a noisy computer disturbs both alike; `ratio` is that of
 the medians, `ratio_of_least` that of the fastest runs, which says more where others compute too. Where PyTorch may choose
 how tensors lie in memory, its fastest way counts. A ratio below 1 means that we take less time. PyTorch is a tool of this
@@ -124,7 +125,7 @@ def time_torch(run, seconds=0.2):
 
 def time_ours(program, device, threads, pattern):
     """The rows of the ops that the pattern names."""
-    command = [program, "bench", "kernels", "--device", device, "--ops", pattern, "--rounds", "15", "--json"]
+    command = [program, "bench", "kernels", "--device", device, "--ops", pattern, "--rounds", "15", "--cached", "--json"]
     environment = {**os.environ, "POCL_MAX_PTHREAD_COUNT": str(threads)}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     return json.loads(done.stdout)["results"]
