@@ -59,6 +59,7 @@
 #define F32(x) ((float)(x))
 /* An address computed in 32 bits costs a conversion per access, a third of the speed of gemm_register. */
 #define INDEX size_t
+#define NO_END (~(size_t)0)
 #define U32(x) ((uint)(x))
 #define I32(x) ((int)(x))
 #define AS_F(x) as_float(x)
@@ -138,16 +139,16 @@
 /* 1.5 * 2^23 leaves no bits behind the point; PoCL's convert_int8_rte() takes some thirty instructions. */
 #define ROUND_VI(x) (AS_VI((x) + 12582912.0f) - 0x4b400000)
 #define FLOAT_VF(x) CONVERT_(x, float)
-#define LOAD_F_OR(buffer, i, end, other) load_f_or_((buffer), (i), (end), (other))
+#define LOAD_F_OR(buffer, i, end, other) load_f_(WHERE_(buffer, i, end), (other))
 #define LARGEST(v) largest_(v)
 #define FLOAT_AT(array, i) (((float *)(array))[i])
 #define TRANSPOSE(square) transpose_(square)
 #define AHEAD(buffer, i) __builtin_prefetch((const void *)(size_t)((buffer) + (i)))
-#define LOAD_F(buffer, i, end) load_f_((buffer), (i), (end))
-#define LOAD_U(buffer, i, end) load_u_((buffer), (i), (end))
+#define LOAD_F(buffer, i, end) load_f_(WHERE_(buffer, i, end), 0.0f)
+#define LOAD_U(buffer, i, end) load_u_(WHERE_(buffer, i, end), 0u)
 #define LOAD_H(buffer, i, end) load_h_((__global const ushort *)(buffer), (i), (end))
-#define STORE_F(buffer, i, end, v) store_f_((buffer), (i), (end), (v))
-#define STORE_U(buffer, i, end, v) store_u_((buffer), (i), (end), (v))
+#define STORE_F(buffer, i, end, v) store_f_(WHERE_(buffer, i, end), (v))
+#define STORE_U(buffer, i, end, v) store_u_(WHERE_(buffer, i, end), (v))
 #define SUM(v) sum_(v)
 #define FIRST(v) ((v).s0)
 #define MUL_HI_V(a, v) CONVERT_((CONVERT_(v, ulong) * (ulong)(a)) >> 32, uint)
@@ -167,25 +168,27 @@ typedef VF vf_anywhere_ __attribute__((aligned(4)));
 typedef VU vu_anywhere_ __attribute__((aligned(4)));
 typedef JOIN_(ushort, VW) vh_anywhere_ __attribute__((aligned(2)));
 
-/* Whole vectors go at once; the last one of a row goes element by element and is filled up with zeros. */
+/* Whole vectors go at once; of the last one of a row `left` elements go one by one, and zeros fill it up. Addresses
+ * are computed where the index is known, so that one of type INDEX is not cut to 32 bits. */
+#define WHERE_(buffer, i, end) (buffer) + (i), (i) + VW <= (end), (uint)((end) - (i))
 #define VECTOR_ACCESS_(suffix, type, vector)                                                                 \
-    static inline vector load_##suffix##_(__global const type *buffer, uint i, uint end)                     \
+    static inline vector load_##suffix##_(__global const type *at, bool is_whole, uint left, type other)     \
     {                                                                                                        \
-        if (i + VW <= end) return *(__global const v##suffix##_anywhere_ *)(buffer + i);                     \
+        if (is_whole) return *(__global const v##suffix##_anywhere_ *)at;                                    \
         type part[VW];                                                                                       \
         for (uint e = 0; e < VW; e++)                                                                        \
-            part[e] = i + e < end ? buffer[i + e] : 0;                                                       \
+            part[e] = e < left ? at[e] : other;                                                              \
         return *(const v##suffix##_anywhere_ *)part;                                                         \
     }                                                                                                        \
-    static inline void store_##suffix##_(__global type *buffer, uint i, uint end, vector v)                  \
+    static inline void store_##suffix##_(__global type *at, bool is_whole, uint left, vector v)              \
     {                                                                                                        \
-        if (i + VW <= end) {                                                                                 \
-            *(__global v##suffix##_anywhere_ *)(buffer + i) = v;                                             \
+        if (is_whole) {                                                                                      \
+            *(__global v##suffix##_anywhere_ *)at = v;                                                       \
         } else {                                                                                             \
             type part[VW];                                                                                   \
             *(v##suffix##_anywhere_ *)part = v;                                                              \
-            for (uint e = 0; i + e < end; e++)                                                               \
-                buffer[i + e] = part[e];                                                                     \
+            for (uint e = 0; e < left; e++)                                                                  \
+                at[e] = part[e];                                                                             \
         }                                                                                                    \
     }
 VECTOR_ACCESS_(f, float, VF)
@@ -199,15 +202,6 @@ static inline VU load_h_(__global const ushort *buffer, uint i, uint end)
     for (uint e = 0; e < VW; e++)
         part[e] = i + e < end ? buffer[i + e] : 0;
     return *(const vu_anywhere_ *)part;
-}
-
-static inline VF load_f_or_(__global const float *buffer, uint i, uint end, float other)
-{
-    if (i + VW <= end) return *(__global const vf_anywhere_ *)(buffer + i);
-    float part[VW];
-    for (uint e = 0; e < VW; e++)
-        part[e] = i + e < end ? buffer[i + e] : other;
-    return *(const vf_anywhere_ *)part;
 }
 
 static inline VU places_(void)

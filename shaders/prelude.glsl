@@ -51,6 +51,7 @@
 #define FLOOR(x) floor(x)
 #define F32(x) float(x)
 #define INDEX uint
+#define NO_END 0xFFFFFFFFu
 #define U32(x) uint(x)
 #define I32(x) int(x)
 #define AS_F(x) uintBitsToFloat(x)
