@@ -20,7 +20,7 @@
 
 /* gemv: columns of C that a work-item of class CPU takes, in vectors, and rows of B that it reads side by
  * side. */
-#define TD_GEMV_VECTORS 8u
+#define TD_GEMV_VECTORS 32u
 #define TD_GEMV_ROWS 4u
 
 /* activation of the finish */
