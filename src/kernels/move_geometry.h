@@ -4,10 +4,11 @@
 #ifndef TD_KERNELS_MOVE_GEOMETRY_H
 #define TD_KERNELS_MOVE_GEOMETRY_H
 
-/* Rows and columns of the square one group of `transpose` turns: on a CPU both sides should fit its first
- * cache. */
-#define TD_TRANSPOSE_TILE_CPU 64u
-#define TD_TRANSPOSE_TILE_GPU 32u
+/* Rows and columns that one group of `transpose` turns: on a CPU both sides should fit its first cache. */
+#define TD_TRANSPOSE_ROWS_CPU 64u
+#define TD_TRANSPOSE_COLUMNS_CPU 64u
+#define TD_TRANSPOSE_ROWS_GPU 32u
+#define TD_TRANSPOSE_COLUMNS_GPU 32u
 
 /* Elements of the result, about, that one group of gather_rows and scatter_rows makes. */
 #define TD_ROWS_BLOCK_CPU 4096u

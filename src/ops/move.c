@@ -211,7 +211,9 @@ static td_status record_transpose(td_list *list, td_span x, td_span y, const axi
                                   size_t inner_of_x)
 {
     const axis rows = a[count - 1], columns = a[inner_of_x];
-    const uint32_t tile = td_list_class(list) == TD_CLASS_GPU ? TD_TRANSPOSE_TILE_GPU : TD_TRANSPOSE_TILE_CPU;
+    const bool is_gpu = td_list_class(list) == TD_CLASS_GPU;
+    const uint32_t tile_rows = is_gpu ? TD_TRANSPOSE_ROWS_GPU : TD_TRANSPOSE_ROWS_CPU;
+    const uint32_t tile_columns = is_gpu ? TD_TRANSPOSE_COLUMNS_GPU : TD_TRANSPOSE_COLUMNS_CPU;
     axis others[2] = {{.length = 1}, {.length = 1}};
     size_t n_others = 0;
     for (size_t d = 0; d + 1 < count; d++) {
@@ -228,7 +230,8 @@ static td_status record_transpose(td_list *list, td_span x, td_span y, const axi
                                         .y_inner = others[1].y_step,
                                         .y_row = columns.y_step};
     const uint64_t matrices = (uint64_t)params.outer * params.inner;
-    const uint64_t tiles = (uint64_t)td_divide_up(rows.length, tile) * td_divide_up(columns.length, tile);
+    const uint64_t tiles =
+        (uint64_t)td_divide_up(rows.length, tile_rows) * td_divide_up(columns.length, tile_columns);
     return td_list_dispatch(list, TD_K_transpose, (td_span[]){x, y}, &params,
                             td_grid_groups(matrices * tiles),
                             (td_cost){.bytes = 8.0 * (double)matrices * rows.length * columns.length});
