@@ -18,8 +18,8 @@
                              */
 #define TD_CONTROL_STEPS 6u /* steps taken, a uint */
 #define TD_CONTROL_SKIPPED 7u /* steps skipped, a uint */
-#define TD_CONTROL_SCALE 8u /* what the loss was multiplied by; 0: by nothing */
-#define TD_CONTROL_GOOD 9u  /* steps taken since SCALE changed, a uint */
+#define TD_CONTROL_SCALE 8u   /* what the loss was multiplied by; 0: by nothing */
+#define TD_CONTROL_GOOD 9u    /* steps taken since SCALE changed, a uint */
 #define TD_CONTROL_WORDS 10u
 
 /* SCALE where it changes by itself: doubled after some good steps, halved in one that is skipped. */
