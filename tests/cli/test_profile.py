@@ -201,8 +201,8 @@ class ProfileTest(unittest.TestCase):
         temporary = self.path("temporary")
         os.mkdir(temporary)
         p = self.profile("--train-data", self.make_data(), "--model-size", "pico", "--batch-size", "2", "--num-steps", "6",
-                         "--language", "en", "--enable-static-shapes", "--mel-cache", "none", "--cache-dir",
-                         self.path("cache"), "--trace", self.path("t.json"), *devices, temporary=temporary)
+                         "--language", "en", "--enable-static-shapes", "--mel-cache", "none",
+                         "--trace", self.path("t.json"), *devices, temporary=temporary)
         self.check_fields(p)
         self.assertEqual((p["simulated"], p["mode"]), (False, mode))
         self.assertGreater(p["throughput"]["audio_s_per_s"], 0)
@@ -227,8 +227,8 @@ class ProfileTest(unittest.TestCase):
 
     def test_bench_pipeline(self):
         command = [PROGRAM, "bench", "pipeline", "--json", "--train-data", self.make_data(), "--model-size", "pico",
-                   "--batch-size", "2", "--num-steps", "4", "--language", "en", "--enable-static-shapes", "--cache-dir",
-                   self.path("cache"), "--model-device", "cl:0.0"]
+                   "--batch-size", "2", "--num-steps", "4", "--language", "en", "--enable-static-shapes",
+                   "--model-device", "cl:0.0"]
         alone = subprocess.run(command, capture_output=True, text=True, timeout=100)
         self.assertEqual(alone.returncode, 2)
         self.assertIn("--data-device", alone.stderr)
