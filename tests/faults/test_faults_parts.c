@@ -14,7 +14,7 @@
 #include "walk.h"
 #include "wrap.h"
 
-enum { N_ROWS = 4, LEAST_POINTS = 5, N_SPOKEN = 200 };
+enum { N_ROWS = 4, LEAST_POINTS = 5, N_SPOKEN = 60 };
 
 /* A part that is tried: gives a number of what came out. */
 typedef td_status (*part)(const void *context, uint64_t *out);
