@@ -49,11 +49,11 @@ fail:
  * the memory traffic that it has to unpack again, so there it is not the first choice. */
 static size_t choose_way(const td_advice *advice, const td_device_info *model, uint32_t wanted)
 {
-    static const size_t ON_GPU[] = {1, 3}, ON_CPU[] = {0, 1, 2, 3};
+    static const size_t ON_GPU[] = {1, 3, 2}, ON_CPU[] = {0, 1, 2, 3};
     const bool is_cpu = model->type == TD_DEVICE_CPU;
     const size_t *order = is_cpu ? ON_CPU : ON_GPU;
-    const size_t n = is_cpu ? 4 : 2;
-    size_t best = order[0];
+    const size_t n = is_cpu ? 4 : 3;
+    size_t best = order[n - 1];
     for (size_t i = 0; i < n; ++i) {
         if (advice->ways[order[i]].largest_batch > advice->ways[best].largest_batch) best = order[i];
         if (advice->ways[order[i]].largest_batch >= wanted) return order[i];
