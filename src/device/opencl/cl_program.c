@@ -21,8 +21,9 @@
 #define STORING_SHARE 0.05            /* of the time that a device was open may go into storing binaries */
 #define STORING_LEAST_NS 1000000000.0 /* less is not worth beginning */
 #define OPTIONS_BYTES 512
-/* cl/builtins.cl.h is used, and PoCL takes its own headers for included already. */
-#define NO_HEADER "-DTD_NO_HEADER -D_OPENCL_H_ -D__X86_IMAGE_H__ "
+/* cl/builtins.cl.h is used, and PoCL takes its own large headers for included already. A small one with the
+ * same names of types it still reads, so that it would warn of each. */
+#define NO_HEADER "-DTD_NO_HEADER -D_OPENCL_H_ -D__X86_IMAGE_H__ -w "
 #define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
 
 static td_digest key_of(const td_cl_device *device, const td_kernel *kernel)
