@@ -29,6 +29,8 @@ class Walk:
         if problem:
             self.lost += 1
             print(f"LOST  {what}: {problem}", flush=True)
+        if self.tried % 50 == 0:  # a long walk that is broken off still says how far it came
+            print(f"kill: {self.tried} of {COUNT} moments, losses {self.lost}", flush=True)
 
     def note(self, fired):
         if fired:
