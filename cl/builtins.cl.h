@@ -53,4 +53,5 @@ float2 __attribute__((overloadable, pure)) vload_half2(size_t, const __private h
 #define as_int(x) __builtin_astype((x), int)
 
 #define CLK_LOCAL_MEM_FENCE 1
+#define CLK_GLOBAL_MEM_FENCE 2
 void __attribute__((overloadable, convergent)) barrier(uint);

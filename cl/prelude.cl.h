@@ -17,12 +17,14 @@
 #endif
 #define WIDE 1
 #define LOCAL(type, name, count)
+#define BARRIER_ALL()
 #else
 #define WG TD_GPU_WG /* the group of its row in ops.def */
 #define VW 1
 #define WIDE 0
 #define LOCAL(type, name, count) __local type name[count] __attribute__((aligned(16)));
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define BARRIER_ALL() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 #endif
 #define NO_LOCAL
 #define UNUSED(name) (void)(name)

@@ -11,10 +11,12 @@
 #ifdef TD_CLASS_CPU
 #define WG TD_GROUP_SIZE_GLSL_CPU
 #define LOCAL(type, name, count)
+#define BARRIER_ALL()
 #else
 #define WG TD_GPU_WG /* the group of its row in ops.def */
 #define LOCAL(type, name, count) shared type name[count];
 #define BARRIER() barrier()
+#define BARRIER_ALL() memoryBarrierBuffer(); barrier();
 #endif
 #define NO_LOCAL
 #define UNUSED(name)
