@@ -72,26 +72,32 @@ static td_status check_bindings(const td_plan *plan)
     return TD_OK;
 }
 
+/* Tells what is needed, why it is not to be had, and what would need less. */
+static td_status fail_to_fit(const td_plan *plan, td_status status, const char *why)
+{
+    char need[TD_TEXT_FORMAT_BYTES], largest[200];
+    td_text_format_bytes(needed_bytes(plan), need);
+    name_largest(plan, largest, sizeof largest);
+    return TD_FAIL(
+        status, "the step needs %s for activations, but %s; the largest are %s; make the batch smaller%s%s",
+        need, why, largest,
+        plan->options.checkpoint || plan->options.forward_only ? "" : ", or turn on checkpointing",
+        plan->options.narrow || plan->options.forward_only ? "" : ", or bf16");
+}
+
 static td_status check_fit(const td_plan *plan)
 {
     const td_device_info *info = td_device_get_info(plan->store->device);
-    const uint64_t need = needed_bytes(plan);
-    char need_text[TD_TEXT_FORMAT_BYTES], room_text[TD_TEXT_FORMAT_BYTES], largest[200];
+    char room_text[TD_TEXT_FORMAT_BYTES], why[320];
     td_memory_stats stats;
     td_memory_get_stats(plan->store->memory, &stats);
     const uint64_t limit = stats.limit_bytes ? stats.limit_bytes : info->caps.memory_bytes;
     const uint64_t room = limit > stats.used_bytes ? limit - stats.used_bytes : 0;
-    if (need <= room || !limit) return TD_OK;
-    td_text_format_bytes(need, need_text);
+    if (needed_bytes(plan) <= room || !limit) return TD_OK;
     td_text_format_bytes(room, room_text);
-    name_largest(plan, largest, sizeof largest);
-    return TD_FAIL(
-        TD_ERR_LIMIT,
-        "the step needs %s for activations, but %s are left of the %s of %s; the largest are %s; make the "
-        "batch smaller%s%s",
-        need_text, room_text, stats.limit_bytes ? "limit" : "memory", info->name, largest,
-        plan->options.checkpoint || plan->options.forward_only ? "" : ", or turn on checkpointing",
-        plan->options.narrow || plan->options.forward_only ? "" : ", or bf16");
+    snprintf(why, sizeof why, "%s are left of the %s of %s", room_text,
+             stats.limit_bytes ? "limit" : "memory", info->name);
+    return fail_to_fit(plan, TD_ERR_LIMIT, why);
 }
 
 /* ---------------------------------------------------------------- places */
@@ -113,7 +119,13 @@ static td_status grow_arena(td_plan *plan)
     td_status status = TD_OK;
     while (store->n_arena < plan->layout.n_chunks) {
         const uint64_t bytes = plan->layout.chunk_bytes[store->n_arena];
-        TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, bytes, &store->arena[store->n_arena]));
+        status = td_memory_alloc(store->memory, TD_MEMORY_DEVICE, bytes, &store->arena[store->n_arena]);
+        if (status == TD_ERR_DEVICE_MEMORY) { /* what others hold, or what the driver keeps for itself */
+            char why[320];
+            snprintf(why, sizeof why, "%.300s", td_error_last()->message);
+            return fail_to_fit(plan, status, why);
+        }
+        TD_TRY(status);
         store->arena[store->n_arena++].bytes = bytes;
     }
 fail:

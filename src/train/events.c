@@ -45,18 +45,20 @@ static td_status write_record(td_events *events, const void *data, size_t bytes)
 {
     const uint64_t length = bytes;
     const uint32_t crcs[2] = {mask(td_events_crc(&length, sizeof length)), mask(td_events_crc(data, bytes))};
+    td_status status = TD_OK;
     pthread_mutex_lock(&events->lock);
     fwrite(&length, sizeof length, 1, events->file);
     fwrite(&crcs[0], sizeof crcs[0], 1, events->file);
     fwrite(data, 1, bytes, events->file);
     fwrite(&crcs[1], sizeof crcs[1], 1, events->file);
-    const int failed = ferror(events->file);
+    const int cause = errno;
+    const bool failed = ferror(events->file) != 0;
     pthread_mutex_unlock(&events->lock);
-    if (failed != 0)
-        return TD_FAIL(TD_ERR_IO,
-                       "cannot write '%s'; free space there or choose another --tensorboard-log-dir",
-                       events->path);
-    return TD_OK;
+    TD_FAIL_IF(failed, TD_ERR_IO,
+               "cannot write '%s': %s; free space there or choose another --tensorboard-log-dir",
+               events->path, strerror(cause));
+fail:
+    return status;
 }
 
 /* ---------------------------------------------------------------- protocol buffers */
