@@ -5,22 +5,24 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/train_options.h"
 #include "tools/bench_step.h"
 
-static const char *name_precision(const td_bench_step_options *o)
-{
-    return o->narrow == TD_BF16 ? "bf16" : o->narrow == TD_F16 ? "fp16" : "fp32";
-}
+typedef struct work {
+    td_bench_step_options options;
+    const char *name, *precision; /* as given */
+    bool explains;
+} work;
 
-static void put_work(td_json *json, const td_bench_step_options *o, const char *name)
+static void put_work(td_json *json, const work *w)
 {
-    td_json_put_string(json, o->preset ? "model_size" : "sketch", name);
+    const td_bench_step_options *o = &w->options;
+    td_json_put_string(json, o->preset ? "model_size" : "sketch", w->name);
     td_json_put_uint(json, "batch_size", o->size.items);
     td_json_put_uint(json, "text_length", o->size.tokens);
     td_json_put_uint(json, "mel_frames", o->size.frames);
     td_json_put_uint(json, "steps", o->steps);
-    td_json_put_string(json, "precision", name_precision(o));
+    td_json_put_string(json, "precision", w->precision);
     td_json_put_bool(json, "checkpointing", o->checkpoint);
 }
 
@@ -50,17 +52,17 @@ static void put_result(td_json *json, const td_bench_step_result *r)
     td_json_put_double(json, "last_loss", (double)r->last_loss);
 }
 
-static void print_result(const td_device_info *info, const td_bench_step_options *o, const char *name,
-                         const td_bench_step_result *r)
+static void print_result(const td_device_info *info, const work *w, const td_bench_step_result *r)
 {
+    const td_bench_step_options *o = &w->options;
     char peak[TD_TEXT_FORMAT_BYTES], arena[TD_TEXT_FORMAT_BYTES], store[TD_TEXT_FORMAT_BYTES];
     td_text_format_bytes(r->peak_bytes, peak);
     td_text_format_bytes(r->plan.arena_bytes, arena);
     td_text_format_bytes(r->plan.store_bytes, store);
     td_cli_print_setting(info);
     printf("work           %s %s, %.2f M parameters; %u items of %u tokens and %u frames; %s%s\n",
-           o->preset ? "model" : "sketch", name, (double)r->parameters * 1e-6, o->size.items, o->size.tokens,
-           o->size.frames, name_precision(o), o->checkpoint ? ", checkpointing" : "");
+           o->preset ? "model" : "sketch", w->name, (double)r->parameters * 1e-6, o->size.items,
+           o->size.tokens, o->size.frames, w->precision, o->checkpoint ? ", checkpointing" : "");
     printf("step           %.1f ms, at best %.1f, p95 %.1f, spread %.0f %%, median of %u steps\n",
            r->ms.median, r->ms.min, r->ms.p95, 100 * r->ms.spread, o->steps);
     printf("rate           %.1f GFLOP/s of %.2f GFLOP, %.0f s of audio per second\n", r->gflops,
@@ -80,13 +82,10 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
 {
     const char *dot = td_options_get(cli->options, "bench.explain_dot")->text;
     const char *dump = td_options_get(cli->options, "bench.dump")->text;
-    const char *precision = td_options_get(cli->options, "bench.precision")->text;
     td_status status = TD_OK;
     *out = (td_bench_step_options){
         .steps = count(cli, "bench.steps"),
-        .narrow = strcmp(precision, "bf16") == 0   ? TD_BF16
-                  : strcmp(precision, "fp16") == 0 ? TD_F16
-                                                   : TD_F32,
+        .narrow = td_cli_precision(td_options_get(cli->options, "bench.precision")->text),
         .checkpoint = td_options_get(cli->options, "bench.checkpointing")->truth,
         .ragged = td_options_get(cli->options, "bench.ragged")->truth,
         .dump = dump && dump[0] ? dump : NULL,
@@ -106,12 +105,6 @@ fail:
     return status;
 }
 
-typedef struct work {
-    td_bench_step_options options;
-    const char *name;
-    bool explains;
-} work;
-
 static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
 {
     work *w = context;
@@ -124,11 +117,11 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     if (w->options.explain) fclose(w->options.explain); /* fills explanation in */
     TD_TRY(status);
     if (json) {
-        put_work(json, &w->options, w->name);
+        put_work(json, w);
         put_result(json, &result);
         if (explanation) td_json_put_string(json, "explain", explanation);
     } else {
-        print_result(info, &w->options, w->name, &result);
+        print_result(info, w, &result);
         if (explanation) printf("\n%s", explanation);
     }
 fail:
@@ -138,7 +131,8 @@ fail:
 
 int td_cmd_bench_step(td_cli *cli)
 {
-    work w = {.explains = td_options_get(cli->options, "bench.explain")->truth};
+    work w = {.precision = td_options_get(cli->options, "bench.precision")->text,
+              .explains = td_options_get(cli->options, "bench.explain")->truth};
     if (read_options(cli, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
     w.name = w.options.preset ? w.options.preset : td_options_get(cli->options, "bench.sketch")->text;
     const int code = td_cli_measure_device(cli, measure, &w);

@@ -112,11 +112,17 @@ static void read_schedule(const td_cli *cli, td_schedule *out)
         if (strcmp(NAMES[i], get(cli, "training.scheduler")->text) == 0) out->kind = (td_schedule_kind)i;
 }
 
+td_dtype td_cli_precision(const char *name)
+{
+    if (strcmp(name, "bf16") == 0) return TD_BF16;
+    return strcmp(name, "fp16") == 0 ? TD_F16 : TD_F32;
+}
+
 /* What is kept in 16 bits, if anything. */
 static td_dtype read_narrow(const td_cli *cli)
 {
     if (!get(cli, "training.mixed_precision")->truth) return TD_F32;
-    return strcmp(get(cli, "training.mixed_format")->text, "fp16") == 0 ? TD_F16 : TD_BF16;
+    return td_cli_precision(get(cli, "training.mixed_format")->text);
 }
 
 static void read_training(const td_cli *cli, td_train_settings *out)

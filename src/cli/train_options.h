@@ -15,4 +15,7 @@ td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char 
 td_status td_cli_plan_settings(td_cli *cli, const td_device_info *device, char cache_dir[TD_FILE_PATH_BYTES],
                                td_train_settings *out);
 
+/* Of "fp32", "bf16" or "fp16", as the options have it. */
+td_dtype td_cli_precision(const char *name);
+
 #endif

@@ -12,7 +12,7 @@
 uint64_t td_tensor_bytes(const td_tensor_info *t)
 {
     const uint64_t size = td_shape_size(t->shape);
-    return td_dtype_format(t->dtype) ? (size + 1) / 2 * 4 : 4 * size;
+    return 4 * (td_dtype_format(t->dtype) ? TD_NARROW_WORDS(size) : size);
 }
 
 static uint64_t round_up(uint64_t bytes)

@@ -262,7 +262,7 @@ td_span td_store_span(const td_store *store, size_t i, td_block block)
     const td_span whole = store->segments[e->segment].blocks[block];
     if (!whole.buffer) return (td_span){0};
     const uint64_t size = td_shape_size(e->entry.shape);
-    if (block == TD_BLOCK_NARROW) return td_span_part(whole, 2 * e->offset, (size + 1) / 2 * 4);
+    if (block == TD_BLOCK_NARROW) return td_span_part(whole, 2 * e->offset, 4 * TD_NARROW_WORDS(size));
     return td_span_part(whole, 4 * e->offset, 4 * size);
 }
 

@@ -7,4 +7,6 @@
 #define TD_NARROW_BF16 1u /* the upper half of a float */
 #define TD_NARROW_FP16 2u /* IEEE half */
 
+#define TD_NARROW_WORDS(n) ((n) / 2 + (n) % 2)
+
 #endif

@@ -175,7 +175,7 @@ static td_status check_spans(const td_gemm_desc *d)
     const td_gemm_extent spans = td_gemm_extents(d);
     td_status status = TD_OK;
     TD_TRY(check_span(d->a, spans.a, "operand A"));
-    TD_TRY(check_span(d->b, d->b_format ? (spans.b + 1) / 2 : spans.b, "operand B"));
+    TD_TRY(check_span(d->b, d->b_format ? TD_NARROW_WORDS(spans.b) : spans.b, "operand B"));
     TD_TRY(check_span(d->c, spans.c, "result C"));
     if (d->bias.buffer) TD_TRY(check_span(d->bias, d->n, "the bias"));
     if (d->pre.buffer) TD_TRY(check_span(d->pre, spans.c, "the saved pre-activation"));

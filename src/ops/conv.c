@@ -581,7 +581,7 @@ static td_status check_operands(const pass *a)
     TD_TRY(td_op_check_span(o->y, is_transposed ? inner : outer, "conv", "y"));
     const uint64_t weights = (uint64_t)p.depth * p.c.out_channels;
     const bool is_narrow = p.c.w_format && a->kind != TD_CONV_BACK_WEIGHTS;
-    TD_TRY(td_op_check_span(o->w, is_narrow ? (weights + 1) / 2 : weights, "conv", "w"));
+    TD_TRY(td_op_check_span(o->w, is_narrow ? TD_NARROW_WORDS(weights) : weights, "conv", "w"));
     if (td_op_given(o->bias)) TD_TRY(td_op_check_span(o->bias, a->conv.out_channels, "conv", "bias"));
     if (td_op_given(o->pre)) TD_TRY(td_op_check_span(o->pre, outer, "conv", "pre"));
     if (td_op_given(o->residual)) TD_TRY(td_op_check_span(o->residual, outer, "conv", "residual"));

@@ -269,11 +269,20 @@ static td_status check_cast(uint32_t n, uint32_t format, td_span floats, td_span
     td_status status = TD_OK;
     TD_TRY(td_op_check_size(n, 1, 1, op));
     TD_TRY(td_op_check_span(floats, n, op, "the floats"));
-    TD_TRY(td_op_check_span(narrow, n / 2 + n % 2, op, "the narrow numbers"));
+    TD_TRY(td_op_check_span(narrow, TD_NARROW_WORDS(n), op, "the narrow numbers"));
     TD_FAIL_IF(format != TD_NARROW_BF16 && format != TD_NARROW_FP16, TD_ERR_ARGUMENT,
                "%s: format %u does not exist", op, format);
 fail:
     return status;
+}
+
+/* A word at a time, in either direction. */
+static td_status record_cast(td_list *list, td_kernel_id kernel, uint32_t n, const void *params, td_span x,
+                             td_span y)
+{
+    return td_list_dispatch(list, kernel, (td_span[]){x, y}, params,
+                            td_grid_elements(td_list_class(list), TD_NARROW_WORDS(n)),
+                            (td_cost){.bytes = 6.0 * n});
 }
 
 td_status td_op_cast_narrow(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
@@ -281,9 +290,7 @@ td_status td_op_cast_narrow(td_list *list, uint32_t format, uint32_t n, td_span 
     const td_cast_narrow_params params = {.n = n, .format = format};
     td_status status = TD_OK;
     TD_TRY(check_cast(n, format, x, y, "cast_narrow"));
-    TD_TRY(td_list_dispatch(list, TD_K_cast_narrow, (td_span[]){x, y}, &params,
-                            td_grid_elements(td_list_class(list), n / 2 + n % 2),
-                            (td_cost){.bytes = 6.0 * n}));
+    TD_TRY(record_cast(list, TD_K_cast_narrow, n, &params, x, y));
 fail:
     return status;
 }
@@ -293,9 +300,7 @@ td_status td_op_cast_wide(td_list *list, uint32_t format, uint32_t n, td_span x,
     const td_cast_wide_params params = {.n = n, .format = format};
     td_status status = TD_OK;
     TD_TRY(check_cast(n, format, y, x, "cast_wide"));
-    TD_TRY(td_list_dispatch(list, TD_K_cast_wide, (td_span[]){x, y}, &params,
-                            td_grid_elements(td_list_class(list), n / 2 + n % 2),
-                            (td_cost){.bytes = 6.0 * n}));
+    TD_TRY(record_cast(list, TD_K_cast_wide, n, &params, x, y));
 fail:
     return status;
 }

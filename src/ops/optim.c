@@ -94,7 +94,7 @@ static td_status check_range(const td_adamw_args *a, size_t i)
     TD_TRY(td_op_check_span(a->w, end, "adamw", "w"));
     TD_TRY(td_op_check_span(a->m, end, "adamw", "m"));
     TD_TRY(td_op_check_span(a->v, end, "adamw", "v"));
-    if (has_shadow) TD_TRY(td_op_check_span(a->shadow, (end + 1) / 2, "adamw", "shadow"));
+    if (has_shadow) TD_TRY(td_op_check_span(a->shadow, TD_NARROW_WORDS(end), "adamw", "shadow"));
     TD_FAIL_IF(has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)), TD_ERR_ARGUMENT,
                "adamw: range %zu (from %u, %u elements) cuts a word of two narrow numbers; pad tensors to "
                "even sizes",
