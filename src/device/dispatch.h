@@ -38,6 +38,12 @@ td_status td_list_native(td_list *list, const td_native_command *native);
 /* The class of kernels this device runs. */
 td_kernel_class td_device_class(const td_device *device);
 
+/* Floats in a vector (VW) of this device's kernels; 1 where they have none. */
+uint32_t td_device_vector(const td_device *device);
+
+/* Work-items in a group of the kernel on this device. */
+uint32_t td_device_group_size(const td_device *device, td_kernel_id id);
+
 /* The class of the list's device. */
 td_kernel_class td_list_class(const td_list *list);
 

@@ -257,6 +257,18 @@ td_kernel_class td_device_class(const td_device *device)
     return device->kernel_class;
 }
 
+uint32_t td_device_vector(const td_device *device)
+{
+    if (device->kernel_class != TD_CLASS_CPU || device->info.api != TD_API_OPENCL) return 1;
+    return device->info.caps.vector_width >= 16 ? 16 : 8;
+}
+
+uint32_t td_device_group_size(const td_device *device, td_kernel_id id)
+{
+    const td_dialect dialect = device->info.api == TD_API_VULKAN ? TD_DIALECT_GLSL : TD_DIALECT_CL;
+    return td_kernel_get(id)->group_size[dialect][device->kernel_class];
+}
+
 td_kernel_class td_list_class(const td_list *list)
 {
     return list->device->kernel_class;

@@ -136,13 +136,6 @@ fail:
     return status;
 }
 
-static uint32_t vector_of(const td_device *device, td_kernel_class kernel_class)
-{
-    const td_device_info *info = td_device_get_info(device);
-    if (kernel_class != TD_CLASS_CPU || info->api != TD_API_OPENCL) return 1;
-    return info->caps.vector_width >= 16 ? 16 : 8;
-}
-
 td_status td_gemm_problem_make(const td_gemm_desc *desc, td_device *device, td_gemm_problem *out)
 {
     td_status status = TD_OK;
@@ -151,10 +144,10 @@ td_status td_gemm_problem_make(const td_gemm_desc *desc, td_device *device, td_g
         .device = device,
         .info = td_device_get_info(device),
         .kernel_class = td_device_class(device),
+        .vector = td_device_vector(device),
         .splits = 1,
         .k_part = desc->k,
     };
-    out->vector = vector_of(device, out->kernel_class);
     fill_defaults(&out->desc);
     TD_TRY(check_shape(&out->desc));
     fold_batch(&out->desc);
@@ -247,15 +240,9 @@ td_cost td_gemm_cost(const td_gemm_problem *problem)
     };
 }
 
-uint32_t td_gemm_items_per_group(const td_gemm_problem *problem, td_kernel_id kernel)
-{
-    const td_dialect dialect = problem->info->api == TD_API_VULKAN ? TD_DIALECT_GLSL : TD_DIALECT_CL;
-    return td_kernel_get(kernel)->group_size[dialect][problem->kernel_class];
-}
-
 td_grid td_gemm_grid(const td_gemm_problem *problem, td_kernel_id kernel, uint64_t items)
 {
-    const uint32_t group = td_gemm_items_per_group(problem, kernel);
+    const uint32_t group = td_device_group_size(problem->device, kernel);
     return td_grid_groups((items + group - 1) / group);
 }
 

@@ -101,8 +101,7 @@ td_status td_gemm_record_clblast(td_list *list, const td_gemm_problem *problem, 
 
 /* ---------------------------------------------------------------- small helps */
 
-/* Work-items in a group of this kernel on the problem's device, and a grid of at least `items` work-items. */
-uint32_t td_gemm_items_per_group(const td_gemm_problem *problem, td_kernel_id kernel);
+/* A grid of at least `items` work-items. */
 td_grid td_gemm_grid(const td_gemm_problem *problem, td_kernel_id kernel, uint64_t items);
 
 /* Flops and bytes of the whole product, for splitting long submissions. */

@@ -65,8 +65,9 @@ static td_status record_columns(td_list *list, const td_gemm_problem *problem)
     };
     const td_kernel_id kernel = d->m == 1 ? TD_K_gemv_columns_1 : TD_K_gemv_columns_4;
     const td_span spans[] = {d->a, d->b, d->c};
-    const uint32_t block = problem->kernel_class == TD_CLASS_CPU ? TD_GEMV_VECTORS * problem->vector
-                                                                 : td_gemm_items_per_group(problem, kernel);
+    const uint32_t block = problem->kernel_class == TD_CLASS_CPU
+                               ? TD_GEMV_VECTORS * problem->vector
+                               : td_device_group_size(problem->device, kernel);
     const uint64_t blocks = (uint64_t)d->batch * problem->splits * td_divide_up(d->n, block);
     const td_grid grid = problem->kernel_class == TD_CLASS_CPU ? td_gemm_grid(problem, kernel, blocks)
                                                                : td_grid_groups(blocks);
@@ -127,9 +128,9 @@ td_status td_gemm_record_finish(td_list *list, const td_gemm_problem *whole, con
     };
     const td_span spans[] = {parts->desc.c, d->c, td_gemm_or(d->bias, parts->desc.c),
                              td_gemm_or(d->residual, parts->desc.c), td_gemm_or(d->pre, d->c)};
-    const uint32_t vectors = td_divide_up(d->n, whole->vector);
+    const uint32_t pieces = td_divide_up(d->n, TD_GEMM_FINISH_VECTORS(whole->vector) * whole->vector);
     const double elements = (double)d->batch * d->m * d->n;
     return td_list_dispatch(list, TD_K_gemm_finish, spans, &params,
-                            td_grid_elements(whole->kernel_class, d->batch * d->m * vectors),
+                            td_gemm_grid(whole, TD_K_gemm_finish, (uint64_t)d->batch * d->m * pieces),
                             (td_cost){.bytes = sizeof(float) * elements * (parts->splits + 1.0)});
 }

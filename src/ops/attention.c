@@ -7,8 +7,8 @@
 #include "kernels/attention_geometry.h"
 #include "ops/rows.h"
 
-/* Heads from which on a CPU makes all gradients of a head in one work-item: less work, and still several
- * heads for every core of an ordinary computer. */
+/* Heads from which on a CPU with vectors makes all gradients of a head in one work-item: less work, and still
+ * several heads for every core of an ordinary computer. */
 #define FUSED_HEADS 16u
 
 #define HEAD_SIZES 4u
@@ -29,12 +29,19 @@ static size_t kernel_row(const td_attention_shape *s)
     return s->head_size / 32 - 1;
 }
 
-static const uint32_t block_of[TD_CLASS_COUNT] = {TD_ATTENTION_BLOCK_CPU, TD_ATTENTION_BLOCK_GPU};
 static const uint32_t pairs_of[TD_CLASS_COUNT] = {TD_ATTENTION_PAIRS_CPU, TD_ATTENTION_PAIRS_GPU};
 
-static td_grid grid_of(td_kernel_class kernel_class, const td_attention_shape *s, uint32_t rows)
+/* Rows of the owned side that a group takes. */
+static uint32_t block_of(const td_device *device, td_kernel_id kernel)
 {
-    return td_grid_groups((uint64_t)s->batch * s->heads * td_divide_up(rows, block_of[kernel_class]));
+    if (td_device_class(device) == TD_CLASS_GPU) return TD_ATTENTION_BLOCK_GPU;
+    return TD_ATTENTION_VECTORS_CPU * td_device_vector(device) * td_device_group_size(device, kernel);
+}
+
+static td_grid grid_of(const td_list *list, td_kernel_id kernel, const td_attention_shape *s, uint32_t rows)
+{
+    const uint32_t blocks = td_divide_up(rows, block_of(td_list_device(list), kernel));
+    return td_grid_groups((uint64_t)s->batch * s->heads * blocks);
 }
 
 /* For every kernel of the family; `fused` is for the caller. */
@@ -54,6 +61,15 @@ static td_attention_params make_params(const td_attention_args *a)
                                  .v_row = s->v_row ? s->v_row : row,
                                  .o_row = s->o_row ? s->o_row : row,
                                  .head = s->head_size};
+}
+
+/* Turns of all loops of a work-item that meets `others` rows without vectors, a little more than it takes:
+ * the scores are made four rows at a time and four places along d, `products` of them are summed in pairs of
+ * places. */
+static uint64_t turns_of(const td_attention_shape *s, uint32_t others, uint32_t products)
+{
+    const uint64_t head = s->head_size;
+    return others * (products * head + head / 4 + 4) + 20 * head;
 }
 
 /* Multiply-adds of `products` matrix products, as flops; a causal mask halves them. */
@@ -124,8 +140,10 @@ td_status td_op_attention(td_list *list, const td_attention_args *a)
     TD_TRY(check_tensor(s, a->v, s->keys, params.v_row, "v"));
     TD_TRY(check_tensor(s, a->o, s->queries, params.o_row, "o"));
     const td_span spans[] = {a->q, a->k, a->v, td_op_or(a->lengths, a->q), a->o, a->lse};
-    TD_TRY(td_list_dispatch(list, kernels[kernel_row(s)].forward, spans, &params,
-                            grid_of(td_list_class(list), s, s->queries), cost_of(s, 2)));
+    const td_kernel_id kernel = kernels[kernel_row(s)].forward;
+    TD_TRY(td_op_check_turns(list, turns_of(s, s->keys, 1), "attention"));
+    TD_TRY(
+        td_list_dispatch(list, kernel, spans, &params, grid_of(list, kernel, s, s->queries), cost_of(s, 2)));
 fail:
     return status;
 }
@@ -185,8 +203,8 @@ static td_status record_dq(td_list *list, const td_attention_back_args *a, const
     const td_attention_args *f = &a->forward;
     const td_attention_shape *s = &f->shape;
     const td_span spans[] = {f->q, f->k, f->v, a->d_o, a->stats, a->d_q};
-    return td_list_dispatch(list, kernels[kernel_row(s)].dq, spans, p,
-                            grid_of(td_list_class(list), s, s->queries), cost_of(s, 3));
+    const td_kernel_id kernel = kernels[kernel_row(s)].dq;
+    return td_list_dispatch(list, kernel, spans, p, grid_of(list, kernel, s, s->queries), cost_of(s, 3));
 }
 
 static td_status record_dkv(td_list *list, const td_attention_back_args *a, const td_attention_params *p)
@@ -195,9 +213,10 @@ static td_status record_dkv(td_list *list, const td_attention_back_args *a, cons
     const td_attention_shape *s = &f->shape;
     /* Unfused the kernel leaves binding 5 alone; d_q there would make it wait for attention_dq. */
     const td_span spans[] = {f->q, f->k, f->v, a->d_o, a->stats, p->fused ? a->d_q : a->d_k, a->d_k, a->d_v};
+    const td_kernel_id kernel = kernels[kernel_row(s)].dkv;
     const td_grid grid =
-        p->fused ? td_grid_groups((uint64_t)s->batch * s->heads) : grid_of(td_list_class(list), s, s->keys);
-    return td_list_dispatch(list, kernels[kernel_row(s)].dkv, spans, p, grid, cost_of(s, p->fused ? 5 : 4));
+        p->fused ? td_grid_groups((uint64_t)s->batch * s->heads) : grid_of(list, kernel, s, s->keys);
+    return td_list_dispatch(list, kernel, spans, p, grid, cost_of(s, p->fused ? 5 : 4));
 }
 
 td_status td_op_attention_back(td_list *list, const td_attention_back_args *a)
@@ -205,8 +224,12 @@ td_status td_op_attention_back(td_list *list, const td_attention_back_args *a)
     const td_attention_shape *s = &a->forward.shape;
     td_attention_params params = make_params(&a->forward);
     td_status status = TD_OK;
-    params.fused = td_list_class(list) == TD_CLASS_CPU && (uint64_t)s->batch * s->heads >= FUSED_HEADS;
+    params.fused = td_device_vector(td_list_device(list)) > 1 && (uint64_t)s->batch * s->heads >= FUSED_HEADS;
     TD_TRY(check_back(a, &params));
+    if (!params.fused) {
+        TD_TRY(td_op_check_turns(list, turns_of(s, s->keys, 1), "attention"));
+        TD_TRY(td_op_check_turns(list, turns_of(s, s->queries, 2), "attention"));
+    }
     TD_TRY(record_stats(list, a, &params));
     if (!params.fused) TD_TRY(record_dq(list, a, &params));
     TD_TRY(record_dkv(list, a, &params));

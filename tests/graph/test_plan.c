@@ -323,6 +323,24 @@ static void test_binding(void **state)
     rig_close(&r);
 }
 
+/* Loops that lavapipe would leave early are refused, not run. */
+static void test_turns(void **state)
+{
+    (void)state;
+    td_plan *plan = NULL;
+    td_store *store = NULL;
+    rig r;
+    network n;
+    if (!rig_open(&r, RIG_VK, 0)) return;
+    build(&n, 1, 2000, 0);
+    check(td_store_create(r.memory, n.m.graph, &(td_store_options){.training = true}, &store));
+    refuse(TD_ERR_LIMIT, "shorter items", td_plan_create(store, n.m.graph, &(td_plan_options){0}, &plan));
+    print_message("    %s\n", td_error_last()->message);
+    td_store_destroy(store);
+    model_close(&n.m);
+    rig_close(&r);
+}
+
 /* Two shapes on one store: each gives what it gives alone; the cache drops the one used longest ago. */
 static void test_buckets(void **state)
 {
@@ -498,10 +516,10 @@ static void test_explain(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_training), cmocka_unit_test(test_bf16),   cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_limit),  cmocka_unit_test(test_binding),
-        cmocka_unit_test(test_buckets),  cmocka_unit_test(test_broken), cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_explain),  cmocka_unit_test(test_cheap),
+        cmocka_unit_test(test_training), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_memory),   cmocka_unit_test(test_limit),   cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_turns),    cmocka_unit_test(test_buckets), cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_sources),  cmocka_unit_test(test_explain), cmocka_unit_test(test_cheap),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

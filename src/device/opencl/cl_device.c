@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "device/dispatch.h"
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
 
@@ -91,8 +92,8 @@ static void choose_options(td_cl_device *device)
     const td_device_info *info = &device->base.info;
     device->base.kernel_class = info->gpu_kernels ? TD_CLASS_GPU : TD_CLASS_CPU;
     if (device->base.kernel_class == TD_CLASS_CPU) {
-        snprintf(device->options, sizeof device->options, "-cl-std=CL1.2 -w -DTD_CLASS_CPU=1 -DVW=%d",
-                 info->caps.vector_width >= 16 ? 16 : 8);
+        snprintf(device->options, sizeof device->options, "-cl-std=CL1.2 -w -DTD_CLASS_CPU=1 -DVW=%u",
+                 td_device_vector(&device->base));
     } else {
         snprintf(device->options, sizeof device->options, "-cl-std=CL1.2 -DTD_CLASS_GPU=1");
     }
