@@ -153,7 +153,8 @@ td_status td_tuning_put(td_device *device, const td_tuning_entry *entries, size_
 #define FEW_ROWS 12u                     /* below, B is not read often enough to be packed */
 #define GROUPS_PER_CORE 2u
 #define DEEP_GROUPS_PER_CORE 32u
-#define PART_LEAST 256u /* terms of k worth a part */
+#define PART_LEAST 256u      /* terms of k worth a part */
+#define DEEP_PART_LEAST 400u /* the same where a part holds many columns, which are then added up */
 #define PARTS_MOST 16u
 
 static bool suits(const td_gemm_problem *problem, td_gemm_variant variant)
@@ -175,11 +176,13 @@ static bool is_deep(const td_gemm_problem *problem, td_gemm_variant variant)
 static uint32_t choose_splits(const td_gemm_problem *problem, td_gemm_variant variant, uint64_t groups)
 {
     const uint32_t cores = problem->info->caps.compute_units ? problem->info->caps.compute_units : 1;
-    const uint32_t per_core = is_deep(problem, variant) ? DEEP_GROUPS_PER_CORE : GROUPS_PER_CORE;
+    const bool deep = is_deep(problem, variant);
+    const uint32_t per_core = deep ? DEEP_GROUPS_PER_CORE : GROUPS_PER_CORE;
+    const uint32_t most = problem->desc.k / (deep ? DEEP_PART_LEAST : PART_LEAST);
     uint64_t splits = (uint64_t)per_core * cores / (groups ? groups : 1);
     if (!td_gemm_way_get(variant)->splits) return 1;
     if (variant == TD_GEMM_V_GEMV && problem->desc.layout == TD_GEMM_NT) return 1;
-    if (splits > problem->desc.k / PART_LEAST) splits = problem->desc.k / PART_LEAST;
+    if (splits > most) splits = most;
     if (splits > PARTS_MOST) splits = PARTS_MOST;
     return splits > 1 ? (uint32_t)splits : 1;
 }
