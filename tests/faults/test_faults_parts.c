@@ -1,6 +1,7 @@
 /* Each allocation of our own code fails, once and from there on, in parts that test_faults_journey.c takes
- * only some points of: reading a configuration, preparing a dataset anew and from its cache, speaking.
- * Afterwards the same without a fault gives what it gave before. */
+ * only some points of: reading a configuration, preparing a dataset anew and from its cache. Speaking, too:
+ * at some points, or from every place with TANDEM_FAULT_MOMENTS=places. Afterwards the same without a fault
+ * gives what it gave before. */
 #include "data/fixture.h"
 
 #include "base/error.h"

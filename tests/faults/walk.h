@@ -18,14 +18,22 @@ typedef bool (*walk_run)(const void *context, uint64_t n, td_error *outcome);
  * would pass otherwise. */
 uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const void *context);
 
-/* The same at `count` of all points, one in each equal share (TANDEM_FAULT_MOMENTS overrides it,
- * TANDEM_FAULT_AT names one point), for runs that are too long to be made thousands of times. A run is told n
- * as above; the first one, with an n past all points, counts them and has to succeed. */
+/* The same at `count` of all points, one in each equal share, for runs that are too long to be made thousands
+ * of times. A run is told n as above; the first one, with an n past all points, counts them and has to
+ * succeed. TANDEM_FAULT_MOMENTS overrides the count, or asks for walk_places() with the word `places`;
+ * TANDEM_FAULT_AT names one point, as a failure does. */
 uint64_t walk_some_points(const char *name, uint64_t count, walk_run run, const void *context);
+
+/* The same from every place in the program (places.h) that calls come from: the first and the last call from
+ * there. A run is told n as above, but the n-th call from the place is what fails: the order in which threads
+ * come by does not matter. TANDEM_FAULT_FROM leaves out the points before that one, of a walk that was broken
+ * off. */
+uint64_t walk_places(const char *name, walk_run run, const void *context);
 
 /* ---------------------------------------------------------------- the fault itself */
 
-/* Call n since then fails, and with `for_ever` all later ones too. */
+/* Call n since then fails, or call n from the place that is being walked; with `for_ever` all later ones too.
+ */
 void walk_arm(uint64_t n, bool for_ever);
 
 /* Returns whether it fired. */
