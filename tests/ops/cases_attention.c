@@ -409,13 +409,21 @@ static const attention_case TINY[] = {
     {1, 1, 32, 3, 3, .causal = true},
     {2, 1, 32, 2, 4, .causal = true},
     {3, 1, 32, 2, 3, .padded = true},
+    {1, 1, 64, 2, 3, .causal = false},
+    {1, 1, 96, 3, 3, .causal = true, .packed = true},
+    {1, 1, 128, 1, 3, .causal = false},
 };
 
 void cases_attention(op_suite *suite, td_device *device);
 void cases_attention(op_suite *suite, td_device *device)
 {
-    for (size_t t = 0; t < sizeof TINY / sizeof *TINY; t++)
+    for (size_t t = 0; t < sizeof TINY / sizeof *TINY; t++) {
+        attention_case picture = TINY[t];
+        picture.with_weights = true;
+        add_forward(suite, TINY[t]);
         add_back(suite, TINY[t], true);
+        add_forward(suite, picture);
+    }
     for (size_t t = 0; t < sizeof CASES / sizeof *CASES; t++) {
         attention_case picture = CASES[t];
         picture.with_weights = true;

@@ -105,4 +105,5 @@ void cases_basic(op_suite *suite, td_device *device)
         for (const uint32_t *n = (const uint32_t[]){1, 127, 4097, 0}; *n; n++)
             MAKERS[m](suite, class, *n);
     add_matmul(suite, class, 37, 65, 29);
+    add_matmul(suite, class, 17, 5, 3);
 }

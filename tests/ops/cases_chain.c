@@ -548,7 +548,9 @@ static void add_layouts(op_suite *suite)
     add_broadcast(suite, MANY, 6, 0x35);
     add_broadcast(suite, (const uint32_t[]){5000, 3}, 2, 2);
     add_broadcast(suite, (const uint32_t[]){3, 5000}, 2, 1);
+    add_broadcast(suite, (const uint32_t[]){3, 2, 5}, 3, 5);
     add_gated(suite, 13, 77);
+    add_gated(suite, 3, 9);
 }
 
 void cases_chain(op_suite *suite, td_device *device);

@@ -197,6 +197,7 @@ static bool make_case(op_case *c, td_device *device, td_gemm_layout layout, td_g
 static void add_forward(op_suite *suite, td_device *device, td_gemm_layout layout, td_gemm_variant variant,
                         const wish *w)
 {
+    if (!op_suite_wants(suite, "gemm")) return;
     op_case c;
     const td_gemm_choice choice = {variant, w->splits ? w->splits : 1};
     if (!make_case(&c, device, layout, choice, false, w)) return;

@@ -214,7 +214,7 @@ void cases_reduce(op_suite *suite, td_device *device)
 {
     static const shape SHAPES[] = {{1, 1, 1},     {1, 9973, 1},  {7, 300, 1},  {129, 5, 1},  {3, 127, 1},
                                    {2, 20000, 1}, {1, 301, 77},  {5, 13, 33},  {1, 5000, 3}, {2, 3, 600},
-                                   {40, 1, 9},    {1, 130, 192}, {3, 64, 130}, {1, 2, 4097}};
+                                   {40, 1, 9},    {1, 130, 192}, {3, 64, 130}, {1, 2, 4097}, {2, 5, 9}};
     static const shape SMALL[] = {{1, 23, 1}, {5, 7, 1}, {1, 9, 11}, {3, 4, 5}};
     const bool slow = op_device_is_slow(device);
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {

@@ -1,5 +1,6 @@
-/* One case of the op suite on one device. Every buffer has guard words behind it; outputs and scratch start
- * as NaN; the recorded list is run twice from the same start, and both results must have the same bits. */
+/* One case of the op suite on one device. Every buffer has guard words behind it, or ends with its memory for
+ * a checker to see; outputs and scratch start as NaN; the recorded list is run twice from the same start, and
+ * both results must have the same bits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 /* The buffers of a case on the device, their image on the host, and the lists that move them. */
 typedef struct stage {
+    size_t n_guards;          /* words behind each buffer */
     td_span whole[OP_MAX_IO]; /* with guard words */
     td_span spans[OP_MAX_IO]; /* what the launch is given */
     size_t at[OP_MAX_IO];     /* first word of each buffer in the image */
@@ -32,22 +34,41 @@ static void start_image(const op_case *c, const stage *s, uint32_t *image)
         else
             for (size_t w = 0; w < io->count; w++)
                 words[w] = NAN_WORD;
-        for (size_t w = 0; w < GUARD_WORDS; w++)
+        for (size_t w = 0; w < s->n_guards; w++)
             words[io->count + w] = GUARD;
     }
+}
+
+/* Memory of its own, or a range of what the bench shares among all. */
+static td_status take_memory(const op_bench *b, td_memory_kind kind, uint64_t bytes, td_span *out)
+{
+    td_buffer *buffer = NULL;
+    if (!b->is_checked) return td_memory_alloc(b->memory, kind, bytes, out);
+    const td_status status = b->device->ops->buffer_create(b->device, kind, bytes, &buffer);
+    if (status == TD_OK) *out = (td_span){.buffer = buffer, .bytes = bytes};
+    return status;
+}
+
+static void return_memory(const op_bench *b, td_span span)
+{
+    if (!b->is_checked)
+        td_memory_free(b->memory, span);
+    else if (span.buffer)
+        b->device->ops->buffer_destroy(span.buffer);
 }
 
 static td_status make_buffers(const op_bench *b, const op_case *c, stage *s)
 {
     td_status status = TD_OK;
+    s->n_guards = b->is_checked ? 0 : GUARD_WORDS;
     for (size_t i = 0; i < c->n_io; i++) {
-        const size_t count = c->io[i].count;
+        const size_t count = c->io[i].count ? c->io[i].count : 1; /* a span is never empty */
         s->at[i] = s->n_words;
-        s->n_words += count + GUARD_WORDS;
-        TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_DEVICE, 4 * (count + GUARD_WORDS), &s->whole[i]));
-        s->spans[i] = td_span_part(s->whole[i], 0, 4 * (count ? count : 1));
+        s->n_words += count + s->n_guards;
+        TD_TRY(take_memory(b, TD_MEMORY_DEVICE, 4 * (count + s->n_guards), &s->whole[i]));
+        s->spans[i] = td_span_part(s->whole[i], 0, 4 * count);
     }
-    TD_TRY(td_memory_alloc(b->memory, TD_MEMORY_HOST, 4 * s->n_words, &s->image));
+    TD_TRY(take_memory(b, TD_MEMORY_HOST, 4 * s->n_words, &s->image));
 fail:
     return status;
 }
@@ -59,7 +80,7 @@ static td_status make_lists(const op_bench *b, const op_case *c, stage *s)
     TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->run));
     TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &s->download));
     for (size_t i = 0; i < c->n_io; i++) {
-        const uint64_t bytes = 4 * (c->io[i].count + GUARD_WORDS);
+        const uint64_t bytes = s->whole[i].bytes;
         const td_span host = td_span_part(s->image, 4 * s->at[i], bytes);
         const td_span device = td_span_part(s->whole[i], 0, bytes);
         TD_TRY(td_list_copy(s->upload, device, host));
@@ -79,8 +100,8 @@ static void close_stage(const op_bench *b, const op_case *c, stage *s)
     td_list_destroy(s->run);
     td_list_destroy(s->download);
     for (size_t i = 0; i < c->n_io; i++)
-        td_memory_free(b->memory, s->whole[i]);
-    td_memory_free(b->memory, s->image);
+        return_memory(b, s->whole[i]);
+    return_memory(b, s->image);
 }
 
 static td_status submit(const op_bench *b, td_list *list, td_point *reached)
@@ -163,9 +184,9 @@ static void judge_floats(const op_io *io, const uint32_t *words, op_result *resu
               io->name, worst, (double)got, io->expected[worst], most, wrong, io->count);
 }
 
-static void judge_io(const op_io *io, const uint32_t *words, op_result *result)
+static void judge_io(const op_io *io, const uint32_t *words, size_t n_guards, op_result *result)
 {
-    for (size_t w = 0; w < GUARD_WORDS; w++) {
+    for (size_t w = 0; w < n_guards; w++) {
         if (words[io->count + w] == GUARD) continue;
         FAIL_WITH(result, "word %zu behind %s was written", w, io->name);
         return;
@@ -208,7 +229,7 @@ void op_run_case(const op_bench *b, const op_case *c, op_result *result)
     TD_TRY(run_once(b, c, &s));
     memcpy(first, td_span_host(s.image), 4 * s.n_words);
     for (size_t i = 0; i < c->n_io && result->verdict == OP_PASS; i++)
-        judge_io(&c->io[i], first + s.at[i], result);
+        judge_io(&c->io[i], first + s.at[i], s.n_guards, result);
     TD_TRY(run_once(b, c, &s));
     if (result->verdict == OP_PASS && !is_same(c, &s, first, td_span_host(s.image)))
         FAIL_WITH(result, "the second run gives other bits");

@@ -46,13 +46,24 @@ void op_case_free(op_case *c)
     *c = (op_case){0};
 }
 
-static bool is_wanted(const op_suite *suite, const op_case *c)
+size_t op_case_words(const op_case *c)
 {
     size_t words = 0;
     for (size_t i = 0; i < c->n_io; i++)
         words += c->io[i].count;
-    if (suite->most_words && words > suite->most_words) return false;
-    if (suite->op && !strstr(c->op, suite->op)) return false;
+    return words;
+}
+
+bool op_suite_wants(const op_suite *suite, const char *op)
+{
+    if (!suite->op) return true;
+    return suite->op[0] == '=' ? strcmp(op, suite->op + 1) == 0 : strstr(op, suite->op) != NULL;
+}
+
+static bool is_wanted(const op_suite *suite, const op_case *c)
+{
+    if (suite->most_words && op_case_words(c) > suite->most_words) return false;
+    if (!op_suite_wants(suite, c->op)) return false;
     return c->is_gradient || !suite->gradients_only;
 }
 

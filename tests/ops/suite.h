@@ -46,6 +46,9 @@ typedef struct op_suite op_suite;
 /* The families; each is listed in suite.c. `device` tells the class and limits a case may depend on. */
 typedef void (*op_make_cases)(op_suite *suite, td_device *device);
 
+/* Whether any case of this op is asked for; worth a question before a costly reference is computed. */
+bool op_suite_wants(const op_suite *suite, const char *op);
+
 /* Takes over a filled case, everything it owns included. Drops it where it is not asked for. */
 void op_suite_add(op_suite *suite, const op_case *c);
 

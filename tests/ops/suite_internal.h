@@ -13,7 +13,7 @@ extern const op_family OP_FAMILIES[];
 extern const size_t OP_FAMILY_COUNT;
 
 struct op_suite {
-    const char *op; /* part of the ops' names that are wanted; NULL: all */
+    const char *op; /* part of the ops' names that are wanted, or '=' and a whole name; NULL: all */
     bool gradients_only;
     size_t most_words; /* in all buffers of a case; 0: any number */
     op_case *cases;    /* owned */
@@ -22,6 +22,7 @@ struct op_suite {
 
 void op_suite_clear(op_suite *suite);
 void op_case_free(op_case *c);
+size_t op_case_words(const op_case *c); /* in all buffers */
 
 typedef enum op_verdict { OP_PASS, OP_FAIL, OP_SKIP } op_verdict;
 
@@ -36,6 +37,7 @@ typedef struct op_result {
 typedef struct op_bench {
     td_device *device;
     td_memory *memory;
+    bool is_checked; /* by a checker of memory: every buffer is by itself and ends with its last word */
 } op_bench;
 
 /* Uploads, runs twice, downloads and judges. */

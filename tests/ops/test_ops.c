@@ -6,11 +6,12 @@
  * grad     the backward cases alone
  * perf     times the ops of `tandem bench kernels`, in the device's own class unless -c says otherwise
  * support  how many cases passed, per kernel and device
- * list     the cases, with the kernels they name
+ * list     the cases, with words in all buffers and the kernels they name
  *
- * -o takes a part of an op's name, -d a selector as `tandem devices` prints it, -s keeps only cases with at
- * most so many words in all buffers (for interpreters such as oclgrind). Exit code 0, 1 when a case failed, 2
- * for wrong usage. PoCL and lavapipe must be there unless TANDEM_TEST_ALLOW_MISSING=1.
+ * -o takes a part of an op's name or, after an equals sign, the whole; -d a selector as `tandem devices`
+ * prints it, -s is for interpreters that check memory (scripts/oclgrind.sh): only cases with at most so many
+ * words in all buffers, and every buffer ends where its memory does. Exit code 0, 1 when a case failed, 2 for
+ * wrong usage. PoCL and lavapipe must be there unless TANDEM_TEST_ALLOW_MISSING=1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +147,8 @@ static void list_cases(const op_suite *suite)
 {
     for (size_t i = 0; i < suite->count; i++) {
         const op_case *c = &suite->cases[i];
-        printf("%-24s %-8s %-44s %s\n", c->op, c->is_gradient ? "gradient" : "forward", c->label, c->kernels);
+        printf("%-24s %8zu %-8s %-44s %s\n", c->op, op_case_words(c), c->is_gradient ? "gradient" : "forward",
+               c->label, c->kernels);
     }
 }
 
@@ -190,6 +192,7 @@ static td_status run_device(run *r, td_registry *registry, const td_device_info 
     op_bench bench = {0};
     td_status status = TD_OK;
     TD_TRY(td_device_open(registry, info, &bench.device));
+    bench.is_checked = r->most_words != NULL;
     TD_TRY(td_memory_create(bench.device, "test", 0, &bench.memory));
     begin_column(r, info);
     for (size_t f = 0; f < OP_FAMILY_COUNT; f++)
