@@ -16,7 +16,7 @@
 
 /* Vectors a work-item handles at a time: on a CPU enough to hide the cost of choosing an instruction, and
  * few, so that memory fetches ahead while one is at work. */
-#define TD_CHAIN_VECTORS_CPU 16u
+#define TD_CHAIN_VECTORS_CPU 32u
 #define TD_CHAIN_VECTORS_GPU 2u
 
 /* Elements of one group of `dropout`. */
