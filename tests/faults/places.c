@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PLACES = 1 << 13, N_SLOTS = 1 << 14, RAW_FRAMES = 64 };
+enum { MAX_PLACES = 1 << 13, N_SLOTS = 1 << 14, RAW_FRAMES = 96 };
 
 /* The program's first byte and the end of its code, by the linker. */
 extern const char __executable_start[], etext[];
@@ -20,6 +20,10 @@ static struct {
     place all[MAX_PLACES];
     uint16_t slots[N_SLOTS]; /* index + 1, by the id's low bits and on from there; 0: none */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The thread that walks, and how many of its frames are those of the walk. */
+static pthread_t walker;
+static int walker_depth;
 
 static bool is_ours(const void *address)
 {
@@ -44,7 +48,8 @@ static void look_around(const char *call, const void *layer, place *here)
 {
     void *raw[RAW_FRAMES];
     const uint32_t depth = choose_depth();
-    const int n = backtrace(raw, RAW_FRAMES);
+    const int all = backtrace(raw, RAW_FRAMES);
+    const int n = pthread_equal(pthread_self(), walker) ? all - walker_depth : all;
     int at = 0;
     *here = (place){.call = call};
     while (at < n && raw[at] != layer)
@@ -78,6 +83,13 @@ static place *find_or_add(const place *here)
         *slot = (uint16_t)++table.count;
     }
     return &table.all[*slot - 1];
+}
+
+void places_begin(void)
+{
+    void *raw[RAW_FRAMES];
+    walker = pthread_self();
+    walker_depth = backtrace(raw, RAW_FRAMES) - 1; /* without this function's own */
 }
 
 void places_restart(void)

@@ -20,6 +20,9 @@ typedef struct place {
     uint32_t frames[PLACE_FRAMES]; /* innermost first, from the program's beginning */
 } place;
 
+/* Calls from below the caller, on its thread, are about to be noted: what is above it belongs to no place. */
+void places_begin(void);
+
 /* All known places with no call yet. */
 void places_restart(void);
 
