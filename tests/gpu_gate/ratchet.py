@@ -17,6 +17,13 @@ def value_of(figures, figure):
     return figures.get(figure)
 
 
+def better_of(figure, old, new):
+    """The one to record: what was lost within the slack is not given away, or a ratchet would turn back bit by bit."""
+    if old is None or new is None:
+        return new
+    return max(old, new) if figure in MORE_IS_BETTER else min(old, new)
+
+
 def cell_text(figures):
     if "error" in figures:
         return "does not compile"
@@ -77,8 +84,13 @@ class Ratchet:
                 is_worse = key in self.rows and bool(self.worse(*key, cells[key]))
                 if key in refused or (is_worse and not reason):
                     continue
-                why = reason if is_worse else self.rows.get(key, (None, ""))[1]
-                self.rows[key] = [value_of(cells[key], figure) for figure in FIGURES], why
+                values = [value_of(cells[key], figure) for figure in FIGURES]
+                old, why = self.rows.get(key, ([None] * len(FIGURES), ""))
+                if is_worse:
+                    why = reason
+                else:
+                    values = [better_of(*figure) for figure in zip(FIGURES, old, values)]
+                self.rows[key] = values, why
         self.write()
 
     def keep(self, names):
