@@ -5,8 +5,8 @@
 #ifndef TD_KERNELS_ATTENTION_GEOMETRY_H
 #define TD_KERNELS_ATTENTION_GEOMETRY_H
 
-/* Queries of one head (keys, for the gradients of keys and values) that one group owns, or, in class CPU, so many
- * vectors of them that one work-item does: what it keeps of them then fits the nearest cache. */
+/* Queries of one head (keys, for the gradients of keys and values) that one group owns, or, in class CPU, so
+ * many vectors of them that one work-item does: what it keeps of them then fits the nearest cache. */
 #define TD_ATTENTION_VECTORS_CPU 3u
 #define TD_ATTENTION_BLOCK_GPU 32u
 

@@ -18,8 +18,8 @@
 #define TD_GEMM_PACK_DEPTH 64u
 #define TD_GEMM_PACK_PANELS 16u
 
-/* Vectors along a row of C that a work-item of `gemm_finish` takes: many where they are wide, for finding the row
- * costs more than a vector does. */
+/* Vectors along a row of C that a work-item of `gemm_finish` takes: many where they are wide, for finding the
+ * row costs more than a vector does. */
 #define TD_GEMM_FINISH_VECTORS(width) ((width) > 1u ? 64u : 1u)
 
 /* gemv: columns of C that a work-item of class CPU takes, in vectors, and rows of B that it reads side by
