@@ -305,40 +305,36 @@ static void test_limit(void **state)
     rig_close(&r);
 }
 
-/* Nor may a tensor be larger than what a kernel can be given; lavapipe's limit is the lowest there is. */
-static void test_binding(void **state)
+/* On lavapipe, whose limits are the lowest there are, a network for so many steps is refused with these
+ * words. */
+static void refuse_on_lavapipe(uint32_t steps, const char *words)
 {
-    (void)state;
     td_plan *plan = NULL;
     td_store *store = NULL;
     rig r;
     network n;
     if (!rig_open(&r, RIG_VK, 0)) return;
-    build(&n, 1, 70000, 0);
+    build(&n, 1, steps, 0);
     check(td_store_create(r.memory, n.m.graph, &(td_store_options){.training = true}, &store));
-    refuse(TD_ERR_LIMIT, "at a time", td_plan_create(store, n.m.graph, &(td_plan_options){0}, &plan));
+    refuse(TD_ERR_LIMIT, words, td_plan_create(store, n.m.graph, &(td_plan_options){0}, &plan));
     print_message("    %s\n", td_error_last()->message);
     td_store_destroy(store);
     model_close(&n.m);
     rig_close(&r);
 }
 
+/* Nor may a tensor be larger than what a kernel can be given. */
+static void test_binding(void **state)
+{
+    (void)state;
+    refuse_on_lavapipe(70000, "at a time");
+}
+
 /* Loops that lavapipe would leave early are refused, not run. */
 static void test_turns(void **state)
 {
     (void)state;
-    td_plan *plan = NULL;
-    td_store *store = NULL;
-    rig r;
-    network n;
-    if (!rig_open(&r, RIG_VK, 0)) return;
-    build(&n, 1, 2000, 0);
-    check(td_store_create(r.memory, n.m.graph, &(td_store_options){.training = true}, &store));
-    refuse(TD_ERR_LIMIT, "shorter items", td_plan_create(store, n.m.graph, &(td_plan_options){0}, &plan));
-    print_message("    %s\n", td_error_last()->message);
-    td_store_destroy(store);
-    model_close(&n.m);
-    rig_close(&r);
+    refuse_on_lavapipe(2000, "shorter items");
 }
 
 /* Two shapes on one store: each gives what it gives alone; the cache drops the one used longest ago. */
