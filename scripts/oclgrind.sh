@@ -7,8 +7,8 @@
 # Each op runs by itself in class CPU and in class GPU, with at most SECONDS_PER_OP (120) seconds. Of an op the cases
 # with at most 3,000 words in all buffers are taken; where there is none, up to 12,000, 40,000 or 160,000. A line says
 # ok, REPORT (oclgrind complained), wrong (a result was) or time (the limit was reached); what was printed is in
-# build/oclgrind/OP.CLASS.log. Last are the kernels that no case launched, and `N passed, N failed, N skipped`, where
-# an op without a case that small is skipped. Ends with 1 if anything failed. Needs a release build and the
+# build/oclgrind/OP.CLASS.log. Last are, where all ops ran, the kernels that no case launched, and `N passed, N failed,
+# N skipped`, where an op without a case that small is skipped. Ends with 1 if anything failed. Needs a release build and the
 # package oclgrind.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -101,7 +101,7 @@ for op in "${ops[@]}"; do
         fi
     done
 done
-for class in cpu gpu; do
+for class in $( (($# == 0)) && echo cpu gpu); do
     awk '/^cases passed on/ { table = 1; next } /^test_ops/ { table = 0 } table { launched[$1] += $2 }
          END { for (name in launched) if (!launched[name]) print name }' "$work"/*.$class.log 2> /dev/null | sort |
         tr '\n' ' ' | sed "s/^./not launched in class $class: &/; s/ \$/\n/"
