@@ -2,6 +2,7 @@
  * Covered by tests/unit/test_file.c. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -261,7 +262,53 @@ td_status td_file_make_dirs(const char *path)
 bool td_file_exists(const char *path)
 {
     struct stat info;
-    return lstat(path, &info) == 0;
+    return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static td_status add_name(td_file_names *names, size_t *capacity, const char *name)
+{
+    td_status status = TD_OK;
+    const size_t bytes = strlen(name) + 1;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return TD_OK;
+    TD_TRY(td_alloc_grow(&names->at, capacity, names->count + 1, sizeof *names->at));
+    TD_TRY(td_alloc_zeroed(bytes, 1, &names->at[names->count]));
+    memcpy(names->at[names->count++], name, bytes);
+fail:
+    return status;
+}
+
+td_status td_file_list(const char *folder, td_file_names *out)
+{
+    td_status status = TD_OK;
+    size_t capacity = 0;
+    *out = (td_file_names){0};
+    DIR *dir = opendir(folder);
+    if (dir == NULL) return fail_with_errno(errno, "read the folder", folder);
+    for (;;) {
+        errno = 0; /* which alone tells a failure from the end */
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL) break;
+        TD_TRY(add_name(out, &capacity, entry->d_name));
+    }
+    if (errno != 0) TD_TRY(fail_with_errno(errno, "read the folder", folder));
+    if (out->count > 1) qsort(out->at, out->count, sizeof *out->at, compare_names);
+fail:
+    closedir(dir);
+    if (status != TD_OK) td_file_names_free(out);
+    return status;
+}
+
+void td_file_names_free(td_file_names *names)
+{
+    for (size_t i = 0; i < names->count; ++i)
+        free(names->at[i]);
+    free(names->at);
+    *names = (td_file_names){0};
 }
 
 td_status td_file_cache_dir(const char *override, char out[TD_FILE_PATH_BYTES])

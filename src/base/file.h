@@ -37,8 +37,19 @@ td_status td_file_read(const char *path, size_t max_bytes, char **data, size_t *
 /* Creates the folder and its parents where missing. */
 td_status td_file_make_dirs(const char *path);
 
-/* True if something is at `path`, of whatever kind. */
+/* False if nothing is at `path`. What cannot be looked at counts as there: opening it tells why. */
 bool td_file_exists(const char *path);
+
+/* The names in a folder, sorted, without "." and "..". */
+typedef struct td_file_names {
+    char **at;
+    size_t count;
+} td_file_names;
+
+/* *out: owned, td_file_names_free(). A missing folder is TD_ERR_NOT_FOUND. On failure there are no names,
+ * also if some could be read: half a list looks like a whole one. */
+td_status td_file_list(const char *folder, td_file_names *out);
+void td_file_names_free(td_file_names *names);
 
 /* Where caches go: `override` if not NULL, else $XDG_CACHE_HOME/tandem, else ~/.cache/tandem. Not created. */
 td_status td_file_cache_dir(const char *override, char out[TD_FILE_PATH_BYTES]);

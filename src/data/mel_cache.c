@@ -2,7 +2,6 @@
  * pointer that is set once; on disk, a blob. */
 #include "data/mel_cache.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -93,28 +92,32 @@ static td_status tidy_folder(td_mel_cache *c, const char *folder)
     td_status status = TD_OK;
     td_digest *sorted = NULL;
     const size_t n_rows = c->dataset->view.n_rows;
-    DIR *dir = opendir(folder);
-    if (dir == NULL) return TD_OK; /* nothing there yet */
+    char path[TD_FILE_PATH_BYTES];
+    td_file_names names;
+    status = td_file_list(folder, &names);
+    if (status != TD_OK) return status == TD_ERR_NOT_FOUND ? TD_OK : status; /* nothing there yet */
     TD_TRY(TD_NEW_ARRAY(&sorted, n_rows + 1));
     memcpy(sorted, c->keys, n_rows * sizeof *sorted);
     qsort(sorted, n_rows, sizeof *sorted, compare_keys);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    for (size_t i = 0; i < names.count; ++i) {
+        const char *name = names.at[i];
         td_digest key;
         struct stat about;
         int end = 0;
-        if (sscanf(entry->d_name, "mel-%16" SCNx64 "%16" SCNx64 ".blob%n", &key.high, &key.low, &end) != 2 ||
-            end == 0 || entry->d_name[end] != '\0')
+        if (sscanf(name, "mel-%16" SCNx64 "%16" SCNx64 ".blob%n", &key.high, &key.low, &end) != 2 ||
+            end == 0 || name[end] != '\0')
             continue; /* another process's unfinished file, say */
-        if (fstatat(dirfd(dir), entry->d_name, &about, 0) != 0) continue;
+        if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) continue;
+        if (stat(path, &about) != 0) continue;
         if (bsearch(&key, sorted, n_rows, sizeof *sorted, compare_keys) == NULL) {
-            unlinkat(dirfd(dir), entry->d_name, 0);
+            unlink(path);
         } else {
             c->stats.used_bytes += (uint64_t)about.st_size + FILE_OVERHEAD_BYTES;
         }
     }
 fail:
     free(sorted);
-    closedir(dir);
+    td_file_names_free(&names);
     return status;
 }
 

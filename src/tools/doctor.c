@@ -2,7 +2,6 @@
 #include "tools/doctor.h"
 
 #include <cJSON.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -58,31 +57,21 @@ void td_diagnosis_clear(td_diagnosis *diagnosis)
     *diagnosis = (td_diagnosis){0};
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 void td_doctor_list(td_doctor *d, const char *folder, const char *suffix,
                     void (*visit)(td_doctor *d, const char *path))
 {
     char path[TD_FILE_PATH_BYTES];
-    char *names[TD_DOCTOR_ENTRIES];
-    size_t count = 0;
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        const size_t length = strlen(entry->d_name), tail = strlen(suffix);
-        if (entry->d_name[0] == '.' || length < tail || count == TD_DOCTOR_ENTRIES) continue;
-        if (strcmp(entry->d_name + length - tail, suffix) != 0) continue;
-        names[count] = strdup(entry->d_name);
-        if (names[count] != NULL) ++count;
+    td_file_names names;
+    const td_status status = td_file_list(folder, &names);
+    if (status != TD_OK && status != TD_ERR_NOT_FOUND)
+        td_doctor_add(d, "folders", TD_FINDING_PROBLEM, "folder", "%s", td_error_last()->message);
+    for (size_t i = 0; i < names.count; ++i) {
+        const char *name = names.at[i];
+        const size_t length = strlen(name), tail = strlen(suffix);
+        if (name[0] == '.' || length < tail || strcmp(name + length - tail, suffix) != 0) continue;
+        if (snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path) visit(d, path);
     }
-    if (dir != NULL) closedir(dir);
-    qsort(names, count, sizeof names[0], compare_names);
-    for (size_t i = 0; i < count; ++i) {
-        if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path) visit(d, path);
-        free(names[i]);
-    }
+    td_file_names_free(&names);
 }
 
 /* ---------------------------------------------------------------- program */

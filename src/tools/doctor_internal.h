@@ -4,8 +4,6 @@
 
 #include "tools/doctor.h"
 
-enum { TD_DOCTOR_ENTRIES = 256 }; /* of a folder that are looked at */
-
 typedef struct td_doctor {
     const td_doctor_request *request;
     td_diagnosis *out;

@@ -1,5 +1,4 @@
 /* The configuration and the checkpoints of a run, for its report. See report.h. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "base/safetensors.h"
 #include "tools/report_internal.h"
 
-enum { MAX_CONFIG_BYTES = 1 << 20, MAX_CHECKPOINTS = 256, NAME_BYTES = 128, MAX_VALUE_BYTES = 400 };
+enum { MAX_CONFIG_BYTES = 1 << 20, MAX_CHECKPOINTS = 256, MAX_VALUE_BYTES = 400 };
 
 /* ---------------------------------------------------------------- config.ini
  *
@@ -124,14 +123,14 @@ static bool is_checkpoint(const char *name)
 {
     static const char SUFFIX[] = ".safetensors";
     const size_t length = strlen(name), suffix = strlen(SUFFIX);
-    if (length < suffix || length >= NAME_BYTES || strcmp(name + length - suffix, SUFFIX) != 0) return false;
+    if (length < suffix || strcmp(name + length - suffix, SUFFIX) != 0) return false;
     return strncmp(name, "checkpoint-", 11) == 0 || strcmp(name, "best.safetensors") == 0;
 }
 
 /* By step; best.safetensors, which has none, first. */
 static int compare_names(const void *a, const void *b)
 {
-    const char *left = a, *right = b;
+    const char *left = *(const char *const *)a, *right = *(const char *const *)b;
     const unsigned long long l = strncmp(left, "best", 4) != 0 ? strtoull(left + 11, NULL, 10) : 0;
     const unsigned long long r = strncmp(right, "best", 4) != 0 ? strtoull(right + 11, NULL, 10) : 0;
     return l < r ? -1 : l > r;
@@ -141,15 +140,13 @@ td_status td_report_put_checkpoints(td_report_state *state)
 {
     td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
-    char(*names)[NAME_BYTES] = NULL;
+    td_file_names all;
+    const char *names[MAX_CHECKPOINTS];
     size_t count = 0;
     struct stat about;
-    DIR *dir = opendir(state->run->dir);
-    TD_TRY(TD_NEW_ARRAY(&names, MAX_CHECKPOINTS));
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (is_checkpoint(entry->d_name) && count < MAX_CHECKPOINTS)
-            snprintf(names[count++], NAME_BYTES, "%.*s", NAME_BYTES - 1, entry->d_name);
-    }
+    TD_TRY(td_file_list(state->run->dir, &all));
+    for (size_t i = 0; i < all.count && count < MAX_CHECKPOINTS; ++i)
+        if (is_checkpoint(all.at[i])) names[count++] = all.at[i];
     qsort(names, count, sizeof *names, compare_names);
     td_json_key(state->json, "checkpoints");
     td_json_begin_array(state->json);
@@ -166,7 +163,6 @@ td_status td_report_put_checkpoints(td_report_state *state)
     td_json_end_array(state->json);
     if (count == 0) td_report_note(state, "There is no checkpoint yet.");
 fail:
-    if (dir != NULL) closedir(dir);
-    free(names);
+    td_file_names_free(&all);
     return status;
 }

@@ -3,7 +3,6 @@
  * and the last; of those that do not fit the limit fewer. What the recording itself looks like ("target") is
  * the same at each step and shown once. See report.h.
  */
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,11 +75,13 @@ static td_status find_samples(const td_report_state *state, sample_list *list)
 {
     td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
-    DIR *dir = NULL;
+    td_file_names names = {0};
     TD_TRY(td_report_path(state, "samples", path));
-    dir = opendir(path);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
-        TD_TRY(add_file(state, list, entry->d_name));
+    status = td_file_list(path, &names);
+    if (status == TD_ERR_NOT_FOUND) return TD_OK;
+    TD_TRY(status);
+    for (size_t i = 0; i < names.count; ++i)
+        TD_TRY(add_file(state, list, names.at[i]));
     if (list->count == 0) goto fail;
     qsort(list->samples, list->count, sizeof *list->samples, compare_samples);
     TD_TRY(TD_NEW_ARRAY(&list->steps, list->count));
@@ -89,7 +90,7 @@ static td_status find_samples(const td_report_state *state, sample_list *list)
             list->steps[list->n_steps++] = list->samples[i].step;
     }
 fail:
-    if (dir != NULL) closedir(dir);
+    td_file_names_free(&names);
     return status;
 }
 

@@ -1,7 +1,6 @@
 /* See run_dir.h. */
 #include "train/run_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -58,6 +57,8 @@ static td_status take_lock(td_run_dir *run)
     TD_FAIL_IF(run->lock < 0, TD_ERR_IO, "cannot write '%s': %s; choose another --checkpoint-dir", path,
                strerror(errno));
     if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
+        TD_FAIL_IF(errno != EWOULDBLOCK, TD_ERR_IO, "cannot lock '%s': %s; choose another --checkpoint-dir",
+                   path, strerror(errno));
         const ssize_t bytes = read(run->lock, who, sizeof who - 1);
         who[bytes > 0 ? strcspn(who, "\n") : 0] = '\0';
         TD_FAIL_IF(
@@ -76,12 +77,13 @@ fail:
 static void remove_leftovers(const td_run_dir *run)
 {
     char path[TD_FILE_PATH_BYTES];
-    DIR *dir = opendir(run->dir);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (strstr(entry->d_name, ".tmp-") == NULL) continue;
-        if (td_run_dir_path(run, entry->d_name, path) == TD_OK) unlink(path);
+    td_file_names names;
+    if (td_file_list(run->dir, &names) != TD_OK) return;
+    for (size_t i = 0; i < names.count; ++i) {
+        if (strstr(names.at[i], ".tmp-") == NULL) continue;
+        if (td_run_dir_path(run, names.at[i], path) == TD_OK) unlink(path);
     }
-    if (dir != NULL) closedir(dir);
+    td_file_names_free(&names);
 }
 
 td_status td_run_dir_open(const char *dir, td_run_dir **out)
@@ -145,16 +147,14 @@ td_status td_run_dir_list(const td_run_dir *run, uint64_t **out, size_t *count)
 {
     td_status status = TD_OK;
     uint64_t *steps = NULL, step;
-    size_t n = 0, capacity = 0;
-    DIR *dir = opendir(run->dir);
+    size_t n = 0;
+    td_file_names names;
     *out = NULL;
     *count = 0;
-    TD_FAIL_IF(dir == NULL, TD_ERR_IO, "cannot read the folder '%s': %s", run->dir, strerror(errno));
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (!parse_name(entry->d_name, &step)) continue;
-        TD_TRY(td_alloc_grow(&steps, &capacity, n + 1, sizeof *steps));
-        steps[n++] = step;
-    }
+    TD_TRY(td_file_list(run->dir, &names));
+    if (names.count > 0) TD_TRY(TD_NEW_ARRAY(&steps, names.count));
+    for (size_t i = 0; i < names.count; ++i)
+        if (parse_name(names.at[i], &step)) steps[n++] = step;
     if (n > 1) qsort(steps, n, sizeof *steps, compare_falling);
     if (n > 0 && read_latest(run, &step)) {
         for (size_t i = 0; i < n; ++i) {
@@ -169,7 +169,7 @@ td_status td_run_dir_list(const td_run_dir *run, uint64_t **out, size_t *count)
     steps = NULL;
 fail:
     free(steps);
-    if (dir != NULL) closedir(dir);
+    td_file_names_free(&names);
     return status;
 }
 

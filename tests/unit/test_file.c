@@ -1,6 +1,6 @@
-/* Atomic writing under injected faults, reading, folders (src/base/file.c). The definitions of write, fsync
- * and rename below stand before those of the C library, so that every system error can be produced on any
- * computer. */
+/* Atomic writing under injected faults, reading, folders (src/base/file.c). The definitions of write, fsync,
+ * rename and readdir below stand before those of the C library, so that every system error can be produced on
+ * any computer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,11 +21,12 @@
 #include "support/temp_dir.h"
 
 static struct {
-    int write_error, fsync_error, rename_error;
-    int fail_fsync_number; /* 1 = first */
-    int interruptions;     /* EINTR so many times, for each call */
-    size_t short_bytes;    /* at most so many bytes per write; 0 = no limit */
-    size_t disk_bytes;     /* ENOSPC past so many; 0 = no limit */
+    int write_error, fsync_error, rename_error, readdir_error;
+    int names_before_error; /* that readdir gives */
+    int fail_fsync_number;  /* 1 = first */
+    int interruptions;      /* EINTR so many times, for each call */
+    size_t short_bytes;     /* at most so many bytes per write; 0 = no limit */
+    size_t disk_bytes;      /* ENOSPC past so many; 0 = no limit */
     atomic_int n_fsync;
     atomic_size_t n_written;
 } faults;
@@ -69,6 +72,13 @@ int rename(const char *from, const char *to)
 {
     if (faults.rename_error) return errno = faults.rename_error, -1;
     return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+struct dirent *readdir(DIR *dir)
+{
+    struct dirent *(*real)(DIR *) = (struct dirent * (*)(DIR *)) dlsym(RTLD_NEXT, "readdir");
+    if (faults.readdir_error && faults.names_before_error-- == 0) return errno = faults.readdir_error, NULL;
+    return real(dir);
 }
 
 static int begin(void **state)
@@ -301,6 +311,47 @@ static void test_reading_limits_and_failures(void **state)
     assert_null(data);
 }
 
+static void test_list(void **state)
+{
+    (void)state;
+    char folder[512], path[600];
+    td_file_names names;
+    snprintf(folder, sizeof folder, "%s", temp_path("files"));
+    assert_failure(td_file_list(folder, &names), TD_ERR_NOT_FOUND, "ENOENT", "folder");
+    assert_int_equal(td_file_make_dirs(folder), TD_OK);
+    assert_int_equal(td_file_list(folder, &names), TD_OK);
+    assert_int_equal(names.count, 0);
+    td_file_names_free(&names);
+    for (const char *name = "cabd"; *name; ++name) {
+        snprintf(path, sizeof path, "%s/%c", folder, *name);
+        assert_int_equal(td_file_write_atomic(path, "x", 1), TD_OK);
+    }
+    assert_int_equal(td_file_list(folder, &names), TD_OK);
+    assert_int_equal(names.count, 4);
+    for (size_t i = 0; i < 4; ++i)
+        assert_string_equal(names.at[i], ((char[]){(char)('a' + i), '\0'}));
+    td_file_names_free(&names);
+    assert_null(names.at);
+
+    /* A disk that fails in the middle has not told of all. */
+    faults.readdir_error = EIO;
+    for (int before = 0; before < 6; ++before) {
+        faults.names_before_error = before;
+        assert_failure(td_file_list(folder, &names), TD_ERR_IO, "EIO", "disk");
+        assert_int_equal(names.count, 0);
+    }
+}
+
+static void test_what_cannot_be_looked_at_is_there(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink("loop", temp_path("loop")), 0);
+    assert_true(td_file_exists(temp_path("loop")));
+    assert_true(td_file_exists(temp_path("loop/x")));
+    assert_int_equal(td_file_write_atomic(temp_path("file"), "x", 1), TD_OK);
+    assert_false(td_file_exists(temp_path("file/x")));
+}
+
 static void test_make_dirs(void **state)
 {
     (void)state;
@@ -348,6 +399,8 @@ int main(void)
         FILE_TEST(test_commit_refuses_after_a_failed_write),
         FILE_TEST(test_readers_never_see_a_mixture),
         FILE_TEST(test_reading_limits_and_failures),
+        FILE_TEST(test_list),
+        FILE_TEST(test_what_cannot_be_looked_at_is_there),
         FILE_TEST(test_make_dirs),
         FILE_TEST(test_cache_dir),
     };
