@@ -1,7 +1,8 @@
 """What the scripts of this folder share: a small dataset, the program with a fault in its way, and comparing runs.
 
 A moment is the n-th call of the program that touches a file of the workshop (preload/fault.c). How many are tried:
-TANDEM_FAULT_MOMENTS, else a few; which: by TANDEM_FAULT_SEED. Needs only Python's standard library.
+TANDEM_FAULT_MOMENTS (a number, or "all" in test_files.py), else a few; which: by TANDEM_FAULT_SEED. Needs only Python's
+standard library.
 """
 
 import glob
@@ -22,7 +23,7 @@ TIMEOUT_S = 400
 COMPARED = ("loss", "loss.mel", "loss.prior", "loss.duration", "lr", "grad_norm", "free_running_distance", "best")
 
 PROGRAM, PRELOAD = (os.path.abspath(path) for path in sys.argv[1:3]) if len(sys.argv) > 2 else (None, None)
-MOMENTS = int(os.environ.get("TANDEM_FAULT_MOMENTS", "0"))
+MOMENTS = int(os.environ.get("TANDEM_FAULT_MOMENTS", "0").replace("all", str(sys.maxsize)))
 SEED = int(os.environ.get("TANDEM_FAULT_SEED", "1"))
 
 
@@ -77,17 +78,18 @@ class Workshop:
         return subprocess.run(command, env=self.environment(fault, **more), capture_output=True, text=True,
                               errors="replace", timeout=TIMEOUT_S)
 
-    def logged(self):
-        """(call, path) of the fault or None, and the count of calls or None."""
-        fired, count = None, None
-        if os.path.exists(self.log):
-            for line in read(self.log).decode().splitlines():
-                words = line.split(" ")
-                if words[0] == "fired":
-                    fired = (words[1], os.path.relpath(" ".join(words[2:]), self.folder))
-                elif words[0] == "count":
-                    count = int(words[1])
-        return fired, count
+    def list_calls(self, command):
+        """The names of all the calls that `command` makes on files of the workshop, in their order."""
+        done = self.do(command, "list:0")
+        assert done.returncode == 0, done.stderr
+        return [line.split(" ")[0] for line in read(self.log).decode().splitlines()]
+
+    def fired(self):
+        """(call, path) of the fault that the last command met, or None."""
+        for line in read(self.log).decode().splitlines() if os.path.exists(self.log) else ():
+            _, call, path = line.split(" ", 2)
+            return call, os.path.relpath(path, self.folder)
+        return None
 
     def forget_run(self):
         shutil.rmtree(self.run, ignore_errors=True)
@@ -95,11 +97,11 @@ class Workshop:
     def forget_data(self):
         shutil.rmtree(os.path.join(self.cache, "data"), ignore_errors=True)
 
-    def outcome(self, steps=6):
+    def outcome(self):
         """All of a finished run that must not depend on how it came about. A run whose data failed has one checkpoint
         more, of the step where it ended: those are every second here, the others odd."""
-        names = sorted(name for name in os.listdir(self.run)
-                       if not name.startswith("events.out") and not re.fullmatch(r"checkpoint-\d*[13579].safetensors", name))
+        extra = re.compile(r"events\.out.*|checkpoint-\d*[13579]\.safetensors|.*\.tmp-.*")
+        names = sorted(name for name in os.listdir(self.run) if not extra.fullmatch(name))
         files = {name: read(os.path.join(self.run, name)) for name in names if name.endswith((".safetensors", "latest"))}
         told = []
         for line in read(os.path.join(self.run, "metrics.jsonl")).decode().splitlines():
@@ -108,13 +110,19 @@ class Workshop:
                 told.append((event["event"], event["step"], *(event.get(key) for key in COMPARED)))
         return {"names": names, **files, "told": told}
 
+    def problem(self, wanted):
+        """What is wrong with a run that went on to its end without a fault, or None. What a writer that failed left
+        over is gone by then."""
+        left = [name for name in os.listdir(self.run) if ".tmp-" in name]
+        return f"left over: {left}" if left else differ(wanted, self.outcome())
 
-def choose(count, total, salt=""):
-    """`count` of the numbers 1 to `total`, one of each equal share; all where there are no more."""
-    if count >= total:
-        return list(range(1, total + 1))
+
+def choose(count, among, salt=""):
+    """`count` of these, one of each equal share; all where there are no more."""
+    if count >= len(among):
+        return among
     rng = random.Random(f"{SEED} {salt}")
-    return [1 + int((i + rng.random()) * total / count) for i in range(count)]
+    return [among[int((i + rng.random()) * len(among) / count)] for i in range(count)]
 
 
 def differ(wanted, got):

@@ -20,7 +20,7 @@ import sys
 import termios
 import unittest
 
-from common import MOMENTS, PROGRAM, SEED, TIMEOUT_S, Workshop, differ, read
+from common import MOMENTS, PROGRAM, SEED, TIMEOUT_S, Workshop, read
 from tones import make_tone, write_wav
 
 FLIPS = MOMENTS or 12
@@ -92,7 +92,7 @@ class Events(unittest.TestCase):
 
     def test_jumping_clock_changes_nothing(self):
         self.train("--max-minutes", "30", TANDEM_FAULT_CLOCK="100000")
-        self.assertIsNone(differ(self.wanted, self.shop.outcome()))
+        self.assertIsNone(self.shop.problem(self.wanted))
 
     def test_full_disk_is_foreseen(self):
         done = self.train(code=1, TANDEM_FAULT_FREE="3000000")
@@ -109,7 +109,7 @@ class Events(unittest.TestCase):
         done = self.train(code=1, fault="EACCES:1000:ever", under=self.shop.run)  # in a checkpoint
         self.assertRegex(done.stderr, r"error: .*Permission denied")
         self.train()
-        self.assertIsNone(differ(self.wanted, self.shop.outcome()))
+        self.assertIsNone(self.shop.problem(self.wanted))
 
     # ---------------------------------------------------------------- data
 
@@ -208,7 +208,7 @@ class Events(unittest.TestCase):
         self.assertIn(f"--resume {self.shop.run}/checkpoint-4.safetensors", named)
         done = self.train()
         self.assertRegex(done.stderr, "checkpoint-6.safetensors' is damaged.*going on from the one before it")
-        self.assertIsNone(differ(self.wanted, self.shop.outcome()))
+        self.assertIsNone(self.shop.problem(self.wanted))
 
     # ---------------------------------------------------------------- what is written down
 
@@ -226,7 +226,7 @@ class Events(unittest.TestCase):
         done = self.train()
         self.assertNotIn("nan", done.stdout)
         self.assertRegex(done.stdout, r"loss +\d")
-        self.assertIsNone(differ(self.wanted, self.shop.outcome()))
+        self.assertIsNone(self.shop.problem(self.wanted))
 
     def test_one_time_left(self):
         master, terminal = os.openpty()

@@ -3,7 +3,10 @@
 `prepare` and `synth` then end by themselves with a message, or do without; and afterwards all is as if nothing had
 been.
 
-    python3 tests/faults/test_files.py TANDEM FAULT_PRELOAD      (TANDEM_FAULT_MOMENTS=1000 for many)
+    python3 tests/faults/test_files.py TANDEM FAULT_PRELOAD [WALK...]     (TANDEM_FAULT_MOMENTS=1000 for many)
+
+WALK: train, going-on, prepare, synth; all if none is named. With TANDEM_FAULT_MOMENTS=all every call fails, and each of
+them twice: alone, and with all that come after it. TANDEM_FAULT_CALLS="stat readdir" takes only those.
 """
 
 import os
@@ -13,13 +16,32 @@ import sys
 from common import MOMENTS, PROGRAM, Workshop, choose, differ, read
 
 COUNT = MOMENTS or 3
-ERRORS = ("ENOSPC", "EIO", "EACCES:ever", "EIO:ever", "ENOSPC:ever", "EMFILE", "EROFS:ever")
+ONCE = ("ENOSPC", "EIO", "EMFILE")
+FOR_EVER = ("EACCES:ever", "EIO:ever", "ENOSPC:ever", "EROFS:ever")
+KINDS = os.environ.get("TANDEM_FAULT_CALLS", "").split()
+TOLD_EVERY = 200
+
+
+def faults(count, calls, name):
+    """Which calls fail, and how: `count` of them in one way each, or all of them, alone and with all after them."""
+    numbers = [n for n, call in enumerate(calls, 1) if not KINDS or call in KINDS]
+    chosen = choose(count, numbers, name)
+    if len(chosen) < len(numbers):
+        ways = ONCE + FOR_EVER
+        return [(n, ways[i % len(ways)]) for i, n in enumerate(chosen)]
+    return [(n, ways[n % len(ways)]) for ways in (ONCE, FOR_EVER) for n in chosen]
 
 
 class Walk:
+    """Starts with a run that nothing disturbed: `wanted` is its outcome, `whole` a copy of its folder."""
+
     def __init__(self, shop):
         self.shop = shop
         self.tried = self.lost = self.refused = self.survived = 0
+        done = shop.do(shop.train_command())
+        assert done.returncode == 0, done.stderr
+        self.wanted, self.whole = shop.outcome(), shop.path("whole")
+        shutil.copytree(shop.run, self.whole)
 
     def lose(self, what, problem):
         self.lost += 1
@@ -29,16 +51,16 @@ class Walk:
         """The n-th call of `command` fails, for many n. begin(): the state before; end(done): what a run that ended
         well has to show; again(): the problem with a run without a fault afterwards, or None."""
         begin()
-        done = self.shop.do(command, "count:0")
-        assert done.returncode == 0, done.stderr
-        total = self.shop.logged()[1]
-        for i, n in enumerate(choose(count, total, name)):
-            error = ERRORS[i % len(ERRORS)]
+        calls = self.shop.list_calls(command)
+        chosen = faults(count, calls, name)
+        for i, (n, error) in enumerate(chosen):
+            if i % TOLD_EVERY == TOLD_EVERY - 1:
+                print(f"files: {name}, {i} of {len(chosen)} moments, losses {self.lost}", flush=True)
             code, _, lasts = error.partition(":")
             begin()
             done = self.shop.do(command, f"{code}:{n}{':' + lasts if lasts else ''}")
-            fired, _ = self.shop.logged()
-            what = f"{name}, call {n} of {total} {fired}, {error}"
+            fired = self.shop.fired()
+            what = f"{name}, call {n} of {len(calls)} {fired}, {error}"
             self.tried += 1
             errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
             if done.returncode not in (0, 1, 2):
@@ -59,20 +81,9 @@ def tells_of_row(done, fired):
     return done.returncode == 0 and fired and "wavs/" in fired[1] and "warning" in done.stderr
 
 
-def walk_train(walk):
-    shop = walk.shop
-    done = shop.do(shop.train_command())
-    assert done.returncode == 0, done.stderr
-    wanted = shop.outcome()
-    half = shop.path("half")
-
-    def begin():
-        shop.forget_run()
-        shop.forget_data()
-
-    def begin_half():
-        shop.forget_run()
-        shutil.copytree(half, shop.run)
+def walk_training(walk, name, begin, count):
+    """begin(): the state to start from."""
+    shop, wanted = walk.shop, walk.wanted
 
     def end(done, fired):
         return None if tells_of_row(done, fired) else differ(wanted, shop.outcome())
@@ -83,15 +94,31 @@ def walk_train(walk):
         finished = shop.do(shop.train_command())
         if finished.returncode != 0 or "damaged" in finished.stderr:
             return f"going on ended with {finished.returncode}: {finished.stderr.strip()}"
-        return differ(wanted, shop.outcome())
+        return shop.problem(wanted)
 
-    walk.go("train", shop.train_command(), begin, end, again, COUNT // 3)
-    if not MOMENTS:
-        return
-    begin()
-    shop.do(shop.train_command(), "kill:%d" % 1000)  # somewhere after the first checkpoint
-    shutil.copytree(shop.run, half)
-    walk.go("train going on", shop.train_command(), begin_half, end, again, COUNT // 3)
+    walk.go(name, shop.train_command(), begin, end, again, count)
+
+
+def walk_train(walk):
+    def begin():
+        walk.shop.forget_run()
+        walk.shop.forget_data()
+
+    walk_training(walk, "train", begin, COUNT // 3)
+
+
+def walk_going_on(walk):
+    shop = walk.shop
+    half = shop.path("half")
+    shop.forget_run()
+    shop.do(shop.train_command(), "kill:1000")  # somewhere after the first checkpoint
+    os.rename(shop.run, half)
+
+    def begin():
+        shop.forget_run()
+        shutil.copytree(half, shop.run)
+
+    walk_training(walk, "train going on", begin, COUNT // 3)
 
 
 def walk_prepare(walk):
@@ -115,7 +142,7 @@ def walk_prepare(walk):
 
 def walk_synth(walk):
     shop = walk.shop
-    voice, out = os.path.join(shop.run, "checkpoint-6.safetensors"), shop.path("said.wav")
+    voice, out = os.path.join(walk.whole, "checkpoint-6.safetensors"), shop.path("said.wav")
     with open(shop.path("own.ini"), "w", encoding="utf-8") as file:
         file.write("[training]\nseed = 3\n")
     command = [PROGRAM, "synth", "--checkpoint", voice, "--text", "Say a now.", "-o", out, "--device", "cpu", "--config",
@@ -140,13 +167,16 @@ def walk_synth(walk):
     walk.go("synth", command, begin, end, again, COUNT // 6 or 1)
 
 
+WALKS = {"train": walk_train, "going-on": walk_going_on, "prepare": walk_prepare, "synth": walk_synth}
+
+
 def main():
+    names = sys.argv[3:] or [name for name in WALKS if MOMENTS or name != "going-on"]
     shop = Workshop()
     try:
         walk = Walk(shop)
-        walk_train(walk)
-        walk_prepare(walk)
-        walk_synth(walk)
+        for name in names:
+            WALKS[name](walk)
     finally:
         shop.close()
     print(f"files: {walk.tried} moments tried, {walk.refused} ended with a message, {walk.survived} did without, "

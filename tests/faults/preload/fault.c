@@ -2,13 +2,14 @@
  * lets the n-th of them end or fail. So a moment is a place in the program, which comes again, not a time.
  *
  *   TANDEM_FAULT_UNDER=DIR     the folder; files elsewhere (drivers, system) are left alone
- *   TANDEM_FAULT=ACTION:N[:ever]   count: only count; kill: SIGKILL in the middle of call N (a write is made
+ *   TANDEM_FAULT=ACTION:N[:ever]   list: only list; kill: SIGKILL in the middle of call N (a write is made
  *                                  by half); an errno's name: call N, and with "ever" all after it, fails so
- *   TANDEM_FAULT_LOG=FILE      gets "fired CALL PATH" and, at a regular end, "count N"
+ *   TANDEM_FAULT_LOG=FILE      gets "fired CALL PATH", or "CALL PATH" of each if they are listed
  *   TANDEM_FAULT_FREE=BYTES    what statvfs() tells of free space, for all file systems
  *   TANDEM_FAULT_CLOCK=SECONDS the wall clock jumps to and fro by this much, at each look
  *
  * Used by the scripts in tests/faults. Not for the product. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -34,7 +36,7 @@ static struct {
     char under[PATH_MAX];
     const char *log;
     unsigned long n;
-    bool kills, lasts, armed;
+    bool lists, kills, lasts, armed;
     int error;
     atomic_ulong calls;
 } fault;
@@ -46,9 +48,11 @@ static void *find(const char *name)
     return dlsym(RTLD_NEXT, name);
 }
 
-static void put_log(const char *line)
+static void put_log(const char *what, const char *call, const char *path)
 {
+    char line[PATH_MAX + 64];
     if (fault.log == NULL) return;
+    snprintf(line, sizeof line, "%s%s %s\n", what, call, path);
     const int fd = (int)syscall(SYS_openat, AT_FDCWD, fault.log, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (fd < 0) return;
     (void)!syscall(SYS_write, fd, line, strlen(line));
@@ -70,17 +74,11 @@ __attribute__((constructor)) static void begin(void)
     fault.log = getenv("TANDEM_FAULT_LOG");
     if (under == NULL || text == NULL || realpath(under, fault.under) == NULL) return;
     sscanf(text, "%31[^:]:%lu:%15s", action, &fault.n, lasts);
+    fault.lists = strcmp(action, "list") == 0;
     fault.kills = strcmp(action, "kill") == 0;
     fault.lasts = strcmp(lasts, "ever") == 0;
     fault.error = parse_error(action);
     fault.armed = true;
-}
-
-__attribute__((destructor)) static void end(void)
-{
-    char line[64];
-    snprintf(line, sizeof line, "count %lu\n", atomic_load(&fault.calls));
-    if (fault.armed) put_log(line);
 }
 
 /* ---------------------------------------------------------------- judging a call */
@@ -94,15 +92,12 @@ static bool is_watched(const char *path)
 /* True if the call is the one, or one of those, that go wrong. */
 static bool meets(const char *call, const char *path)
 {
-    char line[PATH_MAX + 64];
     if (!is_watched(path)) return false;
+    if (fault.lists) put_log("", call, path);
     const unsigned long number = atomic_fetch_add(&fault.calls, 1) + 1;
     if (number != fault.n && !(fault.lasts && fault.n > 0 && number > fault.n)) return false;
     if (!fault.kills && fault.error == 0) return false;
-    if (number == fault.n) {
-        snprintf(line, sizeof line, "fired %s %s\n", call, path);
-        put_log(line);
-    }
+    if (number == fault.n) put_log("fired ", call, path);
     errno = fault.error;
     return true;
 }
@@ -175,6 +170,30 @@ int mkdir(const char *path, mode_t mode)
     return fails("mkdir", path) ? -1 : REAL(mkdir)(path, mode);
 }
 
+#define STAT(name)                                                                                           \
+    int name(const char *restrict path, struct stat *restrict out)                                           \
+    {                                                                                                        \
+        return fails("stat", path) ? -1 : REAL(name)(path, out);                                             \
+    }
+STAT(stat)
+STAT(lstat)
+
+char *realpath(const char *restrict path, char *restrict out)
+{
+    return fails("realpath", path) ? NULL : REAL(realpath)(path, out);
+}
+
+char *__realpath_chk(const char *path, char *out, size_t bytes) /* what a hardened program calls */
+{
+    (void)bytes;
+    return realpath(path, out);
+}
+
+DIR *opendir(const char *path)
+{
+    return fails("opendir", path) ? NULL : REAL(opendir)(path);
+}
+
 /* ---------------------------------------------------------------- calls on descriptors */
 
 ssize_t write(int fd, const void *data, size_t bytes)
@@ -195,6 +214,36 @@ ssize_t read(int fd, void *data, size_t bytes)
 int fsync(int fd)
 {
     return fails_at("fsync", fd) ? -1 : REAL(fsync)(fd);
+}
+
+int flock(int fd, int operation)
+{
+    return fails_at("flock", fd) ? -1 : REAL(flock)(fd, operation);
+}
+
+off_t lseek(int fd, off_t offset, int whence)
+{
+    return fails_at("lseek", fd) ? -1 : REAL(lseek)(fd, offset, whence);
+}
+
+int fstat(int fd, struct stat *out)
+{
+    return fails_at("fstat", fd) ? -1 : REAL(fstat)(fd, out);
+}
+
+/* What the operating system does with a file that is closed is done; only the answer is a failure. */
+int close(int fd)
+{
+    const bool failed = fails_at("close", fd);
+    const int error = errno, result = REAL(close)(fd);
+    if (!failed) return result;
+    errno = error;
+    return -1;
+}
+
+struct dirent *readdir(DIR *dir)
+{
+    return fails_at("readdir", dirfd(dir)) ? NULL : REAL(readdir)(dir);
 }
 
 int ftruncate(int fd, off_t bytes)
@@ -251,7 +300,7 @@ static uint64_t free_blocks(uint64_t block_bytes, uint64_t otherwise)
 #define STATVFS(name, type)                                                                                  \
     int name(const char *path, struct type *out)                                                             \
     {                                                                                                        \
-        const int result = REAL(name)(path, out);                                                            \
+        const int result = fails("statvfs", path) ? -1 : REAL(name)(path, out);                              \
         if (result == 0) out->f_bavail = free_blocks(out->f_frsize, out->f_bavail);                          \
         return result;                                                                                       \
     }
