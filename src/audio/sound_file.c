@@ -6,17 +6,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* libsndfile would take what fails here for a property of the recording. */
+static void note_failure(td_sound_file *sound)
+{
+    if (sound->error == 0) sound->error = errno;
+}
+
 static sf_count_t tell_length(void *context)
 {
-    const td_sound_file *sound = context;
+    td_sound_file *sound = context;
     struct stat info;
-    return fstat(sound->fd, &info) == 0 ? info.st_size : 0;
+    if (fstat(sound->fd, &info) == 0) return info.st_size;
+    note_failure(sound);
+    return 0;
 }
 
 static sf_count_t seek(sf_count_t offset, int whence, void *context)
 {
-    const td_sound_file *sound = context;
-    return lseek(sound->fd, offset, whence);
+    td_sound_file *sound = context;
+    const off_t at = lseek(sound->fd, offset, whence);
+    /* A header that lies leads to places that no file has. */
+    if (at < 0 && errno != EINVAL && errno != EOVERFLOW) note_failure(sound);
+    return at;
 }
 
 static sf_count_t read_bytes(void *to, sf_count_t count, void *context)
@@ -26,7 +37,7 @@ static sf_count_t read_bytes(void *to, sf_count_t count, void *context)
     while (done < count) {
         const ssize_t got = read(sound->fd, (char *)to + done, (size_t)(count - done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && sound->error == 0) sound->error = errno;
+        if (got < 0) note_failure(sound);
         if (got <= 0) break;
         done += got;
     }

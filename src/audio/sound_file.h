@@ -12,7 +12,7 @@ typedef struct td_sound_file {
     SNDFILE *file; /* NULL: not open */
     SF_INFO info;
     int fd;
-    int error; /* errno of the first read that failed; 0: none has */
+    int error; /* errno of the first call that failed; 0: none has */
 } td_sound_file;
 
 /* False if the file cannot be opened or read (`error` tells why), or is no recording (`error` is 0 and
