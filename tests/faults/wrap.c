@@ -1,6 +1,8 @@
 /* See wrap.h. */
 #include "wrap.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 
 #include "walk.h"
@@ -11,6 +13,7 @@ void *__real_realloc(void *block, size_t bytes);
 char *__real_strdup(const char *text);
 int __real_posix_memalign(void **out, size_t align, size_t bytes);
 void *__real_aligned_alloc(size_t align, size_t bytes);
+int __real_pthread_create(pthread_t *out, const pthread_attr_t *how, void *(*run)(void *), void *context);
 
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
@@ -18,6 +21,7 @@ void *__wrap_realloc(void *block, size_t bytes);
 char *__wrap_strdup(const char *text);
 int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
 void *__wrap_aligned_alloc(size_t align, size_t bytes);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *how, void *(*run)(void *), void *context);
 
 static bool is_open;
 
@@ -53,10 +57,15 @@ char *__wrap_strdup(const char *text)
 
 int __wrap_posix_memalign(void **out, size_t align, size_t bytes)
 {
-    return wrapped_fails("posix_memalign") ? 12 /* ENOMEM */ : __real_posix_memalign(out, align, bytes);
+    return wrapped_fails("posix_memalign") ? ENOMEM : __real_posix_memalign(out, align, bytes);
 }
 
 void *__wrap_aligned_alloc(size_t align, size_t bytes)
 {
     return wrapped_fails("aligned_alloc") ? NULL : __real_aligned_alloc(align, bytes);
+}
+
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *how, void *(*run)(void *), void *context)
+{
+    return wrapped_fails("pthread_create") ? EAGAIN : __real_pthread_create(out, how, run, context);
 }

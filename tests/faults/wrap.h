@@ -1,6 +1,6 @@
-/* Allocations of the project's own code as points of a walk: the linker's --wrap sends those calls through
- * here; what drivers and system libraries allocate does not come by. For programs that are linked so
- * (tests/CMakeLists.txt). */
+/* Allocations of the project's own code, and the threads it starts, as points of a walk: the linker's --wrap
+ * sends those calls through here; what drivers and system libraries do does not come by. For programs that
+ * are linked so (tests/CMakeLists.txt). */
 #ifndef TD_TESTS_WRAP_H
 #define TD_TESTS_WRAP_H
 
