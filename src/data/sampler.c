@@ -30,10 +30,11 @@ struct td_sampler {
     bucket *buckets; /* shortest first, none empty */
     size_t n_buckets;
     td_sampler_state state;
-    uint32_t *order; /* room for n_rows + batch_size */
-    uint32_t *pool;  /* room for n_rows */
-    batch *batches;  /* room for n_rows */
-    size_t n_batches;
+    uint32_t *order;  /* room for n_rows + batch_size */
+    uint32_t *pool;   /* room for n_rows */
+    batch *batches;   /* room for n_rows */
+    size_t n_planned; /* of them, so far */
+    size_t n_batches; /* of every epoch: the rows and the settings alone decide */
 };
 
 static int compare_rows(const void *a, const void *b)
@@ -83,7 +84,7 @@ static uint64_t make_stream(uint64_t epoch, uint64_t purpose, uint64_t number)
 static void add_batch(td_sampler *s, size_t *used, const uint32_t *rows, uint32_t count, uint32_t number)
 {
     memcpy(s->order + *used, rows, count * sizeof *rows);
-    s->batches[s->n_batches++] = (batch){.first = *used, .count = count, .n_fresh = count, .bucket = number};
+    s->batches[s->n_planned++] = (batch){.first = *used, .count = count, .n_fresh = count, .bucket = number};
     *used += count;
 }
 
@@ -95,7 +96,7 @@ static void add_last(td_sampler *s, size_t *used, uint32_t count, uint32_t numbe
     if (count == 0 || set->last == TD_LAST_DROP) return;
     add_batch(s, used, s->pool, count, number);
     if (set->last == TD_LAST_KEEP) return;
-    batch *last = &s->batches[s->n_batches - 1];
+    batch *last = &s->batches[s->n_planned - 1];
     for (uint64_t i = 0; last->count < set->batch_size; ++i) {
         const uint64_t stream = make_stream(set->in_order ? 0 : s->state.epoch, FILL_STREAM, number);
         const size_t drawn = b->first + (size_t)td_rng_below(set->seed, stream, i, b->count);
@@ -109,7 +110,7 @@ static void plan_epoch(td_sampler *s)
     const td_sampler_settings *set = &s->settings;
     const uint64_t epoch = s->state.epoch;
     size_t used = 0, n_pool = 0;
-    s->n_batches = 0;
+    s->n_planned = 0;
     for (uint32_t number = 0; number < s->n_buckets; ++number) {
         const bucket *b = &s->buckets[number];
         for (size_t i = 0; i < b->count; ++i)
@@ -125,7 +126,7 @@ static void plan_epoch(td_sampler *s)
     }
     add_last(s, &used, (uint32_t)n_pool, (uint32_t)s->n_buckets - 1);
     if (!set->in_order)
-        td_rng_shuffle(set->seed, make_stream(epoch, BATCH_STREAM, 0), s->batches, s->n_batches,
+        td_rng_shuffle(set->seed, make_stream(epoch, BATCH_STREAM, 0), s->batches, s->n_planned,
                        sizeof *s->batches);
 }
 
@@ -172,6 +173,7 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
     qsort(s->rows, s->n_rows, sizeof *s->rows, compare_rows);
     make_buckets(s);
     plan_epoch(s);
+    s->n_batches = s->n_planned;
     *out = s;
     return TD_OK;
 fail:

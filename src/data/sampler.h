@@ -70,6 +70,8 @@ td_sampler_state td_sampler_get_state(const td_sampler *sampler);
  * settings. TD_ERR_FORMAT for a position past the epoch's end. */
 td_status td_sampler_set_state(td_sampler *sampler, td_sampler_state state);
 
+/* These never change: they may be asked while another thread takes batches. */
+
 size_t td_sampler_batches_per_epoch(const td_sampler *sampler);
 size_t td_sampler_left_out(const td_sampler *sampler); /* rows past a limit */
 
