@@ -68,6 +68,7 @@ td_point td_channel_reusable(const td_channel *channel, uint32_t slot, td_point 
 td_status td_channel_verify(td_channel *channel, uint32_t slot);
 
 td_path td_channel_get_path(const td_channel *channel);
+/* Allowed while another thread sends. */
 void td_channel_get_stats(const td_channel *channel, td_channel_stats *out);
 
 #ifdef __cplusplus

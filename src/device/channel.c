@@ -9,6 +9,7 @@
  * A path is a sequence of hops, each a recorded copy on one device's copy queue; hops are joined by
  * timeline points alone, so a send only submits work. Covered by tests/device/test_channel.c.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,9 @@ struct td_channel {
     size_t n_owned, owned_capacity;
     hop **hops; /* each owned, so that work under way may point to it */
     size_t n_hops_made, hops_capacity;
-    td_channel_stats stats;
+    struct {
+        atomic_uint_fast64_t sends, payload_bytes, copied_bytes;
+    } counts; /* the sender adds, anybody may look */
 };
 
 static const char *const PATH_NAMES[TD_PATH_COUNT] = {"auto", "alias", "shared", "device", "direct", "ring"};
@@ -450,7 +453,7 @@ static td_status submit_hop(td_channel *channel, uint32_t number, uint32_t slot,
         submission.host_context = found;
     }
     TD_TRY(td_queue_submit(td_device_queue(hop_device(channel, number), TD_QUEUE_COPY), &submission, done));
-    channel->stats.copied_bytes += found->move_to ? 2 * bytes : bytes;
+    channel->counts.copied_bytes += found->move_to ? 2 * bytes : bytes;
 fail:
     return status;
 }
@@ -490,8 +493,8 @@ td_status td_channel_send(td_channel *channel, uint32_t slot, uint64_t bytes, td
     }
     channel->slots[slot].arrived = done;
     channel->slots[slot].sent_bytes = bytes;
-    channel->stats.sends++;
-    channel->stats.payload_bytes += bytes;
+    channel->counts.sends++;
+    channel->counts.payload_bytes += bytes;
     *arrived = done;
 fail:
     return status;
@@ -558,5 +561,7 @@ td_path td_channel_get_path(const td_channel *channel)
 
 void td_channel_get_stats(const td_channel *channel, td_channel_stats *out)
 {
-    *out = channel->stats;
+    *out = (td_channel_stats){.sends = channel->counts.sends,
+                              .payload_bytes = channel->counts.payload_bytes,
+                              .copied_bytes = channel->counts.copied_bytes};
 }
