@@ -3,7 +3,8 @@
 #
 #   scripts/test.sh           everything: all builds, sanitizers, Vulkan validation, clang-tidy, installation, packages
 #   scripts/test.sh --quick   the release build, the lints, the format, and its tests without the long ones
-#   scripts/test.sh --deep    everything, and clang's static analyzer over every file: minutes more
+#   scripts/test.sh --deep    everything, clang's static analyzer over every file, and every test under ThreadSanitizer
+#                             too: half an hour more
 #
 # Each test of CTest counts, and each other stage counts as one. What a stage printed is in build/logs/.
 set -euo pipefail
@@ -11,10 +12,16 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 quick=false
 tidy_checks=-clang-analyzer-*
+threads_targets=threads_tests # what is built and run with ThreadSanitizer
+threads_tests=(-L 'unit|threads|text|data|train|pipeline')
 case "${1:-}" in
     "") ;;
     --quick) quick=true ;;
-    --deep) tidy_checks= ;;
+    --deep)
+        tidy_checks=
+        threads_targets=all
+        threads_tests=(-LE lint)
+        ;;
     *)
         echo "usage: scripts/test.sh [--quick | --deep]" >&2
         exit 2
@@ -152,10 +159,10 @@ if ! $quick; then
         caches dev release # drivers compile the kernels, which no sanitizer sees
         tests "dev tests" dev -LE lint
     fi
-    if stage "tsan build" build tsan threads_tests; then
+    if stage "tsan build" build tsan "$threads_targets"; then
         caches tsan release
         wrapper=("${fixed_layout[@]}")
-        tests "tsan tests" tsan -L 'unit|threads|text|data'
+        tests "tsan tests" tsan "${threads_tests[@]}"
     fi
 fi
 
