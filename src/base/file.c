@@ -265,6 +265,18 @@ bool td_file_exists(const char *path)
     return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+td_status td_file_size(const char *path, uint64_t *bytes)
+{
+    struct stat info;
+    *bytes = 0;
+    if (stat(path, &info) != 0) return fail_with_errno(errno, "look at", path);
+    if (!S_ISREG(info.st_mode))
+        return TD_FAIL(TD_ERR_IO, "'%s' is a folder, a pipe or a device where a file should be; remove it",
+                       path);
+    *bytes = (uint64_t)info.st_size;
+    return TD_OK;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tandem/status.h"
 
@@ -39,6 +40,9 @@ td_status td_file_make_dirs(const char *path);
 
 /* False if nothing is at `path`. What cannot be looked at counts as there: opening it tells why. */
 bool td_file_exists(const char *path);
+
+/* How large a file is. What is no regular file has no size: TD_ERR_IO. */
+td_status td_file_size(const char *path, uint64_t *bytes);
 
 /* The names in a folder, sorted, without "." and "..". */
 typedef struct td_file_names {

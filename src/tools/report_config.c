@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/safetensors.h"
@@ -143,7 +142,7 @@ td_status td_report_put_checkpoints(td_report_state *state)
     td_file_names all;
     const char *names[MAX_CHECKPOINTS];
     size_t count = 0;
-    struct stat about;
+    uint64_t bytes;
     TD_TRY(td_file_list(state->run->dir, &all));
     for (size_t i = 0; i < all.count && count < MAX_CHECKPOINTS; ++i)
         if (is_checkpoint(all.at[i])) names[count++] = all.at[i];
@@ -152,10 +151,13 @@ td_status td_report_put_checkpoints(td_report_state *state)
     td_json_begin_array(state->json);
     for (size_t i = 0; i < count; ++i) {
         TD_TRY(td_report_path(state, names[i], path));
-        if (stat(path, &about) != 0) continue;
+        if (td_file_size(path, &bytes) != TD_OK) {
+            td_report_note(state, "%s is left out: %s", names[i], td_error_last()->message);
+            continue;
+        }
         td_json_begin_object(state->json);
         td_json_put_string(state->json, "name", names[i]);
-        td_json_put_uint(state->json, "bytes", (uint64_t)about.st_size);
+        td_json_put_uint(state->json, "bytes", bytes);
         /* The others tell the same but for the step. */
         if (i == 0 || i + 1 == count) put_metadata(state, names[i], path);
         td_json_end_object(state->json);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "tools/report_internal.h"
@@ -54,24 +53,25 @@ static int compare_samples(const void *a, const void *b)
     return strcmp(l->kind, r->kind);
 }
 
-static td_status add_file(const td_report_state *state, sample_list *list, const char *name)
+static td_status add_file(td_report_state *state, sample_list *list, const char *name)
 {
     td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES], inner[NAME_BYTES + 16];
-    struct stat about;
     sample found = {0};
     if (!parse_name(name, &found) || list->count == MAX_FILES) return TD_OK;
     snprintf(inner, sizeof inner, "samples/%s", found.name);
     TD_TRY(td_report_path(state, inner, path));
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return TD_OK;
-    found.bytes = (uint64_t)about.st_size;
+    if (td_file_size(path, &found.bytes) != TD_OK) {
+        td_report_note(state, "%s is left out: %s", inner, td_error_last()->message);
+        return TD_OK;
+    }
     TD_TRY(td_alloc_grow(&list->samples, &list->capacity, list->count + 1, sizeof *list->samples));
     list->samples[list->count++] = found;
 fail:
     return status;
 }
 
-static td_status find_samples(const td_report_state *state, sample_list *list)
+static td_status find_samples(td_report_state *state, sample_list *list)
 {
     td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];

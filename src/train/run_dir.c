@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -175,8 +174,8 @@ fail:
 
 static uint64_t measure_file(const char *path)
 {
-    struct stat info;
-    return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    uint64_t bytes;
+    return td_file_size(path, &bytes) == TD_OK ? bytes : 0;
 }
 
 td_status td_run_dir_forecast(const td_run_dir *run, uint64_t bytes, uint64_t count)

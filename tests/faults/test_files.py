@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Every call on a file fails, once and for ever: no space, a broken disk, lost permission. `train`, `train` going on,
-`prepare` and `synth` then end by themselves with a message, or do without; and afterwards all is as if nothing had
+`prepare`, `synth` and `report` then end by themselves with a message, or do without; and afterwards all is as if nothing had
 been.
 
     python3 tests/faults/test_files.py TANDEM FAULT_PRELOAD [WALK...]     (TANDEM_FAULT_MOMENTS=1000 for many)
 
-WALK: train, going-on, prepare, synth; all if none is named. With TANDEM_FAULT_MOMENTS=all every call fails, and each of
+WALK: train, going-on, prepare, synth, report; all if none is named. With TANDEM_FAULT_MOMENTS=all every call fails, and each of
 them twice: alone, and with all that come after it. TANDEM_FAULT_CALLS="stat readdir" takes only those.
 """
 
@@ -167,7 +167,34 @@ def walk_synth(walk):
     walk.go("synth", command, begin, end, again, COUNT // 6 or 1)
 
 
-WALKS = {"train": walk_train, "going-on": walk_going_on, "prepare": walk_prepare, "synth": walk_synth}
+def walk_report(walk):
+    shop = walk.shop
+    out = shop.path("report.html")
+    command = [PROGRAM, "report", shop.run, "-o", out]
+    shop.forget_run()
+    assert shop.do(shop.train_command("--sample-every", "3")).returncode == 0
+    assert shop.do(command).returncode == 0
+    wanted = read(out)
+
+    def begin():
+        if os.path.exists(out):
+            os.unlink(out)
+
+    def end(done, fired):
+        page = read(out)
+        told = b"cannot" in page and page.rstrip().endswith(b"</html>")
+        return None if page == wanted or told else "the page does not tell what it leaves out"
+
+    def again(done, fired):
+        if done.returncode != 0 and os.path.exists(out) and read(out) != wanted:
+            return "half a page was left"
+        return None if shop.do(command).returncode == 0 and read(out) == wanted else "another page afterwards"
+
+    walk.go("report", command, begin, end, again, COUNT // 6)
+
+
+WALKS = {"train": walk_train, "going-on": walk_going_on, "prepare": walk_prepare, "synth": walk_synth,
+         "report": walk_report}
 
 
 def main():

@@ -342,6 +342,19 @@ static void test_list(void **state)
     }
 }
 
+static void test_size(void **state)
+{
+    (void)state;
+    uint64_t bytes = 7;
+    assert_failure(td_file_size(temp_path("file"), &bytes), TD_ERR_NOT_FOUND, "ENOENT", "spelt");
+    assert_int_equal(bytes, 0);
+    assert_int_equal(td_file_write_atomic(temp_path("file"), "0123456789", 10), TD_OK);
+    assert_int_equal(td_file_size(temp_path("file"), &bytes), TD_OK);
+    assert_int_equal(bytes, 10);
+    assert_int_equal(td_file_size(temp_dir, &bytes), TD_ERR_IO);
+    assert_int_equal(bytes, 0);
+}
+
 static void test_what_cannot_be_looked_at_is_there(void **state)
 {
     (void)state;
@@ -399,6 +412,7 @@ int main(void)
         FILE_TEST(test_commit_refuses_after_a_failed_write),
         FILE_TEST(test_readers_never_see_a_mixture),
         FILE_TEST(test_reading_limits_and_failures),
+        FILE_TEST(test_size),
         FILE_TEST(test_list),
         FILE_TEST(test_what_cannot_be_looked_at_is_there),
         FILE_TEST(test_make_dirs),
