@@ -98,6 +98,20 @@ static void reject_file(td_blob_cache *cache, const char *path, const char *reas
     }
 }
 
+/* Of a file that td_file_read() refused: one that is there and sound is not taken away because this process
+ * has no memory, no permission or too many files open. */
+static void judge_unreadable(td_blob_cache *cache, const char *path)
+{
+    const td_error *error = td_error_last();
+    if (error->status == TD_ERR_NOT_FOUND) return; /* another process was faster */
+    if (error->status == TD_ERR_LIMIT || strcmp(error->native, "EIO") == 0) {
+        reject_file(cache, path, error->message);
+    } else {
+        td_log_once(&cache->unusable, TD_LOG_WARN, "cache folder '%s' cannot be read, going on without: %s",
+                    cache->dir, error->message);
+    }
+}
+
 /* The payload (owned) or NULL. */
 static char *read_payload(td_blob_cache *cache, const char *path, td_digest key, size_t *bytes)
 {
@@ -117,7 +131,7 @@ static char *read_payload(td_blob_cache *cache, const char *path, td_digest key,
     char *data;
     size_t file_bytes;
     if (td_file_read(path, sizeof(blob_header) + BLOB_MAX_BYTES, &data, &file_bytes) != TD_OK) {
-        if (td_error_last()->status != TD_ERR_NOT_FOUND) reject_file(cache, path, td_error_last()->message);
+        judge_unreadable(cache, path);
         return NULL;
     }
     const char *damage = find_damage(data, file_bytes, key);

@@ -57,6 +57,7 @@ class Walk:
             if i % TOLD_EVERY == TOLD_EVERY - 1:
                 print(f"files: {name}, {i} of {len(chosen)} moments, losses {self.lost}", flush=True)
             code, _, lasts = error.partition(":")
+            self.shop.borrow_kernels()
             begin()
             done = self.shop.do(command, f"{code}:{n}{':' + lasts if lasts else ''}")
             fired = self.shop.fired()

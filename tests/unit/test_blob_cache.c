@@ -225,7 +225,7 @@ static void test_read_only_folder_still_gives_hits(void **state)
     assert_non_null(strstr(last_warning, temp_dir));
     td_blob_cache_close(cache);
 
-    assert_int_equal(chmod(temp_path(FILE_NAME), 0), 0); /* unreadable: removed, then made anew */
+    assert_int_equal(chmod(temp_path(FILE_NAME), 0), 0); /* unreadable: made anew */
     if (was_root) assert_int_equal(seteuid(65534), 0);
     cache = open_cache(temp_dir);
     hit = loads(cache, "");
@@ -235,6 +235,26 @@ static void test_read_only_folder_still_gives_hits(void **state)
     assert_false(hit);
     assert_true(still);
     assert_int_equal(n_warnings, 2);
+    td_blob_cache_close(cache);
+}
+
+/* A process that may open no file now finds the cache whole when it may again. */
+static void test_sound_files_survive_a_process_that_cannot_open_them(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    td_blob_cache *cache = open_cache(temp_dir);
+    td_blob_cache_store(cache, "binary", KEY, "payload", 7);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &none);
+    const bool misses = loads(cache, "") || loads(cache, "payload");
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_false(misses);
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(last_warning, "ulimit"));
+    assert_true(loads(cache, "payload"));
     td_blob_cache_close(cache);
 }
 
@@ -322,6 +342,7 @@ int main(void)
         CACHE_TEST(test_other_things_in_its_place_are_a_miss),
         CACHE_TEST(test_unusable_folders_warn_once),
         CACHE_TEST(test_read_only_folder_still_gives_hits),
+        CACHE_TEST(test_sound_files_survive_a_process_that_cannot_open_them),
         CACHE_TEST(test_full_disk_warns_once_and_leaves_no_rubbish),
         CACHE_TEST(test_no_folder_means_off),
         CACHE_TEST(test_threads_share_a_cache),
