@@ -89,13 +89,17 @@ static int compare_keys(const void *a, const void *b)
 /* Removes entries that belong to no row as it is now, and adds up the others. */
 static td_status tidy_folder(td_mel_cache *c, const char *folder)
 {
-    td_status status = TD_OK;
     td_digest *sorted = NULL;
     const size_t n_rows = c->dataset->view.n_rows;
     char path[TD_FILE_PATH_BYTES];
     td_file_names names;
-    status = td_file_list(folder, &names);
-    if (status != TD_OK) return status == TD_ERR_NOT_FOUND ? TD_OK : status; /* nothing there yet */
+    td_status status = td_file_list(folder, &names);
+    if (status == TD_ERR_NOT_FOUND) return TD_OK; /* nothing there yet */
+    if (status == TD_ERR_IO) {                    /* no reason to end a run, which can do without */
+        td_log_warn("what lies in the mel cache is not known: %s", td_error_last()->message);
+        return TD_OK;
+    }
+    TD_TRY(status);
     TD_TRY(TD_NEW_ARRAY(&sorted, n_rows + 1));
     memcpy(sorted, c->keys, n_rows * sizeof *sorted);
     qsort(sorted, n_rows, sizeof *sorted, compare_keys);

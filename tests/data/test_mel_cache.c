@@ -251,6 +251,20 @@ static void a_damaged_entry_is_made_anew(void **state)
     }
 }
 
+static void a_folder_that_cannot_be_read_is_done_without(void **state)
+{
+    (void)state;
+    settings.kind = TD_MEL_CACHE_DISK;
+    make_folder("cache");
+    write_text(temp_path("cache/mel"), "a file in its place");
+    td_mel_cache *cache = open_cache();
+    assert_non_null(strstr(logged, "warning: what lies in the mel cache is not known"));
+    assert_false(get(cache, 0));
+    put(cache, 0);
+    assert_false(get(cache, 0));
+    td_mel_cache_close(cache);
+}
+
 static void the_choice_is_told(void **state)
 {
     (void)state;
@@ -279,6 +293,7 @@ int main(void)
         TEST(disk_serves_the_next_run),
         TEST(a_changed_recording_is_forgotten_alone),
         TEST(a_damaged_entry_is_made_anew),
+        TEST(a_folder_that_cannot_be_read_is_done_without),
         TEST(the_choice_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
