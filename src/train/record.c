@@ -180,9 +180,8 @@ static td_status write_line(td_record *record, const td_train_event *event)
     td_json *json = NULL;
     TD_TRY(td_json_create(record->metrics, 0, &json));
     td_train_event_json(json, event);
-    TD_TRY(td_json_finish(json, NULL));
-    TD_FAIL_IF(fflush(record->metrics) != 0, TD_ERR_IO, "cannot write '%s': %s; free space there",
-               record->path, strerror(errno));
+    status = td_json_finish(json, NULL);
+    if (status != TD_OK) status = td_error_context("'%s'", record->path);
 fail:
     td_json_destroy(json);
     return status;

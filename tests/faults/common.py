@@ -101,7 +101,8 @@ class Workshop:
         shutil.rmtree(self.run, ignore_errors=True)
 
     def forget_data(self):
-        shutil.rmtree(os.path.join(self.cache, "data"), ignore_errors=True)
+        for name in ("data", "mel"):
+            shutil.rmtree(os.path.join(self.cache, name), ignore_errors=True)
 
     def outcome(self):
         """All of a finished run that must not depend on how it came about. A run whose data failed has one checkpoint
