@@ -2,7 +2,6 @@
  * by tests/cli/test_report.py.
  */
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -50,7 +49,7 @@ int td_cmd_report(td_cli *cli)
 {
     char path[TD_FILE_PATH_BYTES], size[TD_TEXT_FORMAT_BYTES];
     td_report_run runs[TD_REPORT_RUNS];
-    struct stat about = {0};
+    uint64_t bytes;
     td_report_request request = {.table = &td_cli_table,
                                  .path = td_options_get(cli->options, "output")->text};
     const char *const *dirs = td_options_arguments(cli->options, &request.n_dirs);
@@ -66,9 +65,9 @@ int td_cmd_report(td_cli *cli)
         request.path = path;
     }
     if (td_report_write(&request, runs) != TD_OK) return td_cli_fail(cli, NULL);
-    (void)stat(request.path, &about);
-    if (cli->json) return print_json(cli, &request, runs, (uint64_t)about.st_size);
-    td_text_format_bytes((uint64_t)about.st_size, size);
+    (void)td_file_size(request.path, &bytes); /* 0 if it is gone again */
+    if (cli->json) return print_json(cli, &request, runs, bytes);
+    td_text_format_bytes(bytes, size);
     printf("%s: %s, to be opened in a browser\n", request.path, size);
     return TD_EXIT_DONE;
 }

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -106,17 +105,16 @@ static td_status tidy_folder(td_mel_cache *c, const char *folder)
     for (size_t i = 0; i < names.count; ++i) {
         const char *name = names.at[i];
         td_digest key;
-        struct stat about;
+        uint64_t bytes;
         int end = 0;
         if (sscanf(name, "mel-%16" SCNx64 "%16" SCNx64 ".blob%n", &key.high, &key.low, &end) != 2 ||
             end == 0 || name[end] != '\0')
             continue; /* another process's unfinished file, say */
         if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) continue;
-        if (stat(path, &about) != 0) continue;
         if (bsearch(&key, sorted, n_rows, sizeof *sorted, compare_keys) == NULL) {
             unlink(path);
-        } else {
-            c->stats.used_bytes += (uint64_t)about.st_size + FILE_OVERHEAD_BYTES;
+        } else if (td_file_size(path, &bytes) == TD_OK) {
+            c->stats.used_bytes += bytes + FILE_OVERHEAD_BYTES;
         }
     }
 fail:

@@ -32,6 +32,11 @@ def read(path):
         return file.read()
 
 
+def forget(path):
+    if os.path.exists(path):
+        os.unlink(path)
+
+
 class Workshop:
     """A folder with a dataset, a run and caches. Kernels that were built before are borrowed, not built again."""
 
@@ -45,7 +50,7 @@ class Workshop:
 
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.forget_log()
+        forget(self.log)
 
     def borrow_kernels(self):
         """Those that a failing call made the program throw away too."""
@@ -57,10 +62,6 @@ class Workshop:
 
     def path(self, name):
         return os.path.join(self.folder, name)
-
-    def forget_log(self):
-        if os.path.exists(self.log):
-            os.unlink(self.log)
 
     def train_command(self, *options, steps=6):
         return [PROGRAM, "train", "--model-device", "cpu", "--train-data", self.root, "--checkpoint-dir", self.run,
@@ -80,7 +81,7 @@ class Workshop:
 
     def do(self, command, fault=None, **more):
         """Runs to its end, whatever that is."""
-        self.forget_log()
+        forget(self.log)
         return subprocess.run(command, env=self.environment(fault, **more), capture_output=True, text=True,
                               errors="replace", timeout=TIMEOUT_S)
 

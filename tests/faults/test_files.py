@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 
-from common import MOMENTS, PROGRAM, Workshop, choose, differ, read
+from common import MOMENTS, PROGRAM, Workshop, choose, differ, forget, read
 
 COUNT = MOMENTS or 3
 ONCE = ("ENOSPC", "EIO", "EMFILE")
@@ -170,10 +170,6 @@ def walk_synth(walk):
     assert done.returncode == 0, done.stderr
     wanted = read(out)
 
-    def begin():
-        if os.path.exists(out):
-            os.unlink(out)
-
     def end(done, fired):
         return None if read(out) == wanted else "another sound"
 
@@ -183,7 +179,7 @@ def walk_synth(walk):
             return "half a sound was left"
         return end(done, fired) if shop.do(command).returncode == 0 else "synth fails afterwards"
 
-    walk.go("synth", command, begin, end, again, COUNT // 6 or 1)
+    walk.go("synth", command, lambda: forget(out), end, again, COUNT // 6 or 1)
 
 
 def walk_report(walk):
@@ -199,10 +195,6 @@ def walk_report(walk):
 
     wanted = read_page()
 
-    def begin():
-        if os.path.exists(out):
-            os.unlink(out)
-
     def end(done, fired):
         page = read_page()
         told = b"cannot" in page and page.rstrip().endswith(b"</html>")
@@ -213,7 +205,7 @@ def walk_report(walk):
             return "half a page was left"
         return None if shop.do(command).returncode == 0 and read_page() == wanted else "another page afterwards"
 
-    walk.go("report", command, begin, end, again, COUNT // 6)
+    walk.go("report", command, lambda: forget(out), end, again, COUNT // 6)
 
 
 WALKS = {"train": walk_train, "mels": walk_mels, "going-on": walk_going_on, "prepare": walk_prepare,
