@@ -54,6 +54,17 @@ static void keep_mistake(td_graph *graph)
     if (td_graph_is_sound(graph)) graph->mistake = *td_error_last();
 }
 
+void td_graph_mistake(td_graph *graph, const char *format, ...)
+{
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    (void)TD_FAIL(TD_ERR_ARGUMENT, "%s", what);
+    keep_mistake(graph);
+}
+
 /* ---------------------------------------------------------------- shapes */
 
 td_shape td_dims_of(const uint32_t dims[4])
@@ -174,6 +185,16 @@ const char *td_graph_name(const td_graph *graph, td_tensor t)
     return td_graph_at(graph, t.id)->name;
 }
 
+td_dtype td_graph_dtype(const td_graph *graph, td_tensor t)
+{
+    return td_graph_at(graph, t.id)->dtype;
+}
+
+td_param_group td_graph_group(const td_graph *graph, td_tensor parameter)
+{
+    return td_graph_at(graph, parameter.id)->group;
+}
+
 td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter)
 {
     return (td_tensor){td_graph_at(graph, parameter.id)->twin};
@@ -217,10 +238,7 @@ static td_tensor add_leaf(td_graph *graph, td_tensor_role role, td_dtype dtype, 
                           const char *name)
 {
     const bool keeps = role == TD_TENSOR_PARAMETER || role == TD_TENSOR_STATE;
-    for (size_t i = 1; keeps && td_graph_is_sound(graph) && i < graph->n_tensors; i++) {
-        const td_tensor_info *t = &graph->tensors[i];
-        if ((t->role != TD_TENSOR_PARAMETER && t->role != TD_TENSOR_STATE) || strcmp(t->name, name) != 0)
-            continue;
+    if (keeps && td_graph_is_sound(graph) && td_graph_find(graph, name).id) {
         (void)TD_FAIL(TD_ERR_ARGUMENT, "two parameters or states are called %s; give each its own name",
                       name);
         keep_mistake(graph);
@@ -232,8 +250,44 @@ td_tensor td_graph_param(td_graph *graph, const char *name, td_shape shape, td_p
 {
     const td_tensor t = add_leaf(graph, TD_TENSOR_PARAMETER, TD_F32, shape, name);
     td_graph_at(graph, t.id)->group = group;
-    td_graph_at(graph, t.id)->needs_gradient = t.id && group != TD_PARAM_FROZEN;
+    td_graph_at(graph, t.id)->needs_gradient = t.id != 0;
     return t;
+}
+
+void td_graph_set_init(td_graph *graph, td_tensor t, td_init init)
+{
+    char *like = NULL;
+    if (!td_graph_is_sound(graph) || !t.id) return;
+    if (init.like && td_arena_strdup(graph->arena, init.like, &like) != TD_OK) keep_mistake(graph);
+    init.like = like;
+    td_graph_at(graph, t.id)->init = init;
+}
+
+void td_graph_freeze(td_graph *graph, td_tensor parameter)
+{
+    if (!parameter.id) return;
+    td_graph_at(graph, parameter.id)->is_frozen = true;
+    td_graph_at(graph, parameter.id)->needs_gradient = false;
+}
+
+td_tensor td_graph_find(const td_graph *graph, const char *name)
+{
+    for (uint32_t i = 1; i < graph->n_tensors; i++) {
+        const td_tensor_info *t = &graph->tensors[i];
+        if ((t->role == TD_TENSOR_PARAMETER || t->role == TD_TENSOR_STATE) && strcmp(t->name, name) == 0)
+            return (td_tensor){i};
+    }
+    return TD_NO_TENSOR;
+}
+
+uint64_t td_graph_parameters(const td_graph *graph)
+{
+    uint64_t n = 0;
+    for (size_t i = 1; i < graph->n_tensors; i++) {
+        const td_tensor_info *t = &graph->tensors[i];
+        if (t->role == TD_TENSOR_PARAMETER && !t->is_frozen) n += td_shape_size(t->shape);
+    }
+    return n;
 }
 
 td_tensor td_graph_input(td_graph *graph, const char *name, td_shape shape, td_dtype dtype)
@@ -241,9 +295,36 @@ td_tensor td_graph_input(td_graph *graph, const char *name, td_shape shape, td_d
     return add_leaf(graph, TD_TENSOR_INPUT, dtype, shape, name);
 }
 
-td_tensor td_graph_state(td_graph *graph, const char *name, td_shape shape)
+size_t td_graph_input_count(const td_graph *graph)
 {
-    return add_leaf(graph, TD_TENSOR_STATE, TD_F32, shape, name);
+    size_t n = 0;
+    for (size_t i = 1; i < graph->n_tensors; i++)
+        n += graph->tensors[i].role == TD_TENSOR_INPUT;
+    return n;
+}
+
+td_tensor td_graph_input_at(const td_graph *graph, size_t at)
+{
+    for (uint32_t i = 1; i < graph->n_tensors; i++) {
+        if (graph->tensors[i].role == TD_TENSOR_INPUT && at-- == 0) return (td_tensor){i};
+    }
+    return TD_NO_TENSOR;
+}
+
+td_tensor td_graph_find_input(const td_graph *graph, const char *name)
+{
+    for (uint32_t i = 1; i < graph->n_tensors; i++) {
+        const td_tensor_info *t = &graph->tensors[i];
+        if (t->role == TD_TENSOR_INPUT && strcmp(t->name, name) == 0) return (td_tensor){i};
+    }
+    return TD_NO_TENSOR;
+}
+
+td_tensor td_graph_state(td_graph *graph, const char *name, td_shape shape, td_state_kind kind)
+{
+    const td_tensor t = add_leaf(graph, TD_TENSOR_STATE, TD_F32, shape, name);
+    td_graph_at(graph, t.id)->state_kind = kind;
+    return t;
 }
 
 void td_graph_output(td_graph *graph, td_tensor t, const char *name)
@@ -252,6 +333,14 @@ void td_graph_output(td_graph *graph, td_tensor t, const char *name)
     if (!td_graph_is_sound(graph) || !t.id) return;
     info->is_output = true;
     if (td_arena_strdup(graph->arena, name, &info->name) != TD_OK) keep_mistake(graph);
+}
+
+td_tensor td_graph_find_output(const td_graph *graph, const char *name)
+{
+    for (uint32_t i = 1; i < graph->n_tensors; i++) {
+        if (graph->tensors[i].is_output && strcmp(graph->tensors[i].name, name) == 0) return (td_tensor){i};
+    }
+    return TD_NO_TENSOR;
 }
 
 /* ---------------------------------------------------------------- nodes */

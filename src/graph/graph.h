@@ -47,12 +47,16 @@ void td_graph_destroy(td_graph *graph);
 /* TD_OK, or the first mistake, which is then also this thread's error record. */
 td_status td_graph_status(const td_graph *graph);
 
+/* Notes a mistake of whoever builds with the graph, if it is the first. */
+void td_graph_mistake(td_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* A shape from its axes: td_dims(8, 100, 64). Up to four; trailing zeros are no axes. */
 #define td_dims(...) td_dims_of((const uint32_t[4]){__VA_ARGS__})
 td_shape td_dims_of(const uint32_t dims[4]);
 
 td_shape td_graph_shape(const td_graph *graph, td_tensor t);
 const char *td_graph_name(const td_graph *graph, td_tensor t); /* borrowed from the graph */
+td_dtype td_graph_dtype(const td_graph *graph, td_tensor t);
 uint64_t td_shape_size(td_shape shape);
 
 /* The gradient of a parameter after td_graph_backward, or no tensor: the loss does not depend on it. */
@@ -63,17 +67,59 @@ td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter);
 typedef enum td_param_group {
     TD_PARAM_DECAY,    /* weights: AdamW's decay pulls on them */
     TD_PARAM_NO_DECAY, /* biases, norms, embeddings */
-    TD_PARAM_FROZEN,   /* no gradient, no update */
     TD_PARAM_GROUPS
 } td_param_group;
+
+typedef enum td_state_kind {
+    TD_STATE_KEPT,     /* running statistics: checkpoints hold them */
+    TD_STATE_CONSTANT, /* made from its init whenever a store is filled */
+    TD_STATE_CACHE     /* of one use of a graph: starts with zeros */
+} td_state_kind;
 
 /* Names are copied and must differ within the graph for parameters and states. */
 td_tensor td_graph_param(td_graph *graph, const char *name, td_shape shape, td_param_group group);
 td_tensor td_graph_input(td_graph *graph, const char *name, td_shape shape, td_dtype dtype);
-td_tensor td_graph_state(td_graph *graph, const char *name, td_shape shape);
+td_tensor td_graph_state(td_graph *graph, const char *name, td_shape shape, td_state_kind kind);
+
+/* How the values of a parameter or constant begin; zeros if nothing is said. Random numbers depend on the
+ * seed, on `like` (its own name if NULL) and on the element alone, so that what else is there does not
+ * matter. */
+typedef enum td_init_rule {
+    TD_INIT_ZERO,
+    TD_INIT_ONE,
+    TD_INIT_UNIFORM,  /* from -scale to scale */
+    TD_INIT_NORMAL,   /* of deviation `scale` */
+    TD_INIT_POSITIONS /* [rows, width]: sine and cosine of row * scale * 10000^(-2i / width), side by side */
+} td_init_rule;
+
+typedef struct td_init {
+    td_init_rule rule;
+    float scale;
+    const char *like; /* whose random numbers it takes; NULL: its own name's */
+} td_init;
+
+void td_graph_set_init(td_graph *graph, td_tensor t, td_init init);
+
+/* The parameter gets no gradient from this graph, and no update by its learner. Before it is used. */
+void td_graph_freeze(td_graph *graph, td_tensor parameter);
+
+/* A parameter or state by its name, or no tensor; and a parameter's group. */
+td_tensor td_graph_find(const td_graph *graph, const char *name);
+td_param_group td_graph_group(const td_graph *graph, td_tensor parameter);
+
+/* Inputs in the order of their making, and by their names, or no tensor. */
+size_t td_graph_input_count(const td_graph *graph);
+td_tensor td_graph_input_at(const td_graph *graph, size_t i);
+td_tensor td_graph_find_input(const td_graph *graph, const char *name);
+
+/* Elements of all parameters that are not frozen. */
+uint64_t td_graph_parameters(const td_graph *graph);
 
 /* Keeps a tensor until the end of the step, for reading; a loss among them becomes a scalar of the plan. */
 void td_graph_output(td_graph *graph, td_tensor t, const char *name);
+
+/* What was marked so, or no tensor. */
+td_tensor td_graph_find_output(const td_graph *graph, const char *name);
 
 /* ---------------------------------------------------------------- element-wise, with broadcast */
 

@@ -189,6 +189,9 @@ typedef struct td_tensor_info {
     td_dtype dtype;
     td_tensor_role role;
     td_param_group group;
+    td_state_kind state_kind;
+    td_init init;
+    bool is_frozen;
     uint32_t root;        /* the tensor whose storage this is part of; itself if not a view */
     uint64_t root_offset; /* elements */
     uint32_t twin;        /* of a parameter its gradient, of a gradient its parameter */

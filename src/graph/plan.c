@@ -151,6 +151,7 @@ static td_status find_span(td_plan *plan, uint32_t id)
         const bool is_gradient = root->role == TD_TENSOR_GRADIENT;
         const td_block block = is_gradient                 ? TD_BLOCK_GRADIENT
                                : td_dtype_format(t->dtype) ? TD_BLOCK_NARROW
+                               : plan->options.averaged    ? TD_BLOCK_AVERAGE
                                                            : TD_BLOCK_WEIGHT;
         TD_TRY(
             td_store_find(plan->store, plan->draft.graph, is_gradient ? root->twin : t->root, block, &whole));
@@ -188,7 +189,7 @@ td_recorder td_plan_recorder(const td_plan *plan)
                          .tensors = plan->draft.tensors,
                          .spans = plan->spans,
                          .step = plan->store->step,
-                         .control = plan->store->control,
+                         .control = td_store_control(plan->store, plan->options.learner),
                          .seed = plan->draft.graph->seed};
 }
 
@@ -209,7 +210,7 @@ static td_status clear_gradients(const td_plan *plan, td_list *list)
     td_status status = TD_OK;
     for (uint32_t id = 1; id < graph->n_tensors; id++) {
         const td_tensor_info *t = &graph->tensors[id];
-        if (t->role != TD_TENSOR_PARAMETER || t->group == TD_PARAM_FROZEN || t->twin) continue;
+        if (t->role != TD_TENSOR_PARAMETER || t->is_frozen || t->twin) continue;
         TD_TRY(td_store_find(plan->store, graph, id, TD_BLOCK_GRADIENT, &span));
         TD_TRY(td_list_fill(list, span, 0));
     }
@@ -293,6 +294,8 @@ td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_o
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(td_graph_status(graph));
+    TD_FAIL_IF(options->learner >= td_store_learners(store), TD_ERR_ARGUMENT, "the store has no learner %u",
+               options->learner);
     TD_TRY(TD_NEW(&plan));
     plan->store = store;
     plan->options = *options;

@@ -1,11 +1,12 @@
-/* From a graph to steps on a device.
+/* From a graph to runs on a device.
  *
- *   store     what outlives a step: parameters, gradients, moments, states, in flat blocks; and the arena
- * that plans share plan      one graph made ready for one device: what nobody reads dropped, nodes fused,
- * every tensor given its place, commands recorded. Replayed each step without host work in between optimizer
- * clip, AdamW and average over the blocks of a store
+ *   store   what outlives a run: parameters, gradients, moments, states, in flat blocks; and the arena that
+ *           plans share
+ *   plan    one graph made ready for one device: what nobody reads dropped, nodes fused, every tensor given
+ *           its offset, commands recorded; replayed each time without host work in between
  *
- * Plans of one store run one at a time, in the order of their submission. Covered by tests/graph.
+ * The update of the parameters is optimizer.h's. Plans of one store run one at a time, in the order of their
+ * submission. Covered by tests/graph.
  */
 #ifndef TD_GRAPH_PLAN_H
 #define TD_GRAPH_PLAN_H
@@ -46,9 +47,21 @@ td_status td_store_create(td_memory *memory, const td_graph *graph, const td_sto
                           td_store **out);
 void td_store_destroy(td_store *store);
 
+/* The same for graphs of several learners, graph i being learner i's: a parameter is updated by the one
+ * learner in whose graph it is not frozen. One that is in two is TD_ERR_ARGUMENT. */
+#define TD_MAX_LEARNERS 4u
+td_status td_store_create_shared(td_memory *memory, const td_graph *const *graphs, size_t n_graphs,
+                                 const td_store_options *options, td_store **out);
+
 /* Room, filled with zeros, for those states of `graph` that the store does not have: caches of a graph that
  * comes later. Plans that exist stay as they are. */
 td_status td_store_extend(td_store *store, const td_graph *graph);
+
+/* Fills parameters and constants as their graph says they begin; host work, then one copy each. */
+td_status td_store_init(td_store *store, uint64_t seed);
+
+/* Only the constants: after a checkpoint was loaded, which need not hold them. */
+td_status td_store_init_constants(td_store *store);
 
 /* Parameters and states in the order of the graph. */
 typedef struct td_store_entry {
@@ -56,6 +69,8 @@ typedef struct td_store_entry {
     td_shape shape;
     td_tensor_role role;
     td_param_group group;
+    td_state_kind state_kind; /* of a state */
+    uint32_t learner;         /* that updates it; TD_MAX_LEARNERS: none */
 } td_store_entry;
 size_t td_store_count(const td_store *store);
 td_store_entry td_store_get(const td_store *store, size_t i);
@@ -68,13 +83,15 @@ td_span td_store_span(const td_store *store, size_t i, td_block block);
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values);
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values);
 
-/* TD_CONTROL_WORDS words of the optimizer, for checkpoints. A loss scale that is not there, or that this
- * store does not have, becomes what it starts with. */
-td_status td_store_write_control(td_store *store, const uint32_t *words);
-td_status td_store_read_control(td_store *store, uint32_t *words);
+size_t td_store_learners(const td_store *store);
+
+/* TD_CONTROL_WORDS words of a learner's optimizer, for checkpoints. A loss scale that is not there, or that
+ * this store does not have, becomes what it starts with. */
+td_status td_store_write_control(td_store *store, size_t learner, const uint32_t *words);
+td_status td_store_read_control(td_store *store, size_t learner, uint32_t *words);
 
 /* Where those words lie, for copies that do not wait. */
-td_span td_store_control(const td_store *store);
+td_span td_store_control(const td_store *store, size_t learner);
 
 /* The first entry, in order, whose values in a block are not all finite; the count of entries if there is
  * none. Reads everything back: for finding out what went wrong, not for each step. */
@@ -85,7 +102,9 @@ td_status td_store_find_broken(td_store *store, td_block block, size_t *out);
 typedef struct td_plan td_plan;
 
 typedef struct td_plan_options {
+    uint32_t learner;  /* whose graph it is, by its number in the store */
     bool forward_only; /* without the gradients that the graph may have */
+    bool averaged;     /* parameters are read from their running averages, where the store has them */
     bool no_fusion;    /* every node a launch of its own */
     bool no_reuse;     /* every tensor a place of its own */
     bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
@@ -127,23 +146,6 @@ td_status td_plan_explain_dot(const td_plan *plan, FILE *file);
 
 /* ---------------------------------------------------------------- steps */
 
-typedef struct td_optimizer td_optimizer;
-
-#define TD_SCALE_GROWTH_STEPS 2000u
-
-typedef struct td_optimizer_options {
-    float beta1, beta2, eps;
-    float decay;                 /* of the group TD_PARAM_DECAY */
-    float max_norm;              /* 0: no clipping */
-    float average_decay;         /* used if the store has averages */
-    uint32_t scale_growth_steps; /* good steps after which the loss scale doubles; it halves in each that is
-                                    skipped. 0: it stays. TD_SCALE_GROWTH_STEPS is usual with TD_F16 */
-} td_optimizer_options;
-
-/* Records the update of a store. *out is owned; the store is borrowed until it is destroyed. */
-td_status td_optimizer_create(td_store *store, const td_optimizer_options *options, td_optimizer **out);
-void td_optimizer_destroy(td_optimizer *optimizer);
-
 /* Puts an input's values into a slot, waiting if the slot's last run has not taken them yet. Whole tensors.
  */
 td_status td_plan_fill(td_plan *plan, uint32_t slot, td_tensor input, const void *values);
@@ -156,50 +158,34 @@ td_status td_plan_bind(td_plan *plan, uint32_t slot, td_tensor input, td_span so
 /* The point from which what a slot's last run took in may be written again. */
 td_point td_plan_taken(const td_plan *plan, uint32_t slot);
 
-/* One run: the inputs of a slot go in, the plan runs, then the update if there is an optimizer, then scalars
- * come out. Submits and does not wait. */
+/* One run: the inputs of a slot go in, the plan runs, scalars come out. Submits and does not wait. */
 typedef struct td_run {
     uint32_t slot;
-    uint32_t step;           /* changes dropout masks */
-    bool adds;               /* a micro-batch after the first: gradients are added to */
-    td_optimizer *optimizer; /* NULL: no update */
-    float learning_rate;
+    uint32_t step; /* changes dropout masks */
+    bool adds;     /* a micro-batch after the first: gradients are added to */
     const td_point *waits;
     size_t n_waits;
 } td_run;
 td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached);
 
-/* The TD_RUN_POINTS points of the last run, in order: inputs taken in, the plan, the update (the plan's again
- * without one), scalars out. For watching. Valid until the next run. */
-#define TD_RUN_POINTS 4
+/* The TD_RUN_POINTS points of the last run, in order: inputs taken in, the plan, scalars out. For watching.
+ * Valid until the next run. */
+#define TD_RUN_POINTS 3
 const td_point *td_plan_points(const td_plan *plan);
 
-/* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making,
- * and the control block. Kept for the last TD_SCALAR_RING runs; waits for that run. */
+/* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making.
+ * Kept for the last TD_SCALAR_RING runs; waits for that run. */
 #define TD_SCALAR_RING 4
 #define TD_PLAN_SCALARS 16
 typedef struct td_scalars {
     size_t count;
     const char *names[TD_PLAN_SCALARS]; /* borrowed from the graph */
     float values[TD_PLAN_SCALARS];
-    float norm;
-    float loss_scale; /* of the next run */
-    uint32_t steps, skipped;
 } td_scalars;
 uint64_t td_plan_runs(const td_plan *plan); /* submitted so far; the last is td_plan_runs() - 1 */
 td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out);
 
 /* Reads a tensor marked with td_graph_output after the last run, and waits. */
 td_status td_plan_read(td_plan *plan, td_tensor output, void *values);
-
-/* ---------------------------------------------------------------- cache */
-
-typedef struct td_plan_cache td_plan_cache;
-
-/* Keeps up to `capacity` plans by the caller's key (a shape bucket), and drops the one used longest ago. */
-td_status td_plan_cache_create(size_t capacity, td_plan_cache **out);
-void td_plan_cache_destroy(td_plan_cache *cache);
-td_plan *td_plan_cache_find(td_plan_cache *cache, uint64_t key); /* NULL: not there. Borrowed. */
-td_status td_plan_cache_put(td_plan_cache *cache, uint64_t key, td_plan *plan); /* takes over the plan */
 
 #endif

@@ -1,19 +1,18 @@
-/* Running plans: slots that the host fills ahead, scalars that come back late, the optimizer, the cache of
- * plans. Nothing here waits for the device but td_plan_fill (for its own slot) and those who read. See
- * plan.h. Covered by tests/graph/test_plan.c. */
+/* Running plans: slots that the host fills ahead, scalars that come back late. Nothing here waits for the
+ * device but td_plan_fill (for its own slot) and those who read. See plan.h. Covered by
+ * tests/graph/test_plan.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/once.h"
 #include "graph/plan_internal.h"
-#include "ops/optim.h"
 
 #define PACE_CLOSE 0.67     /* estimates this near to the truth stay */
 #define PACE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
 
 /* ---------------------------------------------------------------- slots */
 
-/* A slot holds the inputs one after the other, then the learning rate, then the step. */
+/* A slot holds the inputs one after the other, then the step. */
 static uint64_t align(uint64_t bytes)
 {
     return (bytes + TD_STORAGE_ALIGN - 1) / TD_STORAGE_ALIGN * TD_STORAGE_ALIGN;
@@ -32,17 +31,17 @@ static td_status list_inputs(td_plan *plan)
         plan->input_at[plan->n_inputs++] = plan->slot_bytes;
         plan->slot_bytes += align(td_tensor_bytes(t));
     }
-    plan->slot_bytes += 2 * TD_STORAGE_ALIGN;
+    plan->slot_bytes += TD_STORAGE_ALIGN;
 fail:
     return status;
 }
 
-static td_span slot_word(const td_plan *plan, const td_plan_slot *slot, size_t word)
+static td_span slot_step(const td_plan *plan, const td_plan_slot *slot)
 {
-    return td_span_part(slot->host, plan->slot_bytes - (2 - word) * TD_STORAGE_ALIGN, 4);
+    return td_span_part(slot->host, plan->slot_bytes - TD_STORAGE_ALIGN, 4);
 }
 
-/* Copies what a run takes in: the inputs from where they come, learning rate and step. */
+/* Copies what a run takes in: the inputs from where they come, and the step. */
 static td_status record_slot(td_plan *plan, td_plan_slot *slot)
 {
     td_list *list = NULL;
@@ -52,9 +51,7 @@ static td_status record_slot(td_plan *plan, td_plan_slot *slot)
         const td_span to = plan->spans[plan->inputs[i]];
         if (to.buffer) TD_TRY(td_list_copy(list, to, slot->sources[i]));
     }
-    TD_TRY(td_list_copy(list, td_span_part(plan->store->control, UINT64_C(4) * TD_CONTROL_LR, 4),
-                        slot_word(plan, slot, 0)));
-    TD_TRY(td_list_copy(list, plan->store->step, slot_word(plan, slot, 1)));
+    TD_TRY(td_list_copy(list, plan->store->step, slot_step(plan, slot)));
     TD_TRY(td_list_finish(list));
     td_list_destroy(slot->list);
     slot->list = list;
@@ -92,17 +89,13 @@ fail:
     return status;
 }
 
-/* The control block, then the scalars. */
 static td_status open_ring(td_plan *plan, td_plan_ring *ring)
 {
-    const uint64_t bytes = TD_CONTROL_BYTES + UINT64_C(4) * TD_PLAN_SCALARS;
     td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, bytes, &ring->host));
+    TD_TRY(td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, UINT64_C(4) * TD_PLAN_SCALARS, &ring->host));
     TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &ring->list));
-    TD_TRY(td_list_copy(ring->list, td_span_part(ring->host, 0, TD_CONTROL_BYTES), plan->store->control));
     for (size_t i = 0; i < plan->n_scalars; i++)
-        TD_TRY(td_list_copy(ring->list, td_span_part(ring->host, TD_CONTROL_BYTES + 4 * i, 4),
-                            plan->spans[plan->scalars[i]]));
+        TD_TRY(td_list_copy(ring->list, td_span_part(ring->host, 4 * i, 4), plan->spans[plan->scalars[i]]));
     TD_TRY(td_list_finish(ring->list));
 fail:
     return status;
@@ -183,112 +176,6 @@ td_point td_plan_taken(const td_plan *plan, uint32_t slot)
     return slot < plan->options.slots ? plan->slots[slot].taken : (td_point){0};
 }
 
-/* ---------------------------------------------------------------- optimizer */
-
-struct td_optimizer {
-    td_store *store;
-    td_optimizer_options options;
-    td_span partial;
-    td_list *list;
-};
-
-static bool is_trained(const td_segment *segment)
-{
-    return segment->blocks[TD_BLOCK_GRADIENT].buffer != NULL;
-}
-
-static td_status update_segment(td_optimizer *optimizer, const td_segment *segment)
-{
-    const td_optimizer_options *o = &optimizer->options;
-    const td_span control = optimizer->store->control;
-    const td_span w = segment->blocks[TD_BLOCK_WEIGHT];
-    const td_decay_range range = {.count = (uint32_t)segment->elements,
-                                  .decay = segment->group == TD_PARAM_DECAY ? o->decay : 0};
-    td_status status = TD_OK;
-    TD_TRY(td_op_adamw(optimizer->list,
-                       &(td_adamw_args){.beta1 = o->beta1,
-                                        .beta2 = o->beta2,
-                                        .eps = o->eps,
-                                        .ranges = &range,
-                                        .n_ranges = 1,
-                                        .g = segment->blocks[TD_BLOCK_GRADIENT],
-                                        .control = control,
-                                        .w = w,
-                                        .m = segment->blocks[TD_BLOCK_MOMENT1],
-                                        .v = segment->blocks[TD_BLOCK_MOMENT2],
-                                        .format = td_dtype_format(optimizer->store->options.narrow),
-                                        .shadow = segment->blocks[TD_BLOCK_NARROW]}));
-    if (segment->blocks[TD_BLOCK_AVERAGE].buffer)
-        TD_TRY(td_op_ema(optimizer->list, &(td_ema_args){.n = (uint32_t)segment->elements,
-                                                         .decay = o->average_decay,
-                                                         .w = w,
-                                                         .average = segment->blocks[TD_BLOCK_AVERAGE],
-                                                         .control = control}));
-fail:
-    return status;
-}
-
-/* Norm of all gradients, clip factor, update: the same few launches whatever the model. */
-static td_status record_update(td_optimizer *optimizer)
-{
-    const td_store *store = optimizer->store;
-    const td_kernel_class kernel_class = td_device_class(store->device);
-    uint32_t parts = 0;
-    td_status status = TD_OK;
-    for (size_t s = 0; s < store->n_segments; s++) {
-        if (is_trained(&store->segments[s]))
-            parts += td_op_square_sum_parts(kernel_class, (uint32_t)store->segments[s].elements);
-    }
-    TD_FAIL_IF(parts == 0, TD_ERR_ARGUMENT, "the store has nothing to train; create it for training");
-    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, 4 * (uint64_t)parts, &optimizer->partial));
-    uint32_t first = 0;
-    for (size_t s = 0; s < store->n_segments; s++) {
-        const td_segment *segment = &store->segments[s];
-        if (!is_trained(segment)) continue;
-        TD_TRY(td_op_square_sum(optimizer->list, (uint32_t)segment->elements,
-                                segment->blocks[TD_BLOCK_GRADIENT], optimizer->partial, first));
-        first += td_op_square_sum_parts(kernel_class, (uint32_t)segment->elements);
-    }
-    TD_TRY(td_op_clip(optimizer->list, &(td_clip_args){.parts = parts,
-                                                       .max_norm = optimizer->options.max_norm,
-                                                       .growth_steps = optimizer->options.scale_growth_steps,
-                                                       .beta1 = optimizer->options.beta1,
-                                                       .beta2 = optimizer->options.beta2,
-                                                       .partial = optimizer->partial,
-                                                       .control = store->control}));
-    for (size_t s = 0; s < store->n_segments; s++) {
-        if (is_trained(&store->segments[s])) TD_TRY(update_segment(optimizer, &store->segments[s]));
-    }
-fail:
-    return status;
-}
-
-td_status td_optimizer_create(td_store *store, const td_optimizer_options *options, td_optimizer **out)
-{
-    td_optimizer *optimizer = NULL;
-    td_status status = TD_OK;
-    *out = NULL;
-    TD_TRY(TD_NEW(&optimizer));
-    optimizer->store = store;
-    optimizer->options = *options;
-    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &optimizer->list));
-    TD_TRY(record_update(optimizer));
-    TD_TRY(td_list_finish(optimizer->list));
-    *out = optimizer;
-    return TD_OK;
-fail:
-    td_optimizer_destroy(optimizer);
-    return status;
-}
-
-void td_optimizer_destroy(td_optimizer *optimizer)
-{
-    if (!optimizer) return;
-    td_list_destroy(optimizer->list);
-    td_memory_free(optimizer->store->memory, optimizer->partial);
-    free(optimizer);
-}
-
 /* ---------------------------------------------------------------- runs */
 
 static td_status submit(td_plan *plan, td_list *list, const td_run *run, td_point *reached)
@@ -306,16 +193,14 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
     td_plan_slot *slot = &plan->slots[run->slot];
     if (run->adds && !plan->run[1]) TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, true, &plan->run[1]));
     TD_TRY(td_point_wait(slot->taken, TD_WAIT_FOREVER));
-    memcpy(td_span_host(slot_word(plan, slot, 0)), &run->learning_rate, 4);
-    memcpy(td_span_host(slot_word(plan, slot, 1)), &run->step, 4);
+    memcpy(td_span_host(slot_step(plan, slot)), &run->step, 4);
     TD_TRY(submit(plan, slot->list, run, &slot->taken));
     TD_TRY(submit(plan, plan->run[run->adds], NULL, &plan->last));
     if (plan->runs == 1) plan->timed = plan->last; /* in the first, drivers may compile */
     plan->points[0] = slot->taken;
-    plan->points[1] = plan->points[2] = plan->last;
-    if (run->optimizer) TD_TRY(submit(plan, run->optimizer->list, NULL, &plan->points[2]));
+    plan->points[1] = plan->last;
     TD_TRY(submit(plan, ring->list, NULL, &ring->reached));
-    plan->points[3] = plan->last = ring->reached;
+    plan->points[2] = plan->last = ring->reached;
     plan->runs++;
     if (reached) *reached = plan->last;
 fail:
@@ -366,12 +251,7 @@ td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out)
         TD_TRY(adapt(plan));
         plan->timed = (td_point){0};
     }
-    const uint32_t *words = td_span_host(ring->host);
-    memcpy(&out->norm, &words[TD_CONTROL_NORM], 4);
-    memcpy(&out->loss_scale, &words[TD_CONTROL_SCALE], 4);
-    out->steps = words[TD_CONTROL_STEPS];
-    out->skipped = words[TD_CONTROL_SKIPPED];
-    memcpy(out->values, words + TD_CONTROL_WORDS, 4 * plan->n_scalars);
+    memcpy(out->values, td_span_host(ring->host), 4 * plan->n_scalars);
     for (size_t i = 0; i < plan->n_scalars; i++)
         out->names[i] = plan->draft.tensors[plan->scalars[i]].name;
 fail:
@@ -385,73 +265,6 @@ td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
     TD_FAIL_IF(!output.id || !t->is_output || !plan->spans[output.id].buffer, TD_ERR_ARGUMENT,
                "%s was not kept; mark it with td_graph_output before planning", t->name);
     TD_TRY(td_once_read(plan->store->memory, plan->spans[output.id], (td_point){0}, values));
-fail:
-    return status;
-}
-
-/* ---------------------------------------------------------------- cache */
-
-typedef struct cached {
-    uint64_t key, used;
-    td_plan *plan;
-} cached;
-
-struct td_plan_cache {
-    cached *items;
-    size_t capacity, count;
-    uint64_t clock;
-};
-
-td_status td_plan_cache_create(size_t capacity, td_plan_cache **out)
-{
-    td_plan_cache *cache = NULL;
-    td_status status = TD_OK;
-    *out = NULL;
-    TD_FAIL_IF(capacity == 0, TD_ERR_ARGUMENT, "a cache of no plans");
-    TD_TRY(TD_NEW(&cache));
-    cache->capacity = capacity;
-    TD_TRY(TD_NEW_ARRAY(&cache->items, capacity));
-    *out = cache;
-    return TD_OK;
-fail:
-    td_plan_cache_destroy(cache);
-    return status;
-}
-
-void td_plan_cache_destroy(td_plan_cache *cache)
-{
-    if (!cache) return;
-    for (size_t i = 0; i < cache->count; i++)
-        td_plan_destroy(cache->items[i].plan);
-    free(cache->items);
-    free(cache);
-}
-
-td_plan *td_plan_cache_find(td_plan_cache *cache, uint64_t key)
-{
-    for (size_t i = 0; i < cache->count; i++) {
-        if (cache->items[i].key != key) continue;
-        cache->items[i].used = ++cache->clock;
-        return cache->items[i].plan;
-    }
-    return NULL;
-}
-
-td_status td_plan_cache_put(td_plan_cache *cache, uint64_t key, td_plan *plan)
-{
-    size_t place = cache->count;
-    td_status status = TD_OK;
-    TD_FAIL_IF(td_plan_cache_find(cache, key), TD_ERR_ARGUMENT, "a plan for this key is there already");
-    if (cache->count == cache->capacity) {
-        place = 0;
-        for (size_t i = 1; i < cache->count; i++) {
-            if (cache->items[i].used < cache->items[place].used) place = i;
-        }
-        td_plan_destroy(cache->items[place].plan);
-    } else {
-        cache->count++;
-    }
-    cache->items[place] = (cached){.key = key, .used = ++cache->clock, .plan = plan};
 fail:
     return status;
 }

@@ -28,14 +28,14 @@ static uint64_t padded(const td_store *store, td_shape shape)
     return (td_shape_size(shape) + align - 1) / align * align;
 }
 
-/* The segment that the next entry of a group goes to: the last one, unless it is another group's or full. */
+/* The segment that the next entry goes to: the last one, unless it is of another kind or full. */
 static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t most, uint32_t *out)
 {
     const bool is_state = e->role == TD_TENSOR_STATE;
     td_status status = TD_OK;
     if (store->n_segments > 0) {
         const td_segment *last = &store->segments[store->n_segments - 1];
-        if (last->group == e->group && last->is_state == is_state &&
+        if (last->learner == e->learner && last->group == e->group && last->is_state == is_state &&
             last->elements + padded(store, e->shape) <= most) {
             *out = (uint32_t)store->n_segments - 1;
             return TD_OK;
@@ -47,32 +47,83 @@ static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t
                (unsigned long long)most);
     TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
                          sizeof *store->segments));
-    store->segments[store->n_segments] = (td_segment){.group = e->group, .is_state = is_state};
+    store->segments[store->n_segments] =
+        (td_segment){.learner = e->learner, .group = e->group, .is_state = is_state};
     *out = (uint32_t)store->n_segments++;
 fail:
     return status;
 }
 
-static td_status list_entries(td_store *store, const td_graph *graph)
+static td_placed_entry *find_entry(const td_store *store, const char *name)
+{
+    for (size_t i = 0; i < store->n_entries; i++) {
+        if (strcmp(store->entries[i].entry.name, name) == 0) return &store->entries[i];
+    }
+    return NULL;
+}
+
+/* An entry for a tensor of a graph; there is room for it. */
+static td_status add_entry(td_store *store, const td_tensor_info *info)
+{
+    td_placed_entry *e = &store->entries[store->n_entries];
+    char *name = NULL, *like = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_arena_strdup(store->names, info->name, &name));
+    if (info->init.like) TD_TRY(td_arena_strdup(store->names, info->init.like, &like));
+    *e = (td_placed_entry){.entry = {.name = name,
+                                     .shape = info->shape,
+                                     .role = info->role,
+                                     .group = info->group,
+                                     .state_kind = info->state_kind,
+                                     .learner = TD_MAX_LEARNERS},
+                           .init = info->init};
+    e->init.like = like;
+    store->n_entries++;
+fail:
+    return status;
+}
+
+static td_status claim(td_placed_entry *e, const td_tensor_info *info, uint32_t learner)
 {
     td_status status = TD_OK;
-    for (size_t t = 1; t < graph->n_tensors; t++)
-        store->n_entries += is_kept(&graph->tensors[t]);
-    TD_TRY(TD_NEW_ARRAY(&store->entries, store->n_entries + 1));
-    size_t n = 0;
+    TD_FAIL_IF(!td_shape_equal(e->entry.shape, info->shape) || e->entry.role != info->role, TD_ERR_ARGUMENT,
+               "%s has two shapes in the graphs of one store", info->name);
+    if (info->role == TD_TENSOR_STATE || info->is_frozen) return TD_OK;
+    TD_FAIL_IF(e->entry.learner != TD_MAX_LEARNERS, TD_ERR_ARGUMENT,
+               "two learners update %s; freeze it in the graph of one", info->name);
+    e->entry.learner = learner;
+fail:
+    return status;
+}
+
+static td_status list_entries(td_store *store, const td_graph *graph, uint32_t learner)
+{
+    td_status status = TD_OK;
     for (size_t t = 1; t < graph->n_tensors; t++) {
         const td_tensor_info *info = &graph->tensors[t];
-        char *name = NULL;
         if (!is_kept(info)) continue;
-        TD_TRY(td_arena_strdup(store->names, info->name, &name));
-        store->entries[n++].entry =
-            (td_store_entry){.name = name, .shape = info->shape, .role = info->role, .group = info->group};
+        td_placed_entry *known = find_entry(store, info->name);
+        if (!known) {
+            TD_TRY(td_alloc_grow(&store->entries, &store->entry_capacity, store->n_entries + 1,
+                                 sizeof *store->entries));
+            TD_TRY(add_entry(store, info));
+            known = &store->entries[store->n_entries - 1];
+        }
+        TD_TRY(claim(known, info, learner));
     }
 fail:
     return status;
 }
 
-/* Group after group, states last; within a group in the order of the graph. */
+/* Where an entry's segment stands in the order: learner after learner and group after group, then what no
+ * learner updates, then states. */
+static uint32_t rank_of(const td_store_entry *e)
+{
+    if (e->role == TD_TENSOR_STATE) return TD_MAX_LEARNERS * TD_PARAM_GROUPS + TD_PARAM_GROUPS;
+    return e->learner * TD_PARAM_GROUPS + (uint32_t)e->group;
+}
+
+/* Within a rank in the order of the graphs. */
 static td_status lay_out(td_store *store)
 {
     const td_device_caps *caps = &td_device_get_info(store->device)->caps;
@@ -81,11 +132,10 @@ static td_status lay_out(td_store *store)
     const uint64_t align = align_elements(store);
     const uint64_t most = (bytes / 4 < UINT32_C(1) << 30 ? bytes / 4 : UINT32_C(1) << 30) / align * align;
     td_status status = TD_OK;
-    for (int pass = 0; pass <= TD_PARAM_GROUPS; pass++) {
+    for (uint32_t rank = 0; rank <= TD_MAX_LEARNERS * TD_PARAM_GROUPS + TD_PARAM_GROUPS; rank++) {
         for (size_t i = 0; i < store->n_entries; i++) {
             td_placed_entry *e = &store->entries[i];
-            const bool is_state = e->entry.role == TD_TENSOR_STATE;
-            if (is_state ? pass != TD_PARAM_GROUPS : (int)e->entry.group != pass) continue;
+            if (rank_of(&e->entry) != rank) continue;
             TD_TRY(find_segment(store, &e->entry, most, &e->segment));
             td_segment *segment = &store->segments[e->segment];
             e->offset = segment->elements;
@@ -101,7 +151,7 @@ static bool has_block(const td_store *store, const td_segment *segment, td_block
     if (block == TD_BLOCK_WEIGHT) return true;
     if (block == TD_BLOCK_NARROW)
         return store->options.narrow && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
-    if (segment->is_state || segment->group == TD_PARAM_FROZEN) return false;
+    if (segment->is_state || segment->learner == TD_MAX_LEARNERS) return false;
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
 }
 
@@ -136,9 +186,11 @@ static td_status allocate(td_store *store)
     td_list *list = NULL;
     td_status status = TD_OK;
     TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(take(store, list, TD_CONTROL_BYTES, &store->control));
-    TD_TRY(td_list_fill(list, td_span_part(store->control, UINT64_C(4) * TD_CONTROL_SCALE, 4),
-                        first_scale(store)));
+    for (size_t i = 0; i < store->n_learners; i++) {
+        TD_TRY(take(store, list, TD_CONTROL_BYTES, &store->controls[i]));
+        TD_TRY(td_list_fill(list, td_span_part(store->controls[i], UINT64_C(4) * TD_CONTROL_SCALE, 4),
+                            first_scale(store)));
+    }
     TD_TRY(take(store, list, 4, &store->step));
     for (size_t s = 0; s < store->n_segments; s++) {
         td_segment *segment = &store->segments[s];
@@ -155,20 +207,25 @@ fail:
     return status;
 }
 
-td_status td_store_create(td_memory *memory, const td_graph *graph, const td_store_options *options,
-                          td_store **out)
+td_status td_store_create_shared(td_memory *memory, const td_graph *const *graphs, size_t n_graphs,
+                                 const td_store_options *options, td_store **out)
 {
     td_store *store = NULL;
     td_status status = TD_OK;
     *out = NULL;
-    TD_TRY(td_graph_status(graph));
+    TD_FAIL_IF(n_graphs > TD_MAX_LEARNERS, TD_ERR_LIMIT, "%zu learners; a store has at most %u", n_graphs,
+               TD_MAX_LEARNERS);
+    for (size_t i = 0; i < n_graphs; i++)
+        TD_TRY(td_graph_status(graphs[i]));
     TD_TRY(TD_NEW(&store));
     store->memory = memory;
     store->device = td_memory_device(memory);
     store->options = *options;
     store->pace = 1;
     TD_TRY(td_arena_create(0, &store->names));
-    TD_TRY(list_entries(store, graph));
+    store->n_learners = n_graphs;
+    for (size_t i = 0; i < n_graphs; i++)
+        TD_TRY(list_entries(store, graphs[i], (uint32_t)i));
     TD_TRY(lay_out(store));
     TD_TRY(allocate(store));
     *out = store;
@@ -178,46 +235,42 @@ fail:
     return status;
 }
 
-/* Each in a segment of its own. */
+td_status td_store_create(td_memory *memory, const td_graph *graph, const td_store_options *options,
+                          td_store **out)
+{
+    return td_store_create_shared(memory, &graph, 1, options, out);
+}
+
+/* In a segment of its own. */
 static td_status add_state(td_store *store, td_list *list, const td_tensor_info *info)
 {
-    td_placed_entry *e = &store->entries[store->n_entries];
-    char *name = NULL;
     td_status status = TD_OK;
-    TD_TRY(td_arena_strdup(store->names, info->name, &name));
+    TD_TRY(
+        td_alloc_grow(&store->entries, &store->entry_capacity, store->n_entries + 1, sizeof *store->entries));
     TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
                          sizeof *store->segments));
     td_segment *segment = &store->segments[store->n_segments];
-    *segment = (td_segment){.group = info->group, .is_state = true, .elements = padded(store, info->shape)};
+    *segment = (td_segment){.learner = TD_MAX_LEARNERS,
+                            .group = info->group,
+                            .is_state = true,
+                            .elements = padded(store, info->shape)};
     TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[TD_BLOCK_WEIGHT]));
-    *e = (td_placed_entry){
-        .entry = {.name = name, .shape = info->shape, .role = info->role, .group = info->group},
-        .segment = (uint32_t)store->n_segments++};
-    store->n_entries++;
+    const uint32_t at = (uint32_t)store->n_segments++;
+    TD_TRY(add_entry(store, info));
+    store->entries[store->n_entries - 1].segment = at;
 fail:
     return status;
 }
 
-static bool has_entry(const td_store *store, const char *name)
-{
-    for (size_t i = 0; i < store->n_entries; i++) {
-        if (strcmp(store->entries[i].entry.name, name) == 0) return true;
-    }
-    return false;
-}
-
 td_status td_store_extend(td_store *store, const td_graph *graph)
 {
-    size_t capacity = store->n_entries;
     td_list *list = NULL;
     td_status status = TD_OK;
     TD_TRY(td_graph_status(graph));
-    TD_TRY(td_alloc_grow(&store->entries, &capacity, store->n_entries + graph->n_tensors,
-                         sizeof *store->entries));
     TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
     for (size_t t = 1; t < graph->n_tensors; t++) {
         const td_tensor_info *info = &graph->tensors[t];
-        if (info->role == TD_TENSOR_STATE && !has_entry(store, info->name))
+        if (info->role == TD_TENSOR_STATE && !find_entry(store, info->name))
             TD_TRY(add_state(store, list, info));
     }
     TD_TRY(td_list_finish(list));
@@ -236,7 +289,8 @@ void td_store_destroy(td_store *store)
     }
     for (size_t c = 0; c < store->n_arena; c++)
         td_memory_free(store->memory, store->arena[c]);
-    td_memory_free(store->memory, store->control);
+    for (size_t i = 0; i < store->n_learners; i++)
+        td_memory_free(store->memory, store->controls[i]);
     td_memory_free(store->memory, store->step);
     td_arena_destroy(store->names);
     free(store->segments);
@@ -271,17 +325,18 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
 {
     const td_tensor_info *t = &graph->tensors[tensor];
     td_status status = TD_OK;
-    size_t i = 0;
-    while (i < store->n_entries && strcmp(store->entries[i].entry.name, t->name) != 0)
-        i++;
+    const td_placed_entry *e = find_entry(store, t->name);
     TD_FAIL_IF(
-        i == store->n_entries || !td_shape_equal(store->entries[i].entry.shape, t->shape) ||
-            store->entries[i].entry.role != t->role || store->entries[i].entry.group != t->group,
+        !e || !td_shape_equal(e->entry.shape, t->shape) || e->entry.role != t->role ||
+            e->entry.group != t->group,
         TD_ERR_ARGUMENT,
         "the store has no %s of this shape and group; graphs of one store must have the same parameters",
         t->name);
-    *out = td_store_span(store, i, block);
-    TD_FAIL_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients; create it for training");
+    *out = td_store_span(store, (size_t)(e - store->entries), block);
+    if (!out->buffer && block == TD_BLOCK_AVERAGE)
+        *out = td_store_span(store, (size_t)(e - store->entries), TD_BLOCK_WEIGHT);
+    TD_FAIL_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients of %s; create it for training",
+               t->name);
 fail:
     return status;
 }
@@ -324,16 +379,16 @@ fail:
     return status;
 }
 
-/* Takes the loss scale out of gradients; a power of two, so nothing is lost. */
-static td_status unscale(td_store *store, float *values, uint64_t n)
+/* Takes the loss scale out of an entry's gradients; a power of two, so nothing is lost. */
+static td_status unscale(td_store *store, const td_store_entry *entry, float *values)
 {
     uint32_t words[TD_CONTROL_WORDS];
     float scale = 0;
     td_status status = TD_OK;
     if (store->options.narrow != TD_F16) return TD_OK;
-    TD_TRY(td_store_read_control(store, words));
+    TD_TRY(td_store_read_control(store, entry->learner, words));
     memcpy(&scale, &words[TD_CONTROL_SCALE], sizeof scale);
-    for (uint64_t k = 0; k < n; k++)
+    for (uint64_t k = 0; k < td_shape_size(entry->shape); k++)
         values[k] /= scale;
 fail:
     return status;
@@ -345,28 +400,32 @@ td_status td_store_read(td_store *store, size_t i, td_block block, float *values
     td_status status = TD_OK;
     TD_TRY(find_values(store, i, block, &span));
     TD_TRY(td_once_read(store->memory, span, (td_point){0}, values));
-    if (block == TD_BLOCK_GRADIENT)
-        TD_TRY(unscale(store, values, td_shape_size(store->entries[i].entry.shape)));
+    if (block == TD_BLOCK_GRADIENT) TD_TRY(unscale(store, &store->entries[i].entry, values));
 fail:
     return status;
 }
 
-td_status td_store_write_control(td_store *store, const uint32_t *words)
+size_t td_store_learners(const td_store *store)
+{
+    return store->n_learners;
+}
+
+td_status td_store_write_control(td_store *store, size_t learner, const uint32_t *words)
 {
     uint32_t own[TD_CONTROL_WORDS];
     memcpy(own, words, sizeof own);
     if (!own[TD_CONTROL_SCALE] || store->options.narrow != TD_F16) own[TD_CONTROL_SCALE] = first_scale(store);
-    return td_once_write(store->memory, store->control, own);
+    return td_once_write(store->memory, store->controls[learner], own);
 }
 
-td_status td_store_read_control(td_store *store, uint32_t *words)
+td_status td_store_read_control(td_store *store, size_t learner, uint32_t *words)
 {
-    return td_once_read(store->memory, store->control, (td_point){0}, words);
+    return td_once_read(store->memory, store->controls[learner], (td_point){0}, words);
 }
 
-td_span td_store_control(const td_store *store)
+td_span td_store_control(const td_store *store, size_t learner)
 {
-    return store->control;
+    return store->controls[learner];
 }
 
 static bool are_finite(const float *values, uint64_t n)

@@ -7,8 +7,9 @@
 
 #define TD_CONTROL_BYTES (UINT64_C(4) * TD_CONTROL_WORDS)
 
-/* Entries of one group that lie in one piece, short enough for one binding. */
+/* Entries of one learner and group that lie in one piece, short enough for one binding. */
 typedef struct td_segment {
+    uint32_t learner; /* TD_MAX_LEARNERS: none */
     td_param_group group;
     bool is_state;
     uint64_t elements;
@@ -17,6 +18,7 @@ typedef struct td_segment {
 
 typedef struct td_placed_entry {
     td_store_entry entry;
+    td_init init; /* names are the store's */
     uint32_t segment;
     uint64_t offset; /* elements */
 } td_placed_entry;
@@ -27,11 +29,13 @@ struct td_store {
     td_arena *names;
     td_store_options options;
     td_placed_entry *entries;
-    size_t n_entries;
+    size_t n_entries, entry_capacity;
     td_segment *segments;
     size_t n_segments, segment_capacity;
-    td_span control, step; /* TD_CONTROL_WORDS words; one word */
-    td_span arena[16];     /* chunks that plans share */
+    td_span controls[TD_MAX_LEARNERS]; /* TD_CONTROL_WORDS words each */
+    size_t n_learners;
+    td_span step;      /* one word */
+    td_span arena[16]; /* chunks that plans share */
     size_t n_arena;
     uint64_t bytes; /* without the arena */
     double pace;    /* how much longer work takes than estimated; 1 until a plan has run */

@@ -46,11 +46,11 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     td_status status = TD_OK;
     TD_TRY(td_device_open(registry, info, &b->device));
     TD_TRY(td_memory_create(b->device, "model", 0, &b->memory));
-    TD_TRY(o->preset ? td_step_work_model(o->preset, o->strategy, &o->size, o->ragged, is_scaled, &b->work)
+    TD_TRY(o->preset ? td_step_work_model(o->family, o->preset, &o->size, o->ragged, is_scaled, &b->work)
                      : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
     TD_TRY(td_store_create(b->memory, b->work.graph,
                            &(td_store_options){.training = true, .narrow = o->narrow}, &b->store));
-    TD_TRY(td_step_work_init(&b->work, b->store));
+    TD_TRY(td_store_init(b->store, TD_STEP_WORK_SEED));
     TD_TRY(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     td_plan_destroy(b->plan);
     b->plan = NULL;
@@ -58,7 +58,7 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     TD_TRY(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     *plan_ms = (double)(td_clock_ns() - start) * 1e-6;
     if (is_scaled) update.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
-    TD_TRY(td_optimizer_create(b->store, &update, &b->optimizer));
+    TD_TRY(td_optimizer_create(b->store, 0, &update, &b->optimizer));
 fail:
     return status;
 }
@@ -86,9 +86,11 @@ static double thread_cpu_ms(void)
 
 static td_status submit_step(const bench *b, uint32_t step, td_point *reached)
 {
-    return td_plan_run(
-        b->plan, &(td_run){.slot = step % 2, .step = step, .optimizer = b->optimizer, .learning_rate = 1e-3f},
-        reached);
+    td_status status = TD_OK;
+    TD_TRY(td_plan_run(b->plan, &(td_run){.slot = step % 2, .step = step}, NULL));
+    TD_TRY(td_optimizer_step(b->optimizer, 1e-3f, reached));
+fail:
+    return status;
 }
 
 /* As training does: a step is submitted before the one ahead of it has ended. */

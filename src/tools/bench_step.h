@@ -8,12 +8,13 @@
 #include <stdio.h>
 
 #include "base/stats.h"
+#include "graph/optimizer.h"
 #include "tandem/device.h"
 #include "tools/step_work.h"
 
 typedef struct td_bench_step_options {
-    const char *preset;   /* of a model; NULL: a sketch */
-    td_strategy strategy; /* of a model */
+    const char *preset;      /* of a model; NULL: a sketch */
+    const td_family *family; /* of a model */
     td_sketch_size size;
     uint32_t steps;  /* that count, after two that warm up */
     td_dtype narrow; /* TD_BF16, TD_F16, or fp32 */

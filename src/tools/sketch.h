@@ -33,7 +33,4 @@ typedef struct td_sketch {
 /* With gradients; is_scaled: larger by the store's loss scale. A mistake leaves *out cleared. */
 td_status td_sketch_build(const td_sketch_size *size, bool is_scaled, td_sketch *out);
 
-/* First values of all parameters, by their names alone. */
-td_status td_sketch_init(td_store *store, uint64_t seed);
-
 #endif

@@ -69,6 +69,15 @@ fail:
     return status;
 }
 
+static td_status step_once(td_plan *plan, td_optimizer *optimizer)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_plan_run(plan, &(td_run){0}, NULL));
+    TD_TRY(td_optimizer_step(optimizer, 1e-3f, NULL));
+fail:
+    return status;
+}
+
 td_status td_step_dump(const char *path, const td_step_work *work, td_store *store, td_plan *plan,
                        td_optimizer *optimizer)
 {
@@ -86,7 +95,7 @@ td_status td_step_dump(const char *path, const td_step_work *work, td_store *sto
     TD_TRY(write_block(&d, "param", TD_BLOCK_WEIGHT));
     TD_TRY(write_block(&d, "grad", TD_BLOCK_GRADIENT));
     for (uint32_t i = 0; i < TD_STEP_DUMP_UPDATES; i++)
-        TD_TRY(td_plan_run(plan, &(td_run){.optimizer = optimizer, .learning_rate = 1e-3f}, NULL));
+        TD_TRY(step_once(plan, optimizer));
     TD_TRY(td_plan_scalars(plan, td_plan_runs(plan) - 1, &scalars));
     TD_TRY(write_block(&d, "updated", TD_BLOCK_WEIGHT));
     TD_TRY(td_safetensors_writer_commit(d.writer));

@@ -4,6 +4,7 @@
 #ifndef TD_TOOLS_STEP_DUMP_H
 #define TD_TOOLS_STEP_DUMP_H
 
+#include "graph/optimizer.h"
 #include "tools/step_work.h"
 
 enum { TD_STEP_DUMP_UPDATES = 10 };

@@ -9,6 +9,7 @@
 
 #define SEED 1
 #define REFERENCE_FRAMES 258 /* three seconds */
+#define SYMBOLS 64
 
 void td_step_work_clear(td_step_work *work)
 {
@@ -93,66 +94,56 @@ fail:
 
 /* ---------------------------------------------------------------- models */
 
-static td_status add_model_text(td_step_work *work, const td_model_inputs *in, const td_sketch_size *size,
-                                bool ragged)
+/* Made-up values for an input, by its name. */
+static td_status add_by_name(td_step_work *work, td_tensor input, const td_batch_shape *shape, bool ragged)
 {
-    uint32_t *speakers = NULL;
-    td_status status = TD_OK;
-    TD_TRY(add_tokens(work, in->token_ids, work->config.n_symbols));
-    TD_TRY(add_counts(work, in->token_counts, size->items, size->tokens, ragged));
-    TD_TRY(add_counts(work, in->frame_counts, size->items, size->frames, ragged));
-    if (in->speakers.id) TD_TRY(add_input(work, in->speakers, true, &speakers));
-fail:
-    return status;
-}
-
-static td_status add_model_audio(td_step_work *work, const td_model_inputs *in, const td_sketch_size *size,
-                                 uint32_t reference_frames)
-{
-    const td_tensor noises[] = {in->mel, in->energy, in->pitch, in->reference_mel};
-    const td_tensor ones[] = {in->supervision_weight, in->guided_weight};
+    const char *name = td_graph_name(work->graph, input);
+    uint32_t *words = NULL;
     float *values = NULL;
-    td_status status = TD_OK;
-    for (size_t i = 0; i < sizeof noises / sizeof *noises; i++) {
-        if (noises[i].id) TD_TRY(add_noise(work, noises[i], &values));
-    }
-    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) {
-        if (!ones[i].id) continue;
-        TD_TRY(add_input(work, ones[i], false, &values));
-        values[0] = 1;
-    }
-    if (in->reference_counts.id)
-        TD_TRY(add_counts(work, in->reference_counts, size->items, reference_frames, false));
-fail:
+    if (strcmp(name, "token_ids") == 0) return add_tokens(work, input, SYMBOLS);
+    if (strcmp(name, "token_counts") == 0)
+        return add_counts(work, input, shape->items, shape->tokens, ragged);
+    if (strcmp(name, "frame_counts") == 0)
+        return add_counts(work, input, shape->items, shape->frames, ragged);
+    if (strcmp(name, "reference_counts") == 0)
+        return add_counts(work, input, shape->items, shape->reference_frames, false);
+    if (td_graph_dtype(work->graph, input) == TD_U32) return add_input(work, input, true, &words);
+    if (td_shape_size(td_graph_shape(work->graph, input)) > 1) return add_noise(work, input, &values);
+    const td_status status = add_input(work, input, false, &values);
+    if (status == TD_OK) values[0] = 1;
     return status;
 }
 
-td_status td_step_work_model(const char *preset, td_strategy strategy, const td_sketch_size *size,
+td_status td_step_work_model(const td_family *family, const char *preset, const td_sketch_size *size,
                              bool ragged, bool is_scaled, td_step_work *out)
 {
-    const td_model_losses losses = td_model_losses_default();
-    td_model_shape shape = {.items = size->items, .tokens = size->tokens, .frames = size->frames};
-    td_model_graph model = {0};
+    const td_batch_shape shape = {.items = size->items,
+                                  .tokens = size->tokens,
+                                  .frames = size->frames,
+                                  .reference_frames = REFERENCE_FRAMES};
+    td_model_config config;
     td_status status = TD_OK;
-    *out = (td_step_work){.is_model = true};
-    TD_TRY(td_model_preset(preset, strategy, &out->config));
-    if (out->config.max_tokens < size->tokens) out->config.max_tokens = size->tokens;
-    if (out->config.max_frames < size->frames) out->config.max_frames = size->frames;
-    if (out->config.speaker_encoder) shape.reference_frames = REFERENCE_FRAMES;
-    TD_TRY(td_model_train_graph(
-        &out->config, &losses, &shape,
-        &(td_model_options){.seed = SEED, .dropout = true, .backward = true, .backward_scaled = is_scaled},
-        &model));
-    out->graph = model.graph;
-    TD_TRY(add_model_text(out, &model.in, size, ragged));
-    TD_TRY(add_model_audio(out, &model.in, size, shape.reference_frames));
+    *out = (td_step_work){0};
+    TD_TRY(td_model_preset(family, preset, &config));
+    if (family->fit)
+        family->fit(&(td_data_facts){.n_symbols = SYMBOLS,
+                                     .n_mels = TD_SKETCH_BANDS,
+                                     .max_tokens = size->tokens,
+                                     .max_frames = size->frames,
+                                     .tokens = size->tokens,
+                                     .frames = size->frames},
+                    &config.values);
+    TD_TRY(td_family_build(&(td_build){.config = &config,
+                                       .shape = shape,
+                                       .seed = SEED,
+                                       .dropout = true,
+                                       .backward = true,
+                                       .backward_scaled = is_scaled},
+                           &out->graph));
+    for (size_t i = 0; i < td_graph_input_count(out->graph); i++)
+        TD_TRY(add_by_name(out, td_graph_input_at(out->graph, i), &shape, ragged));
     return TD_OK;
 fail:
     td_step_work_clear(out);
     return status;
-}
-
-td_status td_step_work_init(const td_step_work *work, td_store *store)
-{
-    return work->is_model ? td_model_init(store, &work->config, SEED) : td_sketch_init(store, SEED);
 }

@@ -2,7 +2,7 @@
 #ifndef TD_TOOLS_STEP_WORK_H
 #define TD_TOOLS_STEP_WORK_H
 
-#include "model/model.h"
+#include "families/family.h"
 #include "tools/sketch.h"
 
 typedef struct td_step_input {
@@ -18,8 +18,6 @@ typedef struct td_step_work {
     td_graph *graph; /* owned */
     td_step_input inputs[TD_STEP_INPUTS];
     size_t n_inputs;
-    bool is_model; /* else a sketch */
-    td_model_config config;
 } td_step_work;
 
 void td_step_work_clear(td_step_work *work);
@@ -30,10 +28,9 @@ void td_step_work_clear(td_step_work *work);
 td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out);
 
 /* The same of a model that is trained; size->items, tokens and frames count. */
-td_status td_step_work_model(const char *preset, td_strategy strategy, const td_sketch_size *size,
+td_status td_step_work_model(const td_family *family, const char *preset, const td_sketch_size *size,
                              bool ragged, bool is_scaled, td_step_work *out);
 
-/* First values of the parameters. */
-td_status td_step_work_init(const td_step_work *work, td_store *store);
+#define TD_STEP_WORK_SEED 1 /* of first values */
 
 #endif

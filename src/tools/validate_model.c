@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model.h"
+#include "families/family.h"
 #include "tools/validate_golden.inc"
 #include "tools/validate_internal.h"
 
@@ -67,7 +67,7 @@ static void make_values(const char *name, td_shape shape, float *values)
 
 typedef struct step {
     td_memory *memory;
-    td_model_graph graph;
+    td_graph *graph;
     td_store *store;
     td_plan *plan;
 } step;
@@ -76,22 +76,21 @@ static void close_step(step *s)
 {
     td_plan_destroy(s->plan);
     td_store_destroy(s->store);
-    td_model_graph_clear(&s->graph);
+    td_graph_destroy(s->graph);
     td_memory_destroy(s->memory);
 }
 
 static td_status build(td_device *device, step *s)
 {
-    const td_model_losses losses = td_model_losses_default();
-    const td_model_shape shape = {.items = ITEMS, .tokens = TOKENS, .frames = FRAMES};
+    const td_batch_shape shape = {.items = ITEMS, .tokens = TOKENS, .frames = FRAMES};
     td_model_config config;
     td_status status = TD_OK;
-    TD_TRY(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &config));
+    TD_TRY(td_model_preset(td_family_at(0), "pico", &config));
     TD_TRY(td_memory_create(device, "model", 0, &s->memory));
-    TD_TRY(td_model_train_graph(&config, &losses, &shape, &(td_model_options){.backward = true}, &s->graph));
-    TD_TRY(td_store_create(s->memory, s->graph.graph, &(td_store_options){.training = true}, &s->store));
-    TD_TRY(td_plan_create(s->store, s->graph.graph, &(td_plan_options){.slots = 1}, &s->plan));
-    TD_TRY(td_model_init_constants(s->store, &config));
+    TD_TRY(td_family_build(&(td_build){.config = &config, .shape = shape, .backward = true}, &s->graph));
+    TD_TRY(td_store_create(s->memory, s->graph, &(td_store_options){.training = true}, &s->store));
+    TD_TRY(td_plan_create(s->store, s->graph, &(td_plan_options){.slots = 1}, &s->plan));
+    TD_TRY(td_store_init_constants(s->store));
 fail:
     return status;
 }
@@ -116,22 +115,22 @@ fail:
 static td_status fill_batch(step *s)
 {
     static const uint32_t TOKEN_COUNTS[ITEMS] = {12, 9}, FRAME_COUNTS[ITEMS] = {40, 31};
-    const td_model_inputs *in = &s->graph.in;
-    const td_shape shape = td_graph_shape(s->graph.graph, in->mel);
-    const size_t n = (size_t)td_shape_size(shape);
     uint32_t ids[ITEMS * TOKENS];
     float *mel = NULL;
     td_status status = TD_OK;
+    const td_tensor input = td_graph_find_input(s->graph, "mel");
+    const td_shape shape = td_graph_shape(s->graph, input);
+    const size_t n = (size_t)td_shape_size(shape);
     for (uint32_t i = 0; i < ITEMS * TOKENS; ++i)
         ids[i] = i * 7 % 60 + 4;
     TD_TRY(TD_NEW_ARRAY(&mel, n));
     make_values("batch.mel", shape, mel);
     for (size_t i = 0; i < n; ++i)
         mel[i] *= 20;
-    TD_TRY(td_plan_fill(s->plan, 0, in->token_ids, ids));
-    TD_TRY(td_plan_fill(s->plan, 0, in->token_counts, TOKEN_COUNTS));
-    TD_TRY(td_plan_fill(s->plan, 0, in->frame_counts, FRAME_COUNTS));
-    TD_TRY(td_plan_fill(s->plan, 0, in->mel, mel));
+    TD_TRY(td_plan_fill(s->plan, 0, td_graph_find_input(s->graph, "token_ids"), ids));
+    TD_TRY(td_plan_fill(s->plan, 0, td_graph_find_input(s->graph, "token_counts"), TOKEN_COUNTS));
+    TD_TRY(td_plan_fill(s->plan, 0, td_graph_find_input(s->graph, "frame_counts"), FRAME_COUNTS));
+    TD_TRY(td_plan_fill(s->plan, 0, input, mel));
 fail:
     free(mel);
     return status;

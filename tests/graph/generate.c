@@ -221,8 +221,9 @@ static td_tensor make_norm(maker *k, td_tensor x)
     default:
         snprintf(name[0], sizeof name[0], "running_mean%u", k->named++);
         snprintf(name[1], sizeof name[1], "running_var%u", k->named++);
-        return td_graph_batch_norm(g, x, gamma, beta, td_graph_state(g, name[0], td_dims(c)),
-                                   td_graph_state(g, name[1], td_dims(c)), pick(k, 2), 0.1f, 1e-3f);
+        return td_graph_batch_norm(g, x, gamma, beta, td_graph_state(g, name[0], td_dims(c), TD_STATE_KEPT),
+                                   td_graph_state(g, name[1], td_dims(c), TD_STATE_KEPT), pick(k, 2), 0.1f,
+                                   1e-3f);
     }
 }
 

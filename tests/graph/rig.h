@@ -3,7 +3,7 @@
 #ifndef TD_TESTS_GRAPH_RIG_H
 #define TD_TESTS_GRAPH_RIG_H
 
-#include "graph/plan.h"
+#include "graph/optimizer.h"
 #include "interpret.h"
 #include "support/rig.h"
 #include "support/store.h"

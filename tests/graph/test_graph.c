@@ -169,7 +169,8 @@ static void test_gradients(void **state)
     const td_tensor x = td_graph_input(g, "x", td_dims(1, 4, 8), TD_F32);
     const td_tensor lengths = td_graph_input(g, "lengths", td_dims(1), TD_U32);
     const td_tensor w = td_graph_param(g, "w", td_dims(8, 8), TD_PARAM_DECAY);
-    const td_tensor frozen = td_graph_param(g, "frozen", td_dims(8), TD_PARAM_FROZEN);
+    const td_tensor frozen = td_graph_param(g, "frozen", td_dims(8), TD_PARAM_DECAY);
+    td_graph_freeze(g, frozen);
     const td_tensor stopped = td_graph_param(g, "stopped", td_dims(8), TD_PARAM_NO_DECAY);
     td_tensor y = td_graph_add(g, td_graph_matmul(g, td_graph_matmul(g, x, w), w), frozen);
     y = td_graph_add(g, y, td_graph_stop_gradient(g, stopped));

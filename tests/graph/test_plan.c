@@ -81,17 +81,21 @@ static void train(const rig *r, const network *n, const td_plan_options *options
     bench b;
     td_optimizer *optimizer = NULL;
     td_scalars scalars;
+    td_update update;
     bench_open(&b, r, &n->m, options);
-    check(td_optimizer_create(b.store, &adam, &optimizer));
+    check(td_optimizer_create(b.store, 0, &adam, &optimizer));
     for (uint32_t i = 0; i <= steps; i++) {
-        const td_run run = {.slot = i % 2, .step = i, .optimizer = optimizer, .learning_rate = 2e-3f};
-        if (i < steps) check(td_plan_run(b.plan, &run, NULL));
+        if (i < steps) {
+            check(td_plan_run(b.plan, &(td_run){.slot = i % 2, .step = i}, NULL));
+            check(td_optimizer_step(optimizer, 2e-3f, NULL));
+        }
         if (i == 0) continue;
         check(td_plan_scalars(b.plan, i - 1, &scalars));
         assert_string_equal(scalars.names[0], "loss");
         losses[i - 1] = scalars.values[0];
-        assert_int_equal(scalars.steps, i);
-        assert_int_equal(scalars.skipped, 0);
+        check(td_optimizer_result(optimizer, i - 1, &update));
+        assert_int_equal(update.steps, i);
+        assert_int_equal(update.skipped, 0);
     }
     size_t total = 0;
     for (size_t i = 0; i < td_store_count(b.store); i++)
@@ -337,31 +341,23 @@ static void test_turns(void **state)
     refuse_on_lavapipe(2000, "shorter items");
 }
 
-/* Two shapes on one store: each gives what it gives alone; the cache drops the one used longest ago. */
+/* Two shapes on one store: each gives what it gives alone. */
 static void test_buckets(void **state)
 {
     (void)state;
-    network n[3];
-    td_plan_cache *cache = NULL;
+    network n[2];
+    td_plan *plans[2] = {0};
     td_store *store = NULL;
     rig r;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
-    for (uint32_t i = 0; i < 3; i++)
-        build(&n[i], 2, 8 + 8 * i, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        build(&n[i], 2, 8 + 16 * i, 0);
     check(td_store_create(r.memory, n[0].m.graph, &(td_store_options){.training = true}, &store));
-    check(td_plan_cache_create(2, &cache));
-    for (uint32_t i = 0; i < 3; i++) {
-        td_plan *plan = NULL;
-        check(td_plan_create(store, n[i].m.graph, &(td_plan_options){.forward_only = i == 1}, &plan));
-        check(td_plan_cache_put(cache, i, plan));
-        if (i == 1) assert_non_null(td_plan_cache_find(cache, 0));
-    }
-    assert_non_null(td_plan_cache_find(cache, 0));
-    assert_null(td_plan_cache_find(cache, 1)); /* 0 was used after it */
-    assert_non_null(td_plan_cache_find(cache, 2));
-    for (uint32_t i = 0; i < 3; i += 2) {
-        td_plan *plan = td_plan_cache_find(cache, i);
-        const size_t size = (size_t)ITEMS * (8 + 8 * i) * OUT;
+    for (uint32_t i = 0; i < 2; i++)
+        check(td_plan_create(store, n[i].m.graph, &(td_plan_options){0}, &plans[i]));
+    for (uint32_t i = 0; i < 2; i++) {
+        td_plan *plan = plans[i];
+        const size_t size = (size_t)ITEMS * (8 + 16 * i) * OUT;
         float *y = malloc(size * sizeof *y), *zeros = calloc(size, sizeof *zeros);
         td_scalars scalars;
         check(td_plan_fill(plan, 0, n[i].x, zeros));
@@ -378,9 +374,10 @@ static void test_buckets(void **state)
         free(y);
         free(zeros);
     }
-    td_plan_cache_destroy(cache);
+    for (uint32_t i = 0; i < 2; i++)
+        td_plan_destroy(plans[i]);
     td_store_destroy(store);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 2; i++)
         model_close(&n[i].m);
     rig_close(&r);
 }
@@ -411,7 +408,7 @@ static void test_sources(void **state)
     check(
         td_store_create(r.memory, n.m.graph, &(td_store_options){.training = true, .average = true}, &store));
     check(td_plan_create(store, n.m.graph, &(td_plan_options){0}, &plan));
-    check(td_optimizer_create(store, &adam, &optimizer));
+    check(td_optimizer_create(store, 0, &adam, &optimizer));
     check(td_memory_alloc(r.memory, TD_MEMORY_HOST, 4 * size, &source));
     for (size_t i = 0; i < size; i++)
         ((float *)td_span_host(source))[i] = 3;
@@ -421,7 +418,8 @@ static void test_sources(void **state)
     const size_t unused = find_entry(store, "unused"), last = find_entry(store, "out_bias0");
     check(
         td_store_write(store, unused, TD_BLOCK_GRADIENT, (float[OUT]){5, 5})); /* left by another plan, say */
-    check(td_plan_run(plan, &(td_run){.slot = 1, .optimizer = optimizer, .learning_rate = 0.1f}, NULL));
+    check(td_plan_run(plan, &(td_run){.slot = 1}, NULL));
+    check(td_optimizer_step(optimizer, 0.1f, NULL));
     check(td_plan_scalars(plan, 0, &scalars));
     assert_float_equal(scalars.values[0], 9, 1e-5);
     float got[2][OUT];
@@ -450,21 +448,23 @@ static void test_broken(void **state)
     network n;
     bench b;
     td_optimizer *optimizer = NULL;
-    td_scalars scalars;
+    td_update update;
     size_t broken = 0;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     build(&n, 2, FRAMES, 0);
     bench_open(&b, &r, &n.m, &(td_plan_options){0});
-    check(td_optimizer_create(b.store, &adam, &optimizer));
+    check(td_optimizer_create(b.store, 0, &adam, &optimizer));
     const size_t size = (size_t)ITEMS * FRAMES * OUT;
     float *x = calloc(size, sizeof *x), before[OUT * WIDTH], after[OUT * WIDTH];
     x[0] = INFINITY;
     check(td_plan_fill(b.plan, 0, n.x, x));
     check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, before));
-    check(td_plan_run(b.plan, &(td_run){.optimizer = optimizer, .learning_rate = 1}, NULL));
-    check(td_plan_scalars(b.plan, 0, &scalars));
-    assert_int_equal(scalars.skipped, 1);
-    assert_int_equal(scalars.steps, 0);
+    check(td_plan_run(b.plan, &(td_run){0}, NULL));
+    check(td_optimizer_step(optimizer, 1, NULL));
+    refuse(TD_ERR_NOT_FOUND, "last 4 updates", td_optimizer_result(optimizer, 1, &update));
+    check(td_optimizer_result(optimizer, 0, &update));
+    assert_int_equal(update.skipped, 1);
+    assert_int_equal(update.steps, 0);
     check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, after));
     assert_memory_equal(before, after, sizeof before);
     check(td_store_find_broken(b.store, TD_BLOCK_GRADIENT, &broken));

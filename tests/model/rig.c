@@ -22,7 +22,7 @@ static float sound(uint32_t symbol, uint32_t band)
     return sinf(0.7f * (float)(symbol + 1) * (float)(band + 1)) * 1.5f;
 }
 
-static void fill_item(batch *b, const td_model_config *c, uint32_t item, uint64_t seed)
+static void fill_item(batch *b, const td_acoustic *c, uint32_t item, uint64_t seed)
 {
     const uint32_t tokens = b->shape.tokens, frames = b->shape.frames, n_mels = c->n_mels;
     const uint64_t at = (uint64_t)item * 4096;
@@ -48,7 +48,7 @@ static void fill_item(batch *b, const td_model_config *c, uint32_t item, uint64_
     b->speakers[item] = c->n_speakers ? item % c->n_speakers : 0;
 }
 
-batch batch_make(const td_model_config *c, td_model_shape s, uint64_t seed)
+batch batch_make(const td_acoustic *c, td_batch_shape s, uint64_t seed)
 {
     batch b = {.shape = s, .n_mels = c->n_mels, .supervision_weight = 0.3f, .guided_weight = 2};
     b.token_ids = zeros((size_t)s.items * s.tokens);
@@ -81,53 +81,60 @@ void batch_free(batch *b)
     *b = (batch){0};
 }
 
-void batch_fill(const batch *b, td_plan *plan, const td_model_inputs *in)
+void batch_fill(const batch *b, td_plan *plan, const td_graph *graph)
 {
     const struct {
-        td_tensor tensor;
+        const char *name;
         const void *values;
     } all[] = {
-        {in->token_ids, b->token_ids},
-        {in->token_counts, b->token_counts},
-        {in->frame_counts, b->frame_counts},
-        {in->speakers, b->speakers},
-        {in->mel, b->mel},
-        {in->energy, b->energy},
-        {in->pitch, b->pitch},
-        {in->reference_mel, b->reference_mel},
-        {in->reference_counts, b->reference_counts},
-        {in->supervision_weight, &b->supervision_weight},
-        {in->guided_weight, &b->guided_weight},
+        {"token_ids", b->token_ids},
+        {"token_counts", b->token_counts},
+        {"frame_counts", b->frame_counts},
+        {"speakers", b->speakers},
+        {"mel", b->mel},
+        {"energy", b->energy},
+        {"pitch", b->pitch},
+        {"reference_mel", b->reference_mel},
+        {"reference_counts", b->reference_counts},
+        {"supervision_weight", &b->supervision_weight},
+        {"guided_weight", &b->guided_weight},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].tensor.id) check(td_plan_fill(plan, 0, all[i].tensor, all[i].values));
+        const td_tensor input = td_graph_find_input(graph, all[i].name);
+        if (input.id) check(td_plan_fill(plan, 0, input, all[i].values));
     }
 }
 
 /* ---------------------------------------------------------------- running */
 
-void trainer_open(trainer *out, const rig *r, const td_model_config *c, const td_model_losses *losses,
-                  td_model_shape shape, const td_model_options *options)
+void trainer_open(trainer *out, const rig *r, const td_family *family, const td_acoustic *c,
+                  td_batch_shape shape, const td_build *build)
 {
-    *out = (trainer){0};
-    check(td_model_train_graph(c, losses, &shape, options, &out->g));
-    check(td_store_create(r->memory, out->g.graph, &(td_store_options){.training = true}, &out->store));
-    check(td_model_init(out->store, c, 7));
-    check(td_plan_create(out->store, out->g.graph, &(td_plan_options){0}, &out->plan));
+    td_acoustic values = *c;
+    td_build whole = *build;
+    *out = (trainer){.config = {.family = family}};
+    values.loss_supervision = values.loss_guided = 1;
+    td_acoustic_put(&out->config, &values);
+    whole.config = &out->config;
+    whole.shape = shape;
+    check(td_family_build(&whole, &out->graph));
+    check(td_store_create(r->memory, out->graph, &(td_store_options){.training = true}, &out->store));
+    check(td_store_init(out->store, 7));
+    check(td_plan_create(out->store, out->graph, &(td_plan_options){0}, &out->plan));
 }
 
 void trainer_close(trainer *t)
 {
     td_plan_destroy(t->plan);
     td_store_destroy(t->store);
-    td_model_graph_clear(&t->g);
+    td_graph_destroy(t->graph);
 }
 
 void run_plan(td_plan *plan, uint32_t step, td_optimizer *optimizer, float learning_rate)
 {
     td_point reached = {0};
-    check(td_plan_run(plan, &(td_run){.step = step, .optimizer = optimizer, .learning_rate = learning_rate},
-                      &reached));
+    check(td_plan_run(plan, &(td_run){.step = step}, &reached));
+    if (optimizer) check(td_optimizer_step(optimizer, learning_rate, &reached));
     check(td_point_wait(reached, TD_WAIT_FOREVER));
 }
 
@@ -148,4 +155,9 @@ float scalar_of(td_plan *plan, const char *name)
     print_error("there is no scalar %s\n", name);
     fail();
     return NAN;
+}
+
+float *read_named(const trainer *t, const char *output, size_t n)
+{
+    return read_output(t->plan, td_graph_find_output(t->graph, output), n);
 }

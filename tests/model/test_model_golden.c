@@ -39,36 +39,37 @@ static const td_safetensors_tensor *find(const td_safetensors *file, const char 
     return t;
 }
 
-static td_model_config read_config(const td_safetensors *file, td_model_losses *losses)
+/* The files hold keys of both families; each takes its own. */
+static td_model_config read_config(const td_safetensors *file)
 {
     td_model_config c;
-    *losses = td_model_losses_default();
-    check(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &c));
-    for (size_t i = 0; i < td_safetensors_metadata_count(file); i++) {
-        const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
-        if (strcmp(pair->key, "mel_kind") == 0)
-            losses->mel_kind = TD_LOSS_HUBER;
-        else
-            check(td_model_config_put(&c, pair->key, pair->value));
+    check(
+        td_model_preset(td_family_find(td_safetensors_metadata_find(file, "decoder_strategy")), "pico", &c));
+    for (size_t i = 0; i < c.family->n_keys; i++) {
+        const char *value = td_safetensors_metadata_find(file, c.family->keys[i].name);
+        if (value) check(td_model_config_put(&c, c.family->keys[i].name, value));
     }
+    if (td_safetensors_metadata_find(file, "mel_kind")) check(td_model_config_put(&c, "mel_loss", "huber"));
     return c;
 }
 
 /* Fills every input that the graph has from the tensor of its name. */
-static void fill_inputs(const td_safetensors *file, td_plan *plan, const td_model_graph *g)
+static void fill_inputs(const td_safetensors *file, td_plan *plan, const td_graph *g)
 {
     const float supervision = 0.3f, guided = 2;
-    const td_tensor inputs[] = {g->in.token_ids, g->in.token_counts,  g->in.frame_counts,
-                                g->in.speakers,  g->in.mel,           g->in.energy,
-                                g->in.pitch,     g->in.reference_mel, g->in.reference_counts};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        if (!inputs[i].id) continue;
-        const td_safetensors_tensor *t = find(file, "batch.", td_graph_name(g->graph, inputs[i]));
-        assert_int_equal(t->bytes, 4 * td_shape_size(td_graph_shape(g->graph, inputs[i])));
-        check(td_plan_fill(plan, 0, inputs[i], t->data));
+    for (size_t i = 0; i < td_graph_input_count(g); i++) {
+        const td_tensor input = td_graph_input_at(g, i);
+        const char *name = td_graph_name(g, input);
+        const void *values = strcmp(name, "supervision_weight") == 0 ? &supervision
+                             : strcmp(name, "guided_weight") == 0    ? &guided
+                                                                     : NULL;
+        if (!values) {
+            const td_safetensors_tensor *t = find(file, "batch.", name);
+            assert_int_equal(t->bytes, 4 * td_shape_size(td_graph_shape(g, input)));
+            values = t->data;
+        }
+        check(td_plan_fill(plan, 0, input, values));
     }
-    if (g->in.supervision_weight.id) check(td_plan_fill(plan, 0, g->in.supervision_weight, &supervision));
-    if (g->in.guided_weight.id) check(td_plan_fill(plan, 0, g->in.guided_weight, &guided));
 }
 
 /* As first_values() of the script. */
@@ -98,17 +99,20 @@ static void first_values(const char *name, td_shape shape, float *values)
 
 /* ---------------------------------------------------------------- comparing */
 
+/* Every loss of the file is one of the graph, and the other way round. */
 static void compare_losses(const td_safetensors *file, const trainer *t)
 {
-    for (int i = -1; i < TD_MODEL_TERM_COUNT; i++) {
-        char name[64];
-        if (i >= 0 && !t->g.terms[i].id) continue;
-        snprintf(name, sizeof name, i < 0 ? "loss" : "loss.%s",
-                 i < 0 ? "" : td_model_term_name((td_model_term)i));
-        const double expected = *(const double *)find(file, "", name)->data;
-        const double got = (double)scalar_of(t->plan, name);
+    td_scalars scalars;
+    size_t expected_count = 0;
+    check(td_plan_scalars(t->plan, td_plan_runs(t->plan) - 1, &scalars));
+    for (size_t i = 0; i < td_safetensors_count(file); i++)
+        expected_count += strncmp(td_safetensors_at(file, i)->name, "loss", 4) == 0;
+    assert_int_equal(scalars.count, expected_count);
+    for (size_t i = 0; i < scalars.count; i++) {
+        const double expected = *(const double *)find(file, "", scalars.names[i])->data;
+        const double got = (double)scalars.values[i];
         if (!(fabs(got - expected) <= 1e-5 * fabs(expected))) {
-            print_error("%s is %.9g instead of %.9g\n", name, got, expected);
+            print_error("%s is %.9g instead of %.9g\n", scalars.names[i], got, expected);
             fail();
         }
     }
@@ -158,17 +162,17 @@ static double compare_entry(const td_safetensors *file, const trainer *t, size_t
 static void compare(const rig *r, const char *name)
 {
     td_safetensors *file = open_case(name);
-    td_model_losses losses;
-    const td_model_config c = read_config(file, &losses);
+    const td_model_config config = read_config(file);
+    const td_acoustic c = td_acoustic_get(&config);
     const td_safetensors_tensor *ids = find(file, "batch.", "token_ids");
     const td_safetensors_tensor *mel = find(file, "batch.", "mel");
-    td_model_shape shape = {(uint32_t)ids->dims[0], (uint32_t)ids->dims[1], (uint32_t)mel->dims[1], 0};
+    td_batch_shape shape = {(uint32_t)ids->dims[0], (uint32_t)ids->dims[1], (uint32_t)mel->dims[1], 0};
     if (c.speaker_encoder) shape.reference_frames = (uint32_t)find(file, "batch.", "reference_mel")->dims[1];
     td_optimizer *optimizer = NULL;
     trainer t;
     size_t parameters = 0;
     double worst = 0;
-    trainer_open(&t, r, &c, &losses, shape, &(td_model_options){.backward = true});
+    trainer_open(&t, r, config.family, &c, shape, &(td_build){.backward = true});
     for (size_t i = 0; i < td_store_count(t.store); i++) {
         const td_store_entry entry = td_store_get(t.store, i);
         if (entry.role != TD_TENSOR_PARAMETER) continue;
@@ -178,8 +182,8 @@ static void compare(const rig *r, const char *name)
         free(values);
         parameters++;
     }
-    check(td_optimizer_create(t.store, &adam, &optimizer));
-    fill_inputs(file, t.plan, &t.g);
+    check(td_optimizer_create(t.store, 0, &adam, &optimizer));
+    fill_inputs(file, t.plan, t.graph);
     run_plan(t.plan, 0, optimizer, (float)RATE);
     compare_losses(file, &t);
     const double norm = *(const double *)find(file, "", "norm")->data;

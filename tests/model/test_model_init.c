@@ -7,12 +7,12 @@
 
 #include "rig.h"
 
-static const td_model_shape shape = {.items = 2, .tokens = 6, .frames = 20};
+static const td_batch_shape shape = {.items = 2, .tokens = 6, .frames = 20};
 
-static td_model_config make_config(td_strategy strategy)
+static td_acoustic make_config(bool sequential)
 {
-    td_model_config c;
-    check(td_model_preset("pico", strategy, &c));
+    td_acoustic c;
+    check(td_acoustic_preset("pico", sequential, &c));
     c.n_mels = 8;
     return c;
 }
@@ -42,13 +42,12 @@ static void test_values(void **state)
     rig r;
     trainer a, b;
     size_t n = 0;
-    const td_model_losses losses = td_model_losses_default();
-    const td_model_config plain = make_config(TD_AUTOREGRESSIVE);
-    td_model_config spoken = plain;
+    const td_acoustic plain = make_config(true);
+    td_acoustic spoken = plain, crowded;
     spoken.n_speakers = 3;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
-    trainer_open(&a, &r, &plain, &losses, shape, &(td_model_options){0});
-    trainer_open(&b, &r, &spoken, &losses, shape, &(td_model_options){0});
+    trainer_open(&a, &r, &td_family_autoregressive, &plain, shape, &(td_build){0});
+    trainer_open(&b, &r, &td_family_autoregressive, &spoken, shape, &(td_build){0});
     float *ours = read_entry(a.store, "text.block.1.ff.conv1.weight", &n);
     float *theirs = read_entry(b.store, "text.block.1.ff.conv1.weight", &n);
     assert_memory_equal(ours, theirs, n * sizeof *ours); /* whatever else there is */
@@ -60,7 +59,7 @@ static void test_values(void **state)
     assert_true(most <= 1 / sqrtf(96) && most > 0.95f / sqrtf(96));
     assert_true(fabsf(sum) < 0.05f * (float)n * most);
     free(theirs);
-    check(td_model_init(b.store, &spoken, 8));
+    check(td_store_init(b.store, 8));
     theirs = read_entry(b.store, "text.block.1.ff.conv1.weight", &n);
     assert_true(memcmp(ours, theirs, n * sizeof *ours) != 0); /* of another seed */
     free(ours);
@@ -78,13 +77,17 @@ static void test_values(void **state)
     assert_float_equal(ours[plain.decoder_width], sin((double)plain.attention_rate), 1e-7);
     free(ours);
     ours = read_entry(b.store, "speaker.table", &n);
-    theirs = calloc((size_t)5 * spoken.speaker_width, sizeof *theirs);
-    check(td_model_init_values(&spoken, "speaker.table", td_dims(5, spoken.speaker_width), 8, theirs));
+    crowded = spoken;
+    crowded.n_speakers = 5;
+    trainer_close(&a);
+    trainer_open(&a, &r, &td_family_autoregressive, &crowded, shape, &(td_build){0});
+    check(td_store_init(a.store, 8));
+    size_t more = 0;
+    theirs = read_entry(a.store, "speaker.table", &more);
+    assert_int_equal(more, 5 * n / 3);
     assert_memory_equal(ours, theirs, n * sizeof *ours); /* more rows leave those before alone */
     free(ours);
     free(theirs);
-    assert_int_equal(td_model_init(a.store, &spoken, 1), TD_OK); /* has all that the store needs */
-    assert_int_equal(td_model_init(b.store, &plain, 1), TD_ERR_ARGUMENT);
     trainer_close(&a);
     trainer_close(&b);
     rig_close(&r);
@@ -97,16 +100,14 @@ static void test_freeze(void **state)
     trainer t;
     td_optimizer *optimizer = NULL;
     size_t n = 0;
-    static const char *const frozen[] = {"text.", "prior"};
-    const td_model_losses losses = td_model_losses_default();
-    const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
+    const td_acoustic c = make_config(false);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 31);
-    trainer_open(&t, &r, &c, &losses, shape,
-                 &(td_model_options){.backward = true, .freeze = frozen, .n_freeze = 2});
-    check(td_optimizer_create(t.store, &(td_optimizer_options){.beta1 = 0.9f, .beta2 = 0.98f, .eps = 1e-9f},
-                              &optimizer));
-    batch_fill(&b, t.plan, &t.g.in);
+    trainer_open(&t, &r, &td_family_parallel, &c, shape,
+                 &(td_build){.backward = true, .freeze = "text.*,prior*"});
+    check(td_optimizer_create(
+        t.store, 0, &(td_optimizer_options){.beta1 = 0.9f, .beta2 = 0.98f, .eps = 1e-9f}, &optimizer));
+    batch_fill(&b, t.plan, t.graph);
     float *embedding = read_entry(t.store, "text.embedding", &n);
     float *out = read_entry(t.store, "decoder.out.weight", &n);
     run_plan(t.plan, 0, optimizer, 1e-2f);
@@ -135,20 +136,20 @@ static void test_dropout(void **state)
     (void)state;
     rig r;
     trainer t;
-    const td_model_losses losses = td_model_losses_default();
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
-    for (int strategy = 0; strategy < TD_STRATEGIES; strategy++) {
-        td_model_config c = make_config((td_strategy)strategy);
+    for (int sequential = 0; sequential < 2; sequential++) {
+        const td_family *family = sequential ? &td_family_autoregressive : &td_family_parallel;
+        td_acoustic c = make_config(sequential);
         c.dropout = 0.2f;
         batch b = batch_make(&c, shape, 32);
-        trainer_open(&t, &r, &c, &losses, shape, &(td_model_options){.dropout = true, .backward = true});
-        batch_fill(&b, t.plan, &t.g.in);
+        trainer_open(&t, &r, family, &c, shape, &(td_build){.dropout = true, .backward = true});
+        batch_fill(&b, t.plan, t.graph);
         const float first = loss_at(&t, 1);
         assert_true(loss_at(&t, 2) != first);
         assert_true(loss_at(&t, 1) == first);
         trainer_close(&t);
-        trainer_open(&t, &r, &c, &losses, shape, &(td_model_options){.backward = true});
-        batch_fill(&b, t.plan, &t.g.in);
+        trainer_open(&t, &r, family, &c, shape, &(td_build){.backward = true});
+        batch_fill(&b, t.plan, t.graph);
         assert_true(loss_at(&t, 1) == loss_at(&t, 2));
         trainer_close(&t);
         batch_free(&b);
@@ -159,16 +160,17 @@ static void test_dropout(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    td_model_graph g;
-    td_model_step step;
-    const td_model_losses losses = td_model_losses_default();
-    const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
-    const td_model_shape long_text = {.items = 1, .tokens = c.max_tokens + 1, .frames = 10};
-    assert_int_equal(td_model_train_graph(&c, &losses, &long_text, &(td_model_options){0}, &g), TD_ERR_LIMIT);
+    td_graph *graph;
+    td_model_config config;
+    check(td_model_preset(&td_family_parallel, "pico", &config));
+    const uint32_t most = td_acoustic_get(&config).max_tokens;
+    const td_build build = {.config = &config, .shape = {.items = 1, .tokens = most + 1, .frames = 10}};
+    assert_int_equal(td_family_build(&build, &graph), TD_ERR_LIMIT);
     assert_non_null(strstr(td_error_last()->message, "max_tokens"));
-    assert_null(g.graph);
-    assert_int_equal(td_model_step_graph(&c, &shape, NULL, &step), TD_ERR_ARGUMENT);
-    assert_null(step.graph);
+    assert_null(graph);
+    const td_build other = {.config = &config, .shape = shape, .learner = 1};
+    assert_int_equal(td_family_build(&other, &graph), TD_ERR_ARGUMENT);
+    assert_null(graph);
 }
 
 int main(void)

@@ -8,25 +8,25 @@
 #include "rig.h"
 #include "support/store.h"
 
-static const td_model_shape shape = {.items = 3, .tokens = 9, .frames = 41, .reference_frames = 12};
+static const td_batch_shape shape = {.items = 3, .tokens = 9, .frames = 41, .reference_frames = 12};
 
-static td_model_config make_config(td_strategy strategy)
+static td_acoustic make_config(bool sequential)
 {
-    td_model_config c;
-    check(td_model_preset("pico", strategy, &c));
+    td_acoustic c;
+    check(td_acoustic_preset("pico", sequential, &c));
     c.n_mels = 12;
     c.n_speakers = 2;
     c.speaker_encoder = true;
-    c.pitch_predictor = c.energy_predictor = strategy == TD_NON_AUTOREGRESSIVE;
+    c.pitch_predictor = c.energy_predictor = !sequential;
     c.postnet = true;
     return c;
 }
 
-static void open_trainer(trainer *t, const rig *r, const td_model_config *c, const batch *b)
+static void open_trainer(trainer *t, const rig *r, const td_acoustic *c, const batch *b)
 {
-    const td_model_losses losses = td_model_losses_default();
-    trainer_open(t, r, c, &losses, b->shape, &(td_model_options){.backward = true});
-    batch_fill(b, t->plan, &t->g.in);
+    const td_family *family = c->decoder_kernel == 1 ? &td_family_autoregressive : &td_family_parallel;
+    trainer_open(t, r, family, c, b->shape, &(td_build){.backward = true});
+    batch_fill(b, t->plan, t->graph);
     run_plan(t->plan, 0, NULL, 0);
 }
 
@@ -40,21 +40,16 @@ static void assert_near(const float *a, const float *b, size_t n, double toleran
 
 /* The encoder, run over a batch with the parameters of a trainer. */
 typedef struct encoder {
-    td_model_encode g;
+    td_acoustic_encoder g;
     td_plan *plan;
     float *hidden, *speaker;
 } encoder;
 
-static void encoder_run(encoder *e, const trainer *t, const td_model_config *c, const batch *b)
+static void encoder_run(encoder *e, const trainer *t, const td_acoustic *c, const batch *b)
 {
-    check(td_model_encode_graph(c, &shape, NULL, &e->g));
+    check(td_acoustic_encoder_graph(&t->config, &shape, t->config.family == &td_family_parallel, &e->g));
     check(td_plan_create(t->store, e->g.graph, &(td_plan_options){.forward_only = true}, &e->plan));
-    batch_fill(b, e->plan,
-               &(td_model_inputs){.token_ids = e->g.token_ids,
-                                  .token_counts = e->g.token_counts,
-                                  .speakers = e->g.speakers,
-                                  .reference_mel = e->g.reference_mel,
-                                  .reference_counts = e->g.reference_counts});
+    batch_fill(b, e->plan, e->g.graph);
     run_plan(e->plan, 0, NULL, 0);
     e->hidden = read_output(e->plan, e->g.hidden, (size_t)shape.items * shape.tokens * c->text_width);
     e->speaker = read_output(e->plan, e->g.speaker, (size_t)shape.items * c->speaker_width);
@@ -96,17 +91,17 @@ static void test_parallel(void **state)
     rig r;
     trainer t;
     encoder e;
-    td_model_decode decode;
+    td_parallel_decoder decode;
     td_plan *decoding = NULL;
-    const td_model_config c = make_config(TD_NON_AUTOREGRESSIVE);
+    const td_acoustic c = make_config(false);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 21);
     const size_t tokens = (size_t)shape.items * shape.tokens, frames = (size_t)shape.items * shape.frames;
     open_trainer(&t, &r, &c, &b);
-    float *mel = read_output(t.plan, t.g.mel, frames * c.n_mels);
-    float *logs = read_output(t.plan, t.g.log_durations, tokens);
-    float *durations = read_output(t.plan, t.g.durations, tokens);
-    float *index = read_output(t.plan, t.g.index, frames);
+    float *mel = read_named(&t, "predicted_mel", frames * c.n_mels);
+    float *logs = read_named(&t, "log_durations", tokens);
+    float *durations = read_named(&t, "durations", tokens);
+    float *index = read_named(&t, "index", frames);
 
     encoder_run(&e, &t, &c, &b);
     float *predicted = read_output(e.plan, e.g.log_durations, tokens);
@@ -114,7 +109,7 @@ static void test_parallel(void **state)
 
     float *pitch = token_means(&b, (uint32_t *)(void *)durations, b.pitch, 0.01f, true);
     float *energy = token_means(&b, (uint32_t *)(void *)durations, b.energy, 20, false);
-    check(td_model_decode_graph(&c, &shape, NULL, &decode));
+    check(td_parallel_decoder_graph(&t.config, &shape, &decode));
     check(td_plan_create(t.store, decode.graph, &(td_plan_options){.forward_only = true}, &decoding));
     check(td_plan_fill(decoding, 0, decode.hidden, e.hidden));
     check(td_plan_fill(decoding, 0, decode.speaker, e.speaker));
@@ -143,7 +138,7 @@ static void test_parallel(void **state)
 /* ---------------------------------------------------------------- autoregressive */
 
 /* Steps with the true frames before them; coarse [B, S r, M], weights [B, S, L]. */
-static void run_steps(td_plan *plan, const td_model_step *step, const td_model_config *c, const batch *b,
+static void run_steps(td_plan *plan, const td_ar_step *step, const td_acoustic *c, const batch *b,
                       float *coarse, float *weights, float *stops)
 {
     const size_t r = c->reduction, bands = c->n_mels, steps = step->capacity;
@@ -185,20 +180,20 @@ static void test_steps(void **state)
     rig r;
     trainer t;
     encoder e;
-    td_model_step step;
-    td_model_finish finish;
+    td_ar_step step;
+    td_ar_postnet finish;
     td_plan *stepping = NULL, *finishing = NULL;
-    const td_model_config c = make_config(TD_AUTOREGRESSIVE);
+    const td_acoustic c = make_config(true);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 22);
     const uint32_t steps = (shape.frames + c.reduction - 1) / c.reduction, frames = steps * c.reduction;
     open_trainer(&t, &r, &c, &b);
-    float *mel = read_output(t.plan, t.g.mel, (size_t)shape.items * frames * c.n_mels);
-    float *attention = read_output(t.plan, t.g.attention, (size_t)shape.items * steps * shape.tokens);
+    float *mel = read_named(&t, "predicted_mel", (size_t)shape.items * frames * c.n_mels);
+    float *attention = read_named(&t, "attention", (size_t)shape.items * steps * shape.tokens);
 
     encoder_run(&e, &t, &c, &b);
 
-    check(td_model_step_graph(&c, &shape, NULL, &step));
+    check(td_ar_step_graph(&t.config, &shape, 0, &step));
     assert_int_equal(step.capacity, steps);
     check(td_store_extend(t.store, step.graph));
     check(td_plan_create(t.store, step.graph, &(td_plan_options){.forward_only = true}, &stepping));
@@ -213,8 +208,8 @@ static void test_steps(void **state)
     run_steps(stepping, &step, &c, &b, coarse, weights, stops);
     run_steps(stepping, &step, &c, &b, coarse, weights, stops); /* what the caches held does not matter */
 
-    const td_model_shape whole = {.items = shape.items, .tokens = shape.tokens, .frames = frames};
-    check(td_model_finish_graph(&c, &whole, NULL, &finish));
+    const td_batch_shape whole = {.items = shape.items, .tokens = shape.tokens, .frames = frames};
+    check(td_ar_postnet_graph(&t.config, &whole, &finish));
     check(td_plan_create(t.store, finish.graph, &(td_plan_options){.forward_only = true}, &finishing));
     check(td_plan_fill(finishing, 0, finish.coarse, coarse));
     check(td_plan_fill(finishing, 0, finish.frame_counts, b.frame_counts));
@@ -247,9 +242,9 @@ static void test_steps(void **state)
 /* ---------------------------------------------------------------- what must make no difference */
 
 /* Puts other things behind the ends of texts, recordings and references. */
-static void spoil_padding(batch *b, const td_model_config *c)
+static void spoil_padding(batch *b, const td_acoustic *c)
 {
-    const td_model_shape *s = &b->shape;
+    const td_batch_shape *s = &b->shape;
     for (uint32_t i = 0; i < s->items; i++) {
         for (uint32_t j = b->token_counts[i]; j < s->tokens; j++)
             b->token_ids[i * s->tokens + j] = 1 + j % 4;
@@ -274,9 +269,9 @@ static void copy_item(void *to, const void *from, size_t item, size_t to_rows, s
            4 * n * row);
 }
 
-static void try_padding(const rig *r, td_strategy strategy)
+static void try_padding(const rig *r, bool sequential)
 {
-    const td_model_config c = make_config(strategy);
+    const td_acoustic c = make_config(sequential);
     batch b = batch_make(&c, shape, 23);
     trainer t;
     size_t n = 0;
@@ -284,7 +279,7 @@ static void try_padding(const rig *r, td_strategy strategy)
     const float before = scalar_of(t.plan, "loss");
     float *gradients = read_gradients(t.store, &n);
     spoil_padding(&b, &c);
-    batch_fill(&b, t.plan, &t.g.in);
+    batch_fill(&b, t.plan, t.graph);
     run_plan(t.plan, 0, NULL, 0);
     float *after = read_gradients(t.store, &n);
     const float spoilt = scalar_of(t.plan, "loss");
@@ -293,7 +288,7 @@ static void try_padding(const rig *r, td_strategy strategy)
         assert_true(gradients[i] == after[i]);
     trainer_close(&t);
 
-    td_model_shape wide = shape;
+    td_batch_shape wide = shape;
     wide.tokens += 3;
     wide.frames += 10;
     wide.reference_frames += 5;
@@ -327,8 +322,8 @@ static void test_padding(void **state)
     (void)state;
     rig r;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
-    try_padding(&r, TD_NON_AUTOREGRESSIVE);
-    try_padding(&r, TD_AUTOREGRESSIVE);
+    try_padding(&r, false);
+    try_padding(&r, true);
     rig_close(&r);
 }
 
@@ -337,21 +332,21 @@ static void test_causality(void **state)
     (void)state;
     rig r;
     trainer t;
-    td_model_config c = make_config(TD_AUTOREGRESSIVE);
+    td_acoustic c = make_config(true);
     c.postnet = false;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     batch b = batch_make(&c, shape, 24);
     const uint32_t steps = (shape.frames + c.reduction - 1) / c.reduction;
     const size_t n = (size_t)shape.items * steps * c.reduction * c.n_mels;
     open_trainer(&t, &r, &c, &b);
-    float *before = read_output(t.plan, t.g.mel, n);
+    float *before = read_named(&t, "predicted_mel", n);
     for (uint32_t i = 0; i < shape.items; i++) {
         for (uint32_t k = 3 * c.reduction; k < shape.frames; k++)
             b.mel[(size_t)(i * shape.frames + k) * c.n_mels] += 1;
     }
-    batch_fill(&b, t.plan, &t.g.in);
+    batch_fill(&b, t.plan, t.graph);
     run_plan(t.plan, 0, NULL, 0);
-    float *after = read_output(t.plan, t.g.mel, n);
+    float *after = read_named(&t, "predicted_mel", n);
     for (uint32_t i = 0; i < shape.items; i++) {
         const size_t at = (size_t)i * steps * c.reduction * c.n_mels;
         const size_t known = (size_t)4 * c.reduction * c.n_mels; /* step 4 is the first to see frame 3 r */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "model/speak_internal.h"
+#include "families/parallel/parallel.h"
 
 #define ROUND_FRAMES 16u
 
@@ -37,8 +37,9 @@ static double spread_item(const td_speaking *s, const float *durations, uint32_t
     double sum = 0;
     for (uint32_t k = 0; k < tokens; k++) {
         /* NaN becomes 1 here, and is told from the spectrogram. */
-        const double wanted =
-            durations ? fmin(fmax(rint(exp((double)durations[k]) / s->speed), 1), s->model->max_frames) : 1;
+        const double wanted = durations ? fmin(fmax(rint(exp((double)durations[k]) / s->speed), 1),
+                                               td_acoustic_get(s->model).max_frames)
+                                        : 1;
         spread[k] = (uint32_t)fmin(wanted, limit - *frames);
         *frames += spread[k];
         sum += wanted;
@@ -49,7 +50,8 @@ static double spread_item(const td_speaking *s, const float *durations, uint32_t
 /* Of all items; padding has one frame in its one token. */
 static td_status spread_frames(td_speaking *s, td_utterance *u, const td_spoken *spoken, uint32_t *spread)
 {
-    const uint32_t most = s->model->max_frames, limit = s->limit && s->limit < most ? s->limit : most;
+    const uint32_t most = td_acoustic_get(s->model).max_frames,
+                   limit = s->limit && s->limit < most ? s->limit : most;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&u->frames, s->items));
     for (uint32_t i = 0; i < s->items; i++) {
@@ -82,8 +84,8 @@ static void make_index(const td_speaking *s, const td_utterance *u, const uint32
     }
 }
 
-static td_status decode_one(const td_speaking *s, const td_model_decode *d, td_plan *plan, td_utterance *u,
-                            const td_spoken *spoken, const uint32_t *spread, uint32_t *index)
+static td_status decode_one(const td_speaking *s, const td_parallel_decoder *d, td_plan *plan,
+                            td_utterance *u, const td_spoken *spoken, const uint32_t *spread, uint32_t *index)
 {
     td_status status = TD_OK;
     make_index(s, u, spread, index);
@@ -95,28 +97,30 @@ static td_status decode_one(const td_speaking *s, const td_model_decode *d, td_p
     TD_TRY(td_speaking_fill(plan, d->index, index));
     TD_TRY(td_speaking_fill(plan, d->frame_counts, u->frames));
     TD_TRY(td_speaking_run(plan, 0));
-    TD_TRY(TD_NEW_ARRAY(&u->mel, (size_t)s->items * s->max_frames * s->model->n_mels));
+    TD_TRY(TD_NEW_ARRAY(&u->mel, (size_t)s->items * s->max_frames * td_acoustic_get(s->model).n_mels));
     TD_TRY(td_plan_read(plan, d->mel, u->mel));
 fail:
     return status;
 }
 
-td_status td_speaking_parallel(td_speaking *s, td_spoken *spoken)
+td_status td_parallel_speak(td_speaking *s)
 {
     const size_t n = (size_t)s->items * s->max_tokens;
-    td_model_decode d = {0};
+    td_parallel_decoder d = {0};
+    td_spoken *spoken = NULL;
     td_plan *plan = NULL;
     uint32_t *spread = NULL, *index = NULL;
     td_status status = TD_OK;
+    TD_TRY(td_speaking_encode(s, true, &spoken));
     TD_TRY(TD_NEW_ARRAY(&spread, s->n_utterances * n));
     for (size_t i = 0; i < s->n_utterances; i++) {
         TD_TRY(spread_frames(s, &s->utterances[i], &spoken[i], spread + i * n));
         change_prosody(s, &spoken[i]);
     }
     s->max_frames = (s->max_frames + ROUND_FRAMES - 1) / ROUND_FRAMES * ROUND_FRAMES;
-    const td_model_shape shape = {.items = s->items, .tokens = s->max_tokens, .frames = s->max_frames};
+    const td_batch_shape shape = {.items = s->items, .tokens = s->max_tokens, .frames = s->max_frames};
     TD_TRY(TD_NEW_ARRAY(&index, (size_t)s->items * s->max_frames));
-    TD_TRY(td_model_decode_graph(s->model, &shape, &s->options, &d));
+    TD_TRY(td_parallel_decoder_graph(s->model, &shape, &d));
     TD_TRY(td_speaking_plan(s, d.graph, &plan));
     for (size_t i = 0; i < s->n_utterances; i++)
         TD_TRY(decode_one(s, &d, plan, &s->utterances[i], &spoken[i], spread + i * n, index));
@@ -125,5 +129,6 @@ fail:
     td_graph_destroy(d.graph);
     free(spread);
     free(index);
+    td_spoken_free(s, spoken);
     return status;
 }

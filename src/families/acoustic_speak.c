@@ -1,10 +1,10 @@
 /* See speak.h: the encoder over all utterances of a call, then the decoder that the model has. */
-#include "model/speak.h"
+#include "families/acoustic_speak.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "model/speak_internal.h"
+#include "families/acoustic.h"
 
 void td_utterance_clear(td_utterance *utterance)
 {
@@ -39,7 +39,8 @@ fail:
     return status;
 }
 
-static td_status encode_one(const td_model_encode *e, td_plan *plan, const td_utterance *u, td_spoken *out)
+static td_status encode_one(const td_acoustic_encoder *e, td_plan *plan, const td_utterance *u,
+                            td_spoken *out)
 {
     td_status status = TD_OK;
     TD_TRY(td_speaking_fill(plan, e->token_ids, u->ids));
@@ -57,34 +58,26 @@ fail:
     return status;
 }
 
-static td_status encode(const td_speaking *s, td_spoken *out)
+td_status td_speaking_encode(const td_speaking *s, bool predicts, td_spoken **out)
 {
-    const td_model_shape shape = {
+    const td_batch_shape shape = {
         .items = s->items, .tokens = s->max_tokens, .reference_frames = s->reference_frames};
-    td_model_encode e = {0};
+    td_acoustic_encoder e = {0};
     td_plan *plan = NULL;
     td_status status = TD_OK;
-    TD_TRY(td_model_encode_graph(s->model, &shape, &s->options, &e));
+    TD_TRY(TD_NEW_ARRAY(out, s->n_utterances));
+    TD_TRY(td_acoustic_encoder_graph(s->model, &shape, predicts, &e));
     TD_TRY(td_speaking_plan(s, e.graph, &plan));
     for (size_t i = 0; i < s->n_utterances; i++)
-        TD_TRY(encode_one(&e, plan, &s->utterances[i], &out[i]));
+        TD_TRY(encode_one(&e, plan, &s->utterances[i], &(*out)[i]));
 fail:
     td_plan_destroy(plan);
     td_graph_destroy(e.graph);
     return status;
 }
 
-td_status td_model_speak(td_speaking *s)
+void td_spoken_free(const td_speaking *s, td_spoken *spoken)
 {
-    td_spoken *spoken = NULL;
-    td_status status = TD_OK;
-    s->max_frames = 0;
-    s->n_cut = 0;
-    TD_TRY(TD_NEW_ARRAY(&spoken, s->n_utterances));
-    TD_TRY(encode(s, spoken));
-    TD_TRY(s->model->decoder_strategy == TD_AUTOREGRESSIVE ? td_speaking_steps(s, spoken)
-                                                           : td_speaking_parallel(s, spoken));
-fail:
     for (size_t i = 0; spoken && i < s->n_utterances; i++) {
         free(spoken[i].hidden);
         free(spoken[i].durations);
@@ -93,5 +86,13 @@ fail:
         free(spoken[i].speaker);
     }
     free(spoken);
-    return status;
+}
+
+td_status td_model_speak(td_speaking *s)
+{
+    s->max_frames = 0;
+    s->n_cut = 0;
+    if (!s->model->family->speak)
+        return TD_FAIL(TD_ERR_CONFIG, "a model of family %s does not speak", s->model->family->name);
+    return s->model->family->speak(s);
 }

@@ -1,5 +1,5 @@
 /* See checkpoint.h. */
-#include "model/checkpoint.h"
+#include "families/checkpoint.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-#define FORMAT "tandem checkpoint 2"
+#define FORMAT "tandem checkpoint 3"
+#define FORMAT_WITHOUT_FAMILY "tandem checkpoint 2"
 #define FORMAT_WITHOUT_HASH "tandem checkpoint 1"
 #define HEADER_HASH "header.hash"
 
@@ -39,16 +40,29 @@ static td_status need_text(const td_checkpoint *c, const char *key, const char *
     return TD_OK;
 }
 
-static td_status read_model(td_checkpoint *c)
+static bool is_model_key(const td_model_key *key)
+{
+    return strcmp(key->section, "model") == 0;
+}
+
+static td_status read_model(td_checkpoint *c, bool has_family)
 {
     td_status status = TD_OK;
-    TD_TRY(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &c->info.model));
-    for (size_t i = 0; i < td_model_key_count(); ++i) {
+    const char *name;
+    char preset[32];
+    TD_TRY(need_text(c, has_family ? "family" : "model.decoder_strategy", &name));
+    const td_family *family = td_family_find(name);
+    TD_FAIL_IF(family == NULL, TD_ERR_FORMAT, "its family is '%.40s', which this program does not have",
+               name);
+    snprintf(preset, sizeof preset, "%.*s", (int)strcspn(family->presets, "|"), family->presets);
+    TD_TRY(td_model_preset(family, preset, &c->info.model));
+    for (size_t i = 0; i < family->n_keys; ++i) {
         char key[64];
         const char *value;
-        snprintf(key, sizeof key, "model.%s", td_model_key_name(i));
+        if (!is_model_key(&family->keys[i])) continue;
+        snprintf(key, sizeof key, "model.%s", family->keys[i].name);
         TD_TRY(need_text(c, key, &value));
-        TD_TRY(td_model_config_put(&c->info.model, td_model_key_name(i), value));
+        TD_TRY(td_model_config_put(&c->info.model, family->keys[i].name, value));
     }
     TD_TRY(td_model_config_check(&c->info.model));
 fail:
@@ -82,13 +96,15 @@ static td_status read_info(td_checkpoint *c)
     td_status status = TD_OK;
     const char *text;
     const char *format = td_safetensors_metadata_find(c->file, "format");
-    const bool is_old = format != NULL && strcmp(format, FORMAT_WITHOUT_HASH) == 0;
-    TD_FAIL_IF(format == NULL || (!is_old && strcmp(format, FORMAT) != 0), TD_ERR_FORMAT,
+    const bool is_known =
+        format != NULL && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_WITHOUT_FAMILY) == 0 ||
+                           strcmp(format, FORMAT_WITHOUT_HASH) == 0);
+    TD_FAIL_IF(!is_known, TD_ERR_FORMAT,
                "no checkpoint of this program: its format is '%s', not '" FORMAT
                "'; `tandem train` writes one",
                format != NULL ? format : "not told");
-    if (!is_old) TD_TRY(check_header(c));
-    TD_TRY(read_model(c));
+    if (strcmp(format, FORMAT_WITHOUT_HASH) != 0) TD_TRY(check_header(c));
+    TD_TRY(read_model(c, strcmp(format, FORMAT) == 0));
     TD_TRY(need_text(c, "mel", &text));
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
     TD_TRY(need_text(c, "symbols", &c->info.symbols));
@@ -226,37 +242,53 @@ fail:
     return status;
 }
 
-static bool is_constant(const char *name)
+bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
 {
-    return strncmp(name, "constant.", 9) == 0 || strncmp(name, "cache.", 6) == 0;
-}
-
-static bool has_shape(const td_safetensors_tensor *t, td_shape shape)
-{
-    if (t->dtype != TD_SAFETENSORS_F32 || t->bytes != 4 * td_shape_size(shape) || t->rank != shape.n_dims)
-        return false;
+    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
     for (size_t d = 0; d < t->rank; ++d)
         if (t->dims[d] != shape.dims[d]) return false;
     return true;
 }
 
-td_status td_checkpoint_load(const td_checkpoint *c, td_store *store, td_block block)
+/* Frozen parameters have no average, and runs without averages have none. */
+static bool is_fallback_needed(const td_checkpoint *c, const char *prefix, const char *name)
+{
+    char full[NAME_BYTES];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return strcmp(prefix, PREFIXES[TD_BLOCK_AVERAGE]) == 0 && td_safetensors_find(c->file, full) == NULL;
+}
+
+/* The tensors of block `from` in the file become block `block` of the store. */
+static td_status load_block(const td_checkpoint *c, td_store *store, td_block block, td_block from)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < td_store_count(store); ++i) {
         const td_store_entry entry = td_store_get(store, i);
         const bool is_state = entry.role == TD_TENSOR_STATE;
         const td_safetensors_tensor *t;
-        if (td_store_span(store, i, block).buffer == NULL || (is_state && is_constant(entry.name))) continue;
-        TD_TRY(td_checkpoint_tensor(c, is_state ? "state." : PREFIXES[block], entry.name, &t));
-        TD_FAIL_IF(!has_shape(t, entry.shape), TD_ERR_FORMAT,
+        if (td_store_span(store, i, block).buffer == NULL || (is_state && entry.state_kind != TD_STATE_KEPT))
+            continue;
+        const char *prefix = is_state ? "state." : PREFIXES[from];
+        if (is_fallback_needed(c, prefix, entry.name)) prefix = PREFIXES[TD_BLOCK_WEIGHT];
+        TD_TRY(td_checkpoint_tensor(c, prefix, entry.name, &t));
+        TD_FAIL_IF(!td_checkpoint_has_shape(t, entry.shape), TD_ERR_FORMAT,
                    "'%s': tensor %s has another shape than this model's; the checkpoint is of another model",
                    c->path, t->name);
         TD_TRY(td_store_write(store, i, block, t->data));
     }
-    if (block == TD_BLOCK_WEIGHT) TD_TRY(td_model_init_constants(store, &c->info.model));
+    if (block == TD_BLOCK_WEIGHT) TD_TRY(td_store_init_constants(store));
 fail:
     return status;
+}
+
+td_status td_checkpoint_load(const td_checkpoint *c, td_store *store, td_block block)
+{
+    return load_block(c, store, block, block);
+}
+
+td_status td_checkpoint_load_voice(const td_checkpoint *c, td_store *store)
+{
+    return load_block(c, store, TD_BLOCK_WEIGHT, TD_BLOCK_AVERAGE);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -269,6 +301,7 @@ static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_inf
     td_mel_config_format(&info->mel, mel);
     const td_safetensors_pair pairs[] = {
         {"format", FORMAT},
+        {"family", info->model.family->name},
         {"mel", mel},
         {"symbols", info->symbols},
         {"token_kind", KINDS[info->token_kind]},
@@ -278,9 +311,11 @@ static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_inf
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
         TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
-    for (size_t i = 0; i < td_model_key_count(); ++i) {
+    const td_family *family = info->model.family;
+    for (size_t i = 0; i < family->n_keys; ++i) {
         char key[64], value[TD_MODEL_VALUE_BYTES];
-        snprintf(key, sizeof key, "model.%s", td_model_key_name(i));
+        if (!is_model_key(&family->keys[i])) continue;
+        snprintf(key, sizeof key, "model.%s", family->keys[i].name);
         td_model_config_get(&info->model, i, value);
         TD_TRY(td_safetensors_writer_add_metadata(writer, key, value));
     }

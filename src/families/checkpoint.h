@@ -2,24 +2,25 @@
  * fine-tuning and synthesis read it.
  *
  *   tensors   param.NAME, moment1.NAME, moment2.NAME, average.NAME, state.NAME (fp32), optimizer.control
- *             (uint [8]); constants are made again from the config
- *   metadata  format, model.KEY for each key of the config, mel (td_mel_config_format), symbols, token_kind,
- *             tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
+ * (uint [10]; of further learners optimizer.LEARNER.control); constants are made again from the config
+ *   metadata  format, family, model.KEY for each key of the config, mel (td_mel_config_format), symbols,
+ * token_kind, tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
  *             digits), and train.KEY for what only training needs
  *
  * header.hash is a tensor, the last (uint [2]: XXH3 of the file's length word and header, low word first): it
- * holds what the header cannot hold of itself. Files of format 1 have none.
+ * holds what the header cannot hold of itself. Files of format 1 have none; those of formats 1 and 2 name
+ * their family by model.decoder_strategy.
  *
  * A slim file has param.*, state.* and no train.*: enough to speak. The header's hash is checked when the
  * file is opened, each tensor's when it is read, so a flipped bit is found wherever it is. Covered by
  * tests/train/test_train_run.c and tests/faults/test_events.py.
  */
-#ifndef TD_MODEL_CHECKPOINT_H
-#define TD_MODEL_CHECKPOINT_H
+#ifndef TD_FAMILIES_CHECKPOINT_H
+#define TD_FAMILIES_CHECKPOINT_H
 
 #include "audio/mel_config.h"
 #include "base/safetensors.h"
-#include "model/model.h"
+#include "families/family.h"
 #include "text/tokenizer.h"
 
 /* What a checkpoint says besides numbers. Texts are borrowed; in one that was opened, until it is closed. */
@@ -50,8 +51,15 @@ const td_safetensors *td_checkpoint_file(const td_checkpoint *checkpoint);      
 td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *prefix, const char *name,
                                const td_safetensors_tensor **out);
 
+/* Whether a tensor is fp32 of this shape. */
+bool td_checkpoint_has_shape(const td_safetensors_tensor *tensor, td_shape shape);
+
 /* Checks every tensor. */
 td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
+
+/* The weights that speak: the averages of the parameters where there are any, else the parameters; states and
+ * constants. As td_checkpoint_load(). */
+td_status td_checkpoint_load_voice(const td_checkpoint *checkpoint, td_store *store);
 
 /* Fills a block of a store: "param.", "moment1.", "moment2.", "average.", and with the weights also the
  * states and constants. Every entry must be there in its shape (TD_ERR_FORMAT names the first that is not).

@@ -1,8 +1,8 @@
-/* What the files of td_model_speak() share: speak.c encodes, speak_parallel.c and speak_steps.c decode. */
-#ifndef TD_MODEL_SPEAK_INTERNAL_H
-#define TD_MODEL_SPEAK_INTERNAL_H
+/* What the acoustic families share in speaking: the encoder, and plans of one slot. */
+#ifndef TD_FAMILIES_ACOUSTIC_SPEAK_H
+#define TD_FAMILIES_ACOUSTIC_SPEAK_H
 
-#include "model/speak.h"
+#include "families/speak.h"
 
 /* What the encoder made of an utterance. Owned; NULL where the model has none. */
 typedef struct td_spoken {
@@ -13,9 +13,9 @@ typedef struct td_spoken {
     float *speaker;   /* [B, speaker_width] */
 } td_spoken;
 
-/* Make `mel` and `frames` of all utterances, and max_frames. */
-td_status td_speaking_parallel(td_speaking *s, td_spoken *spoken);
-td_status td_speaking_steps(td_speaking *s, const td_spoken *spoken);
+/* The encoder over all utterances. *out: one for each, owned, td_spoken_free(). */
+td_status td_speaking_encode(const td_speaking *s, bool predicts, td_spoken **out);
+void td_spoken_free(const td_speaking *s, td_spoken *spoken);
 
 /* A plan of one slot on the store. *out: owned. */
 td_status td_speaking_plan(const td_speaking *s, const td_graph *graph, td_plan **out);

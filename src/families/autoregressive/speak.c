@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/speak_internal.h"
+#include "families/autoregressive/autoregressive.h"
 
 #define LOOK_BACK 1u
 #define LOOK_AHEAD 3u
@@ -26,12 +26,12 @@ typedef struct walk {
 
 static td_status make_walk(const td_speaking *s, walk *w)
 {
-    const size_t b = s->items, l = s->max_tokens, m = s->model->n_mels;
+    const size_t b = s->items, l = s->max_tokens, m = td_acoustic_get(s->model).n_mels;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&w->window, b * l));
     TD_TRY(TD_NEW_ARRAY(&w->attention, b * l));
     TD_TRY(TD_NEW_ARRAY(&w->previous, b * m));
-    TD_TRY(TD_NEW_ARRAY(&w->made, b * m * s->model->reduction));
+    TD_TRY(TD_NEW_ARRAY(&w->made, b * m * td_acoustic_get(s->model).reduction));
     TD_TRY(TD_NEW_ARRAY(&w->stop, b));
     TD_TRY(TD_NEW_ARRAY(&w->position, b));
     TD_TRY(TD_NEW_ARRAY(&w->keys, b));
@@ -67,7 +67,7 @@ static void open_window(const td_speaking *s, walk *w)
 /* Keeps the new frames and finds out who is done. */
 static bool take_frames(const td_speaking *s, td_utterance *u, walk *w, uint32_t step)
 {
-    const size_t m = s->model->n_mels, r = s->model->reduction;
+    const size_t m = td_acoustic_get(s->model).n_mels, r = td_acoustic_get(s->model).reduction;
     bool are_done = true;
     for (uint32_t i = 0; i < u->count; i++) {
         const float *attention = w->attention + (size_t)i * s->max_tokens;
@@ -86,8 +86,8 @@ static bool take_frames(const td_speaking *s, td_utterance *u, walk *w, uint32_t
     return are_done;
 }
 
-static td_status run_step(const td_model_step *d, td_plan *plan, const td_utterance *u,
-                          const td_spoken *spoken, walk *w, uint32_t step)
+static td_status run_step(const td_ar_step *d, td_plan *plan, const td_utterance *u, const td_spoken *spoken,
+                          walk *w, uint32_t step)
 {
     td_status status = TD_OK;
     TD_TRY(td_speaking_fill(plan, d->hidden, spoken->hidden));
@@ -105,13 +105,13 @@ fail:
     return status;
 }
 
-static td_status walk_through(td_speaking *s, const td_model_step *d, td_plan *plan, td_utterance *u,
+static td_status walk_through(td_speaking *s, const td_ar_step *d, td_plan *plan, td_utterance *u,
                               const td_spoken *spoken, walk *w)
 {
     const size_t b = s->items;
     bool are_done = false;
     td_status status = TD_OK;
-    memset(w->previous, 0, b * s->model->n_mels * sizeof *w->previous);
+    memset(w->previous, 0, b * td_acoustic_get(s->model).n_mels * sizeof *w->previous);
     memset(w->at, 0, b * sizeof *w->at);
     memset(w->is_done, 0, b * sizeof *w->is_done);
     for (uint32_t step = 0; step < d->capacity && !are_done; step++) {
@@ -132,12 +132,12 @@ fail:
 /* The post-net, over all frames. */
 static td_status finish(const td_speaking *s)
 {
-    const td_model_shape shape = {.items = s->items, .tokens = s->max_tokens, .frames = s->max_frames};
-    td_model_finish f = {0};
+    const td_batch_shape shape = {.items = s->items, .tokens = s->max_tokens, .frames = s->max_frames};
+    td_ar_postnet f = {0};
     td_plan *plan = NULL;
     td_status status = TD_OK;
-    if (!s->model->postnet) return TD_OK;
-    TD_TRY(td_model_finish_graph(s->model, &shape, &s->options, &f));
+    if (!td_acoustic_get(s->model).postnet) return TD_OK;
+    TD_TRY(td_ar_postnet_graph(s->model, &shape, &f));
     TD_TRY(td_speaking_plan(s, f.graph, &plan));
     for (size_t i = 0; i < s->n_utterances; i++) {
         td_utterance *u = &s->utterances[i];
@@ -156,8 +156,9 @@ fail:
  * length share their caches. */
 static uint32_t count_frames(const td_speaking *s)
 {
-    const uint32_t r = s->model->reduction, most = s->model->max_frames;
-    const double rate = s->model->attention_rate > 0 ? (double)s->model->attention_rate : 0.2;
+    const uint32_t r = td_acoustic_get(s->model).reduction, most = td_acoustic_get(s->model).max_frames;
+    const double rate =
+        td_acoustic_get(s->model).attention_rate > 0 ? (double)td_acoustic_get(s->model).attention_rate : 0.2;
     const uint32_t limit = s->limit && s->limit < most ? s->limit : most;
     const uint32_t steps = (uint32_t)fmin(20 + 1.7 * s->max_tokens / rate, most);
     const uint32_t rounded = (steps + ROUND_STEPS - 1) / ROUND_STEPS * ROUND_STEPS;
@@ -165,25 +166,27 @@ static uint32_t count_frames(const td_speaking *s)
     return (fitting > 0 ? fitting : 1) * r;
 }
 
-td_status td_speaking_steps(td_speaking *s, const td_spoken *spoken)
+td_status td_ar_speak(td_speaking *s)
 {
-    td_model_step step = {0};
+    td_spoken *spoken = NULL;
+    td_ar_step step = {0};
     td_plan *plan = NULL;
     walk w = {0};
     td_status status = TD_OK;
+    TD_TRY(td_speaking_encode(s, false, &spoken));
     s->max_frames = count_frames(s);
-    const td_model_shape shape = {.items = s->items,
+    const td_batch_shape shape = {.items = s->items,
                                   .tokens = s->max_tokens,
                                   .frames = s->max_frames,
                                   .reference_frames = s->reference_frames};
     TD_TRY(make_walk(s, &w));
-    TD_TRY(td_model_step_graph(s->model, &shape, &s->options, &step));
+    TD_TRY(td_ar_step_graph(s->model, &shape, s->seed, &step));
     TD_TRY(td_store_extend(s->store, step.graph));
     TD_TRY(td_speaking_plan(s, step.graph, &plan));
     for (size_t i = 0; i < s->n_utterances; i++) {
         td_utterance *u = &s->utterances[i];
         TD_TRY(TD_NEW_ARRAY(&u->frames, s->items));
-        TD_TRY(TD_NEW_ARRAY(&u->mel, (size_t)s->items * s->max_frames * s->model->n_mels));
+        TD_TRY(TD_NEW_ARRAY(&u->mel, (size_t)s->items * s->max_frames * td_acoustic_get(s->model).n_mels));
         for (uint32_t k = 0; k < s->items; k++)
             u->frames[k] = 1;
         TD_TRY(walk_through(s, &step, plan, u, &spoken[i], &w));
@@ -192,6 +195,7 @@ td_status td_speaking_steps(td_speaking *s, const td_spoken *spoken)
 fail:
     td_plan_destroy(plan);
     td_graph_destroy(step.graph);
+    td_spoken_free(s, spoken);
     free_walk(&w);
     return status;
 }

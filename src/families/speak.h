@@ -3,10 +3,10 @@
  * items, tokens and reference frames as in model.h; all utterances of a call have the same ones, so that one
  * plan serves all. Covered by tests/synth/test_voice.c and tests/train/test_train_run.c.
  */
-#ifndef TD_MODEL_SPEAK_H
-#define TD_MODEL_SPEAK_H
+#ifndef TD_FAMILIES_SPEAK_H
+#define TD_FAMILIES_SPEAK_H
 
-#include "model/model.h"
+#include "families/family.h"
 
 /* Items that are worked on at once. Inputs are borrowed for the call, NULL where the model has none. */
 typedef struct td_utterance {
@@ -25,7 +25,7 @@ void td_utterance_clear(td_utterance *utterance);
 typedef struct td_speaking {
     td_store *store; /* with weights; an autoregressive model's caches are added to it */
     const td_model_config *model;
-    td_model_options options;                     /* as for the other graphs of the store */
+    uint64_t seed;                                /* of whatever is drawn */
     uint32_t items, max_tokens, reference_frames; /* B, L, R */
     uint32_t limit;           /* frames at which items are cut off; 0: where more than the model can make is
                                  asked for, non-autoregressive, that is TD_ERR_LIMIT */
@@ -38,6 +38,7 @@ typedef struct td_speaking {
     size_t n_cut;        /* made: items that did not come to their end */
 } td_speaking;
 
+/* TD_ERR_CONFIG for a model that does not speak. */
 td_status td_model_speak(td_speaking *speaking);
 
 #endif

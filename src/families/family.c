@@ -1,0 +1,130 @@
+/* The list of families, and graphs and stores of any of them. See family.h. Covered by
+ * tests/families/test_families.c and tests/model. */
+#include "families/family.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+#define FAMILY(name) extern const td_family td_family_##name;
+#include "families/families.def"
+#undef FAMILY
+
+static const td_family *const families[] = {
+#define FAMILY(name) &td_family_##name,
+#include "families/families.def"
+#undef FAMILY
+};
+
+size_t td_family_count(void)
+{
+    return sizeof families / sizeof *families;
+}
+
+const td_family *td_family_at(size_t i)
+{
+    return families[i];
+}
+
+const td_family *td_family_find(const char *name)
+{
+    for (size_t i = 0; i < td_family_count(); i++) {
+        const td_family *f = families[i];
+        if (strcmp(f->name, name) == 0 || (f->alias && strcmp(f->alias, name) == 0)) return f;
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+static size_t count_prefixes(const char *const *prefixes)
+{
+    size_t n = 0;
+    while (prefixes && prefixes[n])
+        n++;
+    return n;
+}
+
+/* The loss is marked and differentiated here, alike for all. */
+static td_status finish_graph(td_graph *graph, const td_build *build, td_tensor loss)
+{
+    const float scale = build->backward_scale != 0 ? build->backward_scale : 1;
+    td_status status = TD_OK;
+    td_graph_output(graph, loss, "loss");
+    TD_TRY(td_graph_status(graph));
+    if (build->backward)
+        TD_TRY(build->backward_scaled ? td_graph_backward_scaled(graph, loss, scale)
+                                      : td_graph_backward(graph, loss, scale));
+fail:
+    return status;
+}
+
+td_status td_family_build(const td_build *build, td_graph **out)
+{
+    const td_family *family = build->config->family;
+    const td_learner_row *learner = &family->learners[build->learner];
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_FAIL_IF(build->learner >= family->n_learners, TD_ERR_ARGUMENT, "%s has no learner %u", family->name,
+               build->learner);
+    TD_FAIL_IF(build->shape.items == 0, TD_ERR_ARGUMENT, "a batch has at least one item");
+    TD_TRY(td_model_config_check(build->config));
+    if (family->check_shape) TD_TRY(family->check_shape(&build->config->values, &build->shape));
+    TD_TRY(td_graph_create(build->seed, &graph));
+    td_nn nn = {.graph = graph,
+                .trained = {.prefixes = learner->prefixes,
+                            .n_prefixes = count_prefixes(learner->prefixes),
+                            .frozen = build->freeze}};
+    TD_TRY(finish_graph(graph, build, family->build(&nn, build)));
+    *out = graph;
+    return TD_OK;
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
+td_status td_family_least_graph(const td_model_config *config, uint32_t learner, const char *freeze,
+                                td_graph **out)
+{
+    return td_family_build(&(td_build){.config = config,
+                                       .shape = {.items = 1, .tokens = 1, .frames = 1, .reference_frames = 1},
+                                       .learner = learner,
+                                       .freeze = freeze},
+                           out);
+}
+
+/* ---------------------------------------------------------------- stores */
+
+td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,
+                          const td_store_options *options, td_store **out)
+{
+    td_graph *graphs[TD_MAX_LEARNERS] = {0};
+    const size_t n = config->family->n_learners;
+    td_status status = TD_OK;
+    *out = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        TD_TRY(td_family_least_graph(config, i, freeze, &graphs[i]));
+    TD_TRY(td_store_create_shared(memory, (const td_graph *const *)graphs, n, options, out));
+fail:
+    for (size_t i = 0; i < n; i++)
+        td_graph_destroy(graphs[i]);
+    return status;
+}
+
+/* A parameter counts once, in the graph of the learner that updates it. */
+td_status td_family_parameters(const td_model_config *config, uint64_t *out)
+{
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    *out = 0;
+    for (uint32_t i = 0; i < config->family->n_learners; i++) {
+        TD_TRY(td_family_least_graph(config, i, NULL, &graph));
+        *out += td_graph_parameters(graph);
+        td_graph_destroy(graph);
+        graph = NULL;
+    }
+fail:
+    td_graph_destroy(graph);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* A family of models is one table: what it is configured with, what its graphs are, who learns what, how it
+ * speaks. Everybody else asks the table and knows no family by its name. docs/adding_a_family.md walks
+ * through one. Covered by tests/families.
+ *
+ * Graphs name their inputs as batches name their features (data/batch.h) and mark what they make as outputs:
+ *
+ *   loss              [1]: what the learner minimises; loss.TERM: its terms, without weights
+ *   predicted_mel     [B, T, n_mels]
+ *   attention         [B, steps, L], or index uint [B, T]: what is shown as the alignment
+ *
+ * An input of one element that no batch has is a number that changes as training goes on: `scalar` tells it.
+ */
+#ifndef TD_FAMILIES_FAMILY_H
+#define TD_FAMILIES_FAMILY_H
+
+#include "data/batch.h"
+#include "graph/plan.h"
+#include "nn/nn.h"
+
+typedef struct td_family td_family;
+
+/* ---------------------------------------------------------------- configuration */
+
+typedef enum td_key_type {
+    TD_KEY_COUNT,  /* uint32_t */
+    TD_KEY_NUMBER, /* float */
+    TD_KEY_FLAG,   /* bool */
+    TD_KEY_CHOICE  /* uint32_t: which of the choices */
+} td_key_type;
+
+/* A key of an INI file, and the member of the family's own struct that holds its value. */
+typedef struct td_model_key {
+    const char *section; /* "model": part of checkpoints; "training": of a run alone */
+    const char *name, *help;
+    td_key_type type;
+    size_t offset;
+    double least, most;
+    bool is_shape;       /* another value means other parameters, so a checkpoint does not fit */
+    const char *choices; /* "l1|mse|huber" */
+} td_model_key;
+
+enum { TD_MODEL_CONFIG_BYTES = 256, TD_MODEL_VALUE_BYTES = 32 };
+
+/* A family with values for all its keys. A value to be copied. */
+typedef struct td_model_config {
+    const td_family *family;
+    union {
+        double aligned;
+        unsigned char bytes[TD_MODEL_CONFIG_BYTES]; /* the family's own struct */
+    } values;
+} td_model_config;
+
+/* One of the family's presets. TD_ERR_CONFIG names them. */
+td_status td_model_preset(const td_family *family, const char *name, td_model_config *out);
+
+/* TD_ERR_CONFIG with the key, its value and what it can be. */
+td_status td_model_config_check(const td_model_config *config);
+
+/* One value as text, such that it reads back the same: "128", "0.1", "true", "l1". */
+void td_model_config_get(const td_model_config *config, size_t key, char out[TD_MODEL_VALUE_BYTES]);
+
+/* TD_ERR_CONFIG for an unknown key (with the nearest) or a value that it cannot have. */
+td_status td_model_config_put(td_model_config *config, const char *key, const char *value);
+
+/* The first key whose values differ and change parameters; the family's count of keys if there is none. Both
+ * are of one family. */
+size_t td_model_config_differ(const td_model_config *a, const td_model_config *b);
+
+/* What the data says about a model. */
+typedef struct td_data_facts {
+    uint32_t n_symbols, n_speakers, n_mels;
+    uint32_t max_tokens, max_frames; /* 0: not known */
+    double tokens, frames;           /* of all rows together */
+} td_data_facts;
+
+/* ---------------------------------------------------------------- graphs and learners */
+
+/* What a graph is built for. */
+typedef struct td_build {
+    const td_model_config *config;
+    td_batch_shape shape;
+    uint32_t learner;     /* whose graph: its number in the family's list */
+    uint64_t seed;        /* of dropout */
+    bool dropout;         /* off: none at all, as for validation, dumps and comparisons */
+    bool backward;        /* append gradients; forward-only plans of such a graph are possible too */
+    bool backward_scaled; /* gradients are larger by the store's loss scale (td_graph_backward_scaled) */
+    float backward_scale; /* 1 / micro-batches of a step; 0: 1 */
+    const char *freeze;   /* patterns of parameters that are not trained; NULL: none */
+} td_build;
+
+typedef struct td_learner_row {
+    const char *name;            /* before its metrics, where a family has several learners */
+    const char *const *prefixes; /* of the parameters it updates, ended by NULL; NULL: all */
+    double lr_share;             /* of the run's learning rate; 0: all of it */
+} td_learner_row;
+
+typedef struct td_part {
+    const char *name, *prefix; /* a sub-model, and how the names of its tensors begin; "": the others */
+} td_part;
+
+struct td_speaking;
+
+struct td_family {
+    const char *name, *help;
+    const char *alias; /* what 0.1 called it; NULL: it had none */
+    const td_part *parts;
+    size_t n_parts;
+    const td_model_key *keys;
+    size_t n_keys;
+    const char *presets; /* "nano|tiny|..."; every family has them all */
+    const td_learner_row *learners;
+    size_t n_learners;
+
+    /* `values` is the family's own struct. */
+    td_status (*preset)(const char *name, void *values);
+    td_status (*check)(const void *values);                /* what ranges do not say; may be NULL */
+    void (*fit)(const td_data_facts *facts, void *values); /* to the data; may be NULL */
+    /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */
+    td_status (*check_shape)(const void *values, const td_batch_shape *shape);
+    /* Builds the graph of build->learner, marks its outputs and returns the loss. */
+    td_tensor (*build)(td_nn *nn, const td_build *build);
+    /* The value of an input that batches do not have, at a step. NULL: there is none. */
+    float (*scalar)(const void *values, const char *input, uint64_t step);
+    /* Lets it speak (families/speak.h); NULL: it does not. */
+    td_status (*speak)(struct td_speaking *speaking);
+};
+
+/* By name or alias; NULL: there is none. */
+const td_family *td_family_find(const char *name);
+size_t td_family_count(void);
+const td_family *td_family_at(size_t i);
+
+/* A graph of a learner, its loss called "loss", with gradients if build->backward. *out: owned. */
+td_status td_family_build(const td_build *build, td_graph **out);
+
+/* A store for all learners of a config; `freeze` as in td_build. Not filled. *out: owned. */
+td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,
+                          const td_store_options *options, td_store **out);
+
+/* Elements of all parameters of a config. */
+td_status td_family_parameters(const td_model_config *config, uint64_t *out);
+
+/* The graph of a learner for the smallest batch: its inputs and parameters are those of every shape. */
+td_status td_family_least_graph(const td_model_config *config, uint32_t learner, const char *freeze,
+                                td_graph **out);
+
+#endif

@@ -1,0 +1,178 @@
+/* The parallel family: durations are predicted, and all frames made at once. Its table, its training graph
+ * and the decoder of its synthesis. B L T M are items, tokens, frames and bands. See docs/model.md. Covered
+ * by tests/model. */
+#include "families/parallel/parallel.h"
+
+#include "base/error.h"
+
+/* ---------------------------------------------------------------- decoder */
+
+typedef struct decoder_inputs {
+    td_tensor hidden, speaker;
+    td_tensor pitch, energy; /* [B, L, 1], or none */
+    td_alignment alignment;
+    td_tensor frame_counts;
+} decoder_inputs;
+
+/* [B, T, M] */
+static td_tensor decode(td_acoustic_builder *b, const decoder_inputs *in)
+{
+    td_graph *g = b->nn->graph;
+    const td_acoustic *c = &b->c;
+    const uint32_t frames = b->shape.frames;
+    const td_tensor mask = td_nn_mask(b->nn, in->frame_counts, frames);
+    td_tensor h = in->hidden;
+    if (in->pitch.id) h = td_graph_add(g, h, td_nn_linear(b->nn, "pitch.embed", in->pitch, c->text_width));
+    if (in->energy.id) h = td_graph_add(g, h, td_nn_linear(b->nn, "energy.embed", in->energy, c->text_width));
+    if (c->decoder_width != c->text_width) h = td_nn_linear(b->nn, "decoder.input", h, c->decoder_width);
+    const td_tensor place =
+        td_nn_linear(b->nn, "decoder.place", td_graph_align_features(g, in->alignment, in->frame_counts),
+                     c->decoder_width);
+    td_tensor x = td_graph_add(g, td_graph_gather(g, h, in->alignment.index), place);
+    x = td_acoustic_add_speaker(b, "speaker.decoder", x, in->speaker);
+    if (c->decoder_heads)
+        x = td_graph_add_scaled(g, x, td_graph_slice(g, td_acoustic_frame_positions(b), 0, 0, frames),
+                                TD_ACOUSTIC_POSITION);
+    x = td_acoustic_stack(b, "decoder", x, c->decoder_layers, c->decoder_heads, c->decoder_kernel, mask,
+                          in->frame_counts);
+    return td_nn_linear(b->nn, "decoder.out", x, c->n_mels);
+}
+
+/* ---------------------------------------------------------------- training */
+
+/* ln(1 + scale x) of a mean per token, [B, L, 1]: 0 where there is nothing. */
+static td_tensor compress(td_graph *g, td_tensor x, float scale)
+{
+    const td_shape s = td_graph_shape(g, x);
+    const td_tensor y = td_graph_log(g, td_graph_shift(g, td_graph_scale(g, x, scale), 1));
+    return td_graph_reshape(g, y, td_dims(s.dims[0], s.dims[1], 1));
+}
+
+/* A predictor; returns its loss. */
+static td_tensor learn(td_acoustic_builder *b, const char *name, const td_acoustic_common *common,
+                       td_tensor target, td_tensor *predicted)
+{
+    *predicted = td_acoustic_predict(b, name, common->hidden, common->mask);
+    return td_graph_loss(b->nn->graph, TD_LOSS_MSE, *predicted, target, common->token_counts, 1);
+}
+
+/* The mean of a track [B, T] over each token's frames, as the decoder is given it in training. */
+static td_tensor track(td_acoustic_builder *b, const char *name, const td_acoustic_common *common,
+                       bool voiced, float scale)
+{
+    td_graph *g = b->nn->graph;
+    const td_tensor input = td_graph_input(g, name, td_dims(b->shape.items, b->shape.frames), TD_F32);
+    return compress(g, td_graph_align_mean(g, common->alignment, common->frame_counts, input, voiced), scale);
+}
+
+static td_tensor build(td_nn *nn, const td_build *build)
+{
+    td_acoustic_builder b = td_acoustic_begin(nn, build);
+    td_graph *g = nn->graph;
+    const td_acoustic *c = &b.c;
+    td_acoustic_common common;
+    td_tensor durations, predicted, pitch_loss = {0}, energy_loss = {0};
+    const td_tensor prior = td_acoustic_encode(&b, 0, &common);
+    decoder_inputs in = {.hidden = common.hidden,
+                         .speaker = common.speaker,
+                         .alignment = common.alignment,
+                         .frame_counts = common.frame_counts};
+    const td_tensor logs = td_graph_reshape(g, td_graph_align_log(g, common.alignment),
+                                            td_dims(b.shape.items, b.shape.tokens, 1));
+    const td_tensor duration_loss = learn(&b, "duration", &common, logs, &durations);
+    if (c->pitch_predictor) {
+        in.pitch = track(&b, "pitch", &common, true, 0.01f);
+        pitch_loss = learn(&b, "pitch", &common, in.pitch, &predicted);
+    }
+    if (c->energy_predictor) {
+        in.energy = track(&b, "energy", &common, false, 20);
+        energy_loss = learn(&b, "energy", &common, in.energy, &predicted);
+    }
+    const td_tensor mel = decode(&b, &in);
+    td_graph_output(g, mel, "predicted_mel");
+    td_graph_output(g, durations, "log_durations");
+    const td_acoustic_term terms[] = {
+        {.name = "mel",
+         .value = td_acoustic_mel_loss(&b, mel, common.mel, common.frame_counts),
+         .weight = c->loss_mel},
+        {.name = "prior", .value = prior, .weight = c->loss_prior},
+        {.name = "duration", .value = duration_loss, .weight = c->loss_duration},
+        {.name = "pitch", .value = pitch_loss, .weight = c->simple_loss ? 0 : c->loss_pitch},
+        {.name = "energy", .value = energy_loss, .weight = c->simple_loss ? 0 : c->loss_energy},
+    };
+    return td_acoustic_total(&b, terms, sizeof terms / sizeof *terms);
+}
+
+/* ---------------------------------------------------------------- synthesis */
+
+td_status td_parallel_decoder_graph(const td_model_config *config, const td_batch_shape *s,
+                                    td_parallel_decoder *out)
+{
+    td_acoustic_builder b;
+    td_status status = TD_OK;
+    *out = (td_parallel_decoder){0};
+    TD_TRY(td_acoustic_open(config, s, 0, &b));
+    td_graph *g = b.nn->graph;
+    out->hidden = td_graph_input(g, "hidden", td_dims(s->items, s->tokens, b.c.text_width), TD_F32);
+    out->speaker = td_acoustic_speaker_input(&b);
+    if (b.c.pitch_predictor) out->pitch = td_graph_input(g, "pitch", td_dims(s->items, s->tokens, 1), TD_F32);
+    if (b.c.energy_predictor)
+        out->energy = td_graph_input(g, "energy", td_dims(s->items, s->tokens, 1), TD_F32);
+    out->durations = td_graph_input(g, "durations", td_dims(s->items, s->tokens), TD_U32);
+    out->index = td_graph_input(g, "index", td_dims(s->items, s->frames), TD_U32);
+    out->frame_counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
+    out->mel = decode(&b, &(decoder_inputs){.hidden = out->hidden,
+                                            .speaker = out->speaker,
+                                            .pitch = out->pitch,
+                                            .energy = out->energy,
+                                            .alignment = {out->durations, out->index},
+                                            .frame_counts = out->frame_counts});
+    td_graph_output(g, out->mel, "predicted_mel");
+fail:
+    status = td_acoustic_close(&b, status, &out->graph);
+    if (status != TD_OK) *out = (td_parallel_decoder){0};
+    return status;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static const td_model_key keys[] = {TD_ACOUSTIC_KEYS(TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_KEYS(
+    TD_ACOUSTIC_KEY_ROW) TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW) TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW)
+                                        TD_ACOUSTIC_LOSS_ROWS};
+
+static td_status preset(const char *name, void *values)
+{
+    return td_acoustic_preset(name, false, values);
+}
+
+static td_status check(const void *values)
+{
+    return td_acoustic_check(values);
+}
+
+static void fit(const td_data_facts *facts, void *values)
+{
+    td_acoustic_fit(facts, values);
+}
+
+static const td_part parts[] = TD_ACOUSTIC_PARTS;
+static const td_learner_row learners[] = {{.name = "acoustic"}};
+
+const td_family td_family_parallel = {
+    .name = "parallel",
+    .help = "text to spectrogram, all frames at once",
+    .alias = "non_autoregressive",
+    .parts = parts,
+    .n_parts = 1,
+    .keys = keys,
+    .n_keys = sizeof keys / sizeof *keys,
+    .presets = TD_ACOUSTIC_PRESETS,
+    .learners = learners,
+    .n_learners = 1,
+    .preset = preset,
+    .check = check,
+    .fit = fit,
+    .check_shape = td_acoustic_check_shape,
+    .build = build,
+    .speak = td_parallel_speak,
+};

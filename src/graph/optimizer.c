@@ -1,0 +1,201 @@
+/* See optimizer.h. Every entry of a ring has the whole update recorded between the copy of its own learning
+ * rate into the control block and the copy of that block out, so that one submission is one update. */
+#include "graph/optimizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/store.h"
+#include "ops/optim.h"
+
+typedef struct ring_entry {
+    td_span host; /* learning rate, then the control block */
+    td_list *list;
+    td_point reached;
+} ring_entry;
+
+struct td_optimizer {
+    td_store *store;
+    uint32_t learner;
+    td_optimizer_options options;
+    td_span partial; /* sums of squares, to be added up */
+    ring_entry ring[TD_SCALAR_RING];
+    uint64_t steps;
+};
+
+/* ---------------------------------------------------------------- recording */
+
+static bool is_updated(const td_optimizer *optimizer, const td_segment *segment)
+{
+    return segment->learner == optimizer->learner && segment->blocks[TD_BLOCK_GRADIENT].buffer != NULL;
+}
+
+static td_status update_segment(const td_optimizer *optimizer, td_list *list, const td_segment *segment)
+{
+    const td_optimizer_options *o = &optimizer->options;
+    const td_span control = td_store_control(optimizer->store, optimizer->learner);
+    const td_span w = segment->blocks[TD_BLOCK_WEIGHT];
+    const td_decay_range range = {.count = (uint32_t)segment->elements,
+                                  .decay = segment->group == TD_PARAM_DECAY ? o->decay : 0};
+    td_status status = TD_OK;
+    TD_TRY(td_op_adamw(list, &(td_adamw_args){.beta1 = o->beta1,
+                                              .beta2 = o->beta2,
+                                              .eps = o->eps,
+                                              .ranges = &range,
+                                              .n_ranges = 1,
+                                              .g = segment->blocks[TD_BLOCK_GRADIENT],
+                                              .control = control,
+                                              .w = w,
+                                              .m = segment->blocks[TD_BLOCK_MOMENT1],
+                                              .v = segment->blocks[TD_BLOCK_MOMENT2],
+                                              .format = td_dtype_format(optimizer->store->options.narrow),
+                                              .shadow = segment->blocks[TD_BLOCK_NARROW]}));
+    if (segment->blocks[TD_BLOCK_AVERAGE].buffer)
+        TD_TRY(td_op_ema(list, &(td_ema_args){.n = (uint32_t)segment->elements,
+                                              .decay = o->average_decay,
+                                              .w = w,
+                                              .average = segment->blocks[TD_BLOCK_AVERAGE],
+                                              .control = control}));
+fail:
+    return status;
+}
+
+static uint32_t count_parts(const td_optimizer *optimizer)
+{
+    const td_store *store = optimizer->store;
+    uint32_t parts = 0;
+    for (size_t s = 0; s < store->n_segments; s++) {
+        if (is_updated(optimizer, &store->segments[s]))
+            parts +=
+                td_op_square_sum_parts(td_device_class(store->device), (uint32_t)store->segments[s].elements);
+    }
+    return parts;
+}
+
+/* Norm of all gradients, clip factor, update: the same few launches whatever the model. */
+static td_status record_update(const td_optimizer *optimizer, td_list *list, uint32_t parts)
+{
+    const td_store *store = optimizer->store;
+    const td_optimizer_options *o = &optimizer->options;
+    uint32_t first = 0;
+    td_status status = TD_OK;
+    for (size_t s = 0; s < store->n_segments; s++) {
+        const td_segment *segment = &store->segments[s];
+        if (!is_updated(optimizer, segment)) continue;
+        TD_TRY(td_op_square_sum(list, (uint32_t)segment->elements, segment->blocks[TD_BLOCK_GRADIENT],
+                                optimizer->partial, first));
+        first += td_op_square_sum_parts(td_device_class(store->device), (uint32_t)segment->elements);
+    }
+    TD_TRY(td_op_clip(list, &(td_clip_args){.parts = parts,
+                                            .max_norm = o->max_norm,
+                                            .growth_steps = o->scale_growth_steps,
+                                            .beta1 = o->beta1,
+                                            .beta2 = o->beta2,
+                                            .partial = optimizer->partial,
+                                            .control = td_store_control(store, optimizer->learner)}));
+    for (size_t s = 0; s < store->n_segments; s++) {
+        if (is_updated(optimizer, &store->segments[s]))
+            TD_TRY(update_segment(optimizer, list, &store->segments[s]));
+    }
+fail:
+    return status;
+}
+
+static td_span host_rate(const ring_entry *entry)
+{
+    return td_span_part(entry->host, 0, 4);
+}
+
+static td_span host_control(const ring_entry *entry)
+{
+    return td_span_part(entry->host, TD_STORAGE_ALIGN, TD_CONTROL_BYTES);
+}
+
+static td_status open_entry(const td_optimizer *optimizer, uint32_t parts, ring_entry *entry)
+{
+    const td_store *store = optimizer->store;
+    const td_span control = td_store_control(store, optimizer->learner);
+    td_status status = TD_OK;
+    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_HOST, TD_STORAGE_ALIGN + TD_CONTROL_BYTES, &entry->host));
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &entry->list));
+    TD_TRY(
+        td_list_copy(entry->list, td_span_part(control, UINT64_C(4) * TD_CONTROL_LR, 4), host_rate(entry)));
+    TD_TRY(record_update(optimizer, entry->list, parts));
+    TD_TRY(td_list_copy(entry->list, host_control(entry), control));
+    TD_TRY(td_list_finish(entry->list));
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- life */
+
+td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimizer_options *options,
+                              td_optimizer **out)
+{
+    td_optimizer *optimizer = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&optimizer));
+    optimizer->store = store;
+    optimizer->learner = learner;
+    optimizer->options = *options;
+    const uint32_t parts = count_parts(optimizer);
+    TD_FAIL_IF(parts == 0, TD_ERR_ARGUMENT, "the store has nothing to train; create it for training");
+    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, 4 * (uint64_t)parts, &optimizer->partial));
+    for (size_t i = 0; i < TD_SCALAR_RING; i++)
+        TD_TRY(open_entry(optimizer, parts, &optimizer->ring[i]));
+    *out = optimizer;
+    return TD_OK;
+fail:
+    td_optimizer_destroy(optimizer);
+    return status;
+}
+
+void td_optimizer_destroy(td_optimizer *optimizer)
+{
+    if (!optimizer) return;
+    for (size_t i = 0; i < TD_SCALAR_RING; i++) {
+        td_list_destroy(optimizer->ring[i].list);
+        td_memory_free(optimizer->store->memory, optimizer->ring[i].host);
+    }
+    td_memory_free(optimizer->store->memory, optimizer->partial);
+    free(optimizer);
+}
+
+/* ---------------------------------------------------------------- steps */
+
+td_status td_optimizer_step(td_optimizer *optimizer, float learning_rate, td_point *reached)
+{
+    ring_entry *entry = &optimizer->ring[optimizer->steps % TD_SCALAR_RING];
+    td_queue *queue = td_device_queue(optimizer->store->device, TD_QUEUE_COMPUTE);
+    td_status status = TD_OK;
+    TD_TRY(td_point_wait(entry->reached, TD_WAIT_FOREVER));
+    memcpy(td_span_host(host_rate(entry)), &learning_rate, 4);
+    TD_TRY(td_queue_submit(queue, &(td_submission){.list = entry->list}, &entry->reached));
+    optimizer->steps++;
+    if (reached) *reached = entry->reached;
+fail:
+    return status;
+}
+
+uint64_t td_optimizer_steps(const td_optimizer *optimizer)
+{
+    return optimizer->steps;
+}
+
+td_status td_optimizer_result(td_optimizer *optimizer, uint64_t number, td_update *out)
+{
+    const ring_entry *entry = &optimizer->ring[number % TD_SCALAR_RING];
+    td_status status = TD_OK;
+    *out = (td_update){0};
+    TD_FAIL_IF(number >= optimizer->steps || optimizer->steps - number > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
+               "results are kept for the last %d updates", TD_SCALAR_RING);
+    TD_TRY(td_point_wait(entry->reached, TD_WAIT_FOREVER));
+    const uint32_t *words = td_span_host(host_control(entry));
+    memcpy(&out->norm, &words[TD_CONTROL_NORM], 4);
+    memcpy(&out->loss_scale, &words[TD_CONTROL_SCALE], 4);
+    out->steps = words[TD_CONTROL_STEPS];
+    out->skipped = words[TD_CONTROL_SKIPPED];
+fail:
+    return status;
+}

@@ -1,0 +1,44 @@
+/* The update of one learner's parameters: norm of its gradients, clipping, AdamW and the running average, on
+ * the flat blocks of a store (plan.h), recorded once. Its state is the learner's moments and its control
+ * block, both the store's, so that checkpoints find them there. Apart from the runs of plans, so that
+ * something (a reduction over computers) can happen to the gradients between. Covered by
+ * tests/graph/test_plan.c and tests/graph/test_precision.c.
+ */
+#ifndef TD_GRAPH_OPTIMIZER_H
+#define TD_GRAPH_OPTIMIZER_H
+
+#include "graph/plan.h"
+
+typedef struct td_optimizer td_optimizer;
+
+#define TD_SCALE_GROWTH_STEPS 2000u
+
+typedef struct td_optimizer_options {
+    float beta1, beta2, eps;
+    float decay;                 /* of the group TD_PARAM_DECAY */
+    float max_norm;              /* 0: no clipping */
+    float average_decay;         /* used if the store has averages */
+    uint32_t scale_growth_steps; /* good steps after which the loss scale doubles; it halves in each that is
+                                    skipped. 0: it stays. TD_SCALE_GROWTH_STEPS is usual with TD_F16 */
+} td_optimizer_options;
+
+/* Records the update of the parameters of a learner. *out is owned; the store is borrowed until it is
+ * destroyed. */
+td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimizer_options *options,
+                              td_optimizer **out);
+void td_optimizer_destroy(td_optimizer *optimizer);
+
+/* One update from the gradients that the runs submitted before have left. Submits and does not wait.
+ * `reached` may be NULL. */
+td_status td_optimizer_step(td_optimizer *optimizer, float learning_rate, td_point *reached);
+
+/* What an update left in the control block. Kept for the last TD_SCALAR_RING updates; waits for that one. */
+typedef struct td_update {
+    float norm;       /* of the gradients, before clipping */
+    float loss_scale; /* of the next run */
+    uint32_t steps, skipped;
+} td_update;
+uint64_t td_optimizer_steps(const td_optimizer *optimizer); /* submitted so far; the last is one less */
+td_status td_optimizer_result(td_optimizer *optimizer, uint64_t number, td_update *out);
+
+#endif
