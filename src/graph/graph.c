@@ -241,6 +241,21 @@ td_tensor td_graph_input(td_graph *graph, const char *name, td_shape shape, td_d
     return add_leaf(graph, TD_TENSOR_INPUT, dtype, shape, name);
 }
 
+size_t td_graph_input_count(const td_graph *graph)
+{
+    size_t count = 0;
+    for (size_t i = 1; i < graph->n_tensors; ++i)
+        count += graph->tensors[i].role == TD_TENSOR_INPUT;
+    return count;
+}
+
+td_tensor td_graph_input_at(const td_graph *graph, size_t index)
+{
+    for (size_t i = 1; i < graph->n_tensors; ++i)
+        if (graph->tensors[i].role == TD_TENSOR_INPUT && index-- == 0) return (td_tensor){(uint32_t)i};
+    return TD_NO_TENSOR;
+}
+
 td_tensor td_graph_state(td_graph *graph, const char *name, td_shape shape)
 {
     return add_leaf(graph, TD_TENSOR_STATE, TD_F32, shape, name);

@@ -55,6 +55,10 @@ td_shape td_graph_shape(const td_graph *graph, td_tensor t);
 const char *td_graph_name(const td_graph *graph, td_tensor t); /* borrowed from the graph */
 uint64_t td_shape_size(td_shape shape);
 
+/* The inputs, in the order of their making. */
+size_t td_graph_input_count(const td_graph *graph);
+td_tensor td_graph_input_at(const td_graph *graph, size_t index);
+
 /* The gradient of a parameter after td_graph_backward, or no tensor: the loss does not depend on it. */
 td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter);
 

@@ -62,7 +62,7 @@ typedef struct td_model_options {
     size_t n_freeze;
 } td_model_options;
 
-/* Tensors that td_batch (data/loader.h) has under the same names: bind or fill each. id 0: not needed. */
+/* Features that td_batch (data/batch.h) has under the same names: bind or fill each. id 0: not needed. */
 typedef struct td_model_inputs {
     td_tensor token_ids;        /* uint [B, L] */
     td_tensor token_counts;     /* uint [B] */
