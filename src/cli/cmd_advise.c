@@ -60,7 +60,7 @@ static td_status ask(adviser *a)
     batch = td_options_get(a->cli->options, "training.batch_size");
     const uint32_t wanted = batch->origin == TD_ORIGIN_DEFAULT ? 0 : (uint32_t)batch->integer;
     TD_TRY(td_cli_plan_settings(a->cli, a->model, a->cache_dir, &a->settings));
-    if (a->settings.feed.dataset.dir) TD_TRY(td_planner_measure(&a->settings.feed, &a->longest));
+    if (a->settings.data.dataset.dir) TD_TRY(td_planner_measure(&a->settings.data, &a->longest));
     TD_TRY(td_advise(&(td_advice_request){.settings = &a->settings,
                                           .data = a->data,
                                           .model = a->model,

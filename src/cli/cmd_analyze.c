@@ -36,8 +36,8 @@ static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *
     td_json_begin_array(json);
     for (size_t i = 0; i < a->n_slowest; ++i) {
         td_json_begin_object(json);
-        td_json_put_string(json, "id", td_dataset_id(rig->feed.dataset, a->slowest[i].row));
-        td_json_put_uint(json, "line", rig->feed.dataset->view.rows[a->slowest[i].row].line);
+        td_json_put_string(json, "id", td_dataset_id(rig->data.dataset, a->slowest[i].row));
+        td_json_put_uint(json, "line", rig->data.dataset->view.rows[a->slowest[i].row].line);
         td_json_put_double(json, "ms", a->slowest[i].ms);
         td_json_put_double(json, "audio_s", a->slowest[i].audio_s);
         td_json_end_object(json);
@@ -99,7 +99,7 @@ static void put_result(td_json *json, const td_load_rig *rig, double step_ms, co
     td_json_begin_object(json);
     td_json_put_double(json, "cold_s", a->text_cold_s);
     td_json_key(json, "cached_s");
-    if (rig->feed.options.dataset.cache_dir != NULL) {
+    if (rig->data.settings.dataset.cache_dir != NULL) {
         td_json_double(json, a->text_cached_s);
     } else {
         td_json_null(json);
@@ -116,13 +116,13 @@ static void print_result(const td_device_info *info, const td_load_rig *rig, dou
     td_cli_print_setting(info);
     printf("data           %zu rows to train, %zu workers\n", a->n_rows, a->workers);
     printf("text           %.3f s cold", a->text_cold_s);
-    if (rig->feed.options.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
+    if (rig->data.settings.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
     printf("\naudio          %.2f ms a file, CV %.2f, slowest %.2f ms (%zu files, one thread)\n",
            a->decode_ms.mean, a->decode_ms.cv, a->decode_ms.max, a->n_files);
     for (size_t i = 0; i < a->n_slowest; ++i)
         printf("               %.2f ms for %.1f s: %s (line %u)\n", a->slowest[i].ms, a->slowest[i].audio_s,
-               td_dataset_id(rig->feed.dataset, a->slowest[i].row),
-               rig->feed.dataset->view.rows[a->slowest[i].row].line);
+               td_dataset_id(rig->data.dataset, a->slowest[i].row),
+               rig->data.dataset->view.rows[a->slowest[i].row].line);
     printf("mel            %.1f ms a batch, %.0f times real time\n", a->mel_ms,
            a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
     printf("batches        %.0f samples/s from disk, one every %.1f ms (p95 %.1f)\n", rate_of(&a->free_run),

@@ -28,23 +28,23 @@ static void put_numbers(td_json *json, const td_bench_load_result *r)
     }
 }
 
-static void put_result(td_json *json, const td_feed_options *options, const td_bench_load_result *result)
+static void put_result(td_json *json, const td_data_settings *options, const td_bench_load_result *result)
 {
     td_json_put_uint(json, "batch_size", options->batch_size);
-    td_json_put_bool(json, "pitch", options->with_pitch);
+    td_json_put_bool(json, "pitch", td_data_wants(options, "pitch"));
     td_json_put_double(json, "reference_s", options->reference_s);
     td_json_put_string(json, "mel_cache", td_mel_cache_kind_name(result->cache));
     put_numbers(json, result);
 }
 
-static void print_result(const td_device_info *info, const td_feed_options *options, uint32_t rounds,
+static void print_result(const td_device_info *info, const td_data_settings *options, uint32_t rounds,
                          const td_bench_load_result *r)
 {
     td_cli_print_setting(info);
     printf(
         "work           rounds of %zu samples, %.0f s of audio, in batches of %u%s%s; %zu workers, median of "
         "%u\n",
-        r->n_items, r->audio_s, options->batch_size, options->with_pitch ? ", with pitch" : "",
+        r->n_items, r->audio_s, options->batch_size, td_data_wants(options, "pitch") ? ", with pitch" : "",
         options->reference_s > 0 ? ", with references" : "", r->workers, rounds);
     if (r->n_left_out > 0)
         printf("left out       %zu rows past --max-mel-frames or --max-text-length\n", r->n_left_out);
@@ -57,7 +57,7 @@ static void print_result(const td_device_info *info, const td_feed_options *opti
 }
 
 typedef struct work {
-    td_feed_options options;
+    td_data_settings options;
     uint32_t rounds;
     size_t max_batches;
 } work;

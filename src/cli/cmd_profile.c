@@ -96,7 +96,7 @@ static td_status run_forecast(td_cli *cli, const char *model, td_profile *out)
     TD_TRY(td_cli_plan_settings(cli, info, cache_dir, &settings));
     TD_FAIL_IF(settings.auto_batch, TD_ERR_CONFIG,
                "--batch-size auto cannot be forecast; `tandem advise` tells what fits, then give a number");
-    if (settings.feed.dataset.dir) TD_TRY(td_planner_measure(&settings.feed, &request.longest));
+    if (settings.data.dataset.dir) TD_TRY(td_planner_measure(&settings.data, &request.longest));
     TD_TRY(td_profile_forecast(&request, &simulation, out));
 fail:
     td_registry_close(registry);

@@ -6,6 +6,6 @@
 #include "tools/load_rig.h"
 
 /* `workers` is left to the caller. `cache_dir` is where a part of *out lives. */
-td_status td_cli_load_options(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES], td_feed_options *out);
+td_status td_cli_load_options(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES], td_data_settings *out);
 
 #endif

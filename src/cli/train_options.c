@@ -85,7 +85,7 @@ static td_status choose_batch_size(td_cli *cli, const td_device_info *device, td
         value = get(cli, "training.batch_size");
     }
     out->auto_batch = value->integer == 0;
-    out->feed.batch_size = out->auto_batch ? 4 : (uint32_t)value->integer;
+    out->data.batch_size = out->auto_batch ? 4 : (uint32_t)value->integer;
 fail:
     return status;
 }
@@ -165,9 +165,9 @@ td_status td_cli_plan_settings(td_cli *cli, const td_device_info *device, char c
 {
     td_status status = TD_OK;
     *out = (td_train_settings){0};
-    TD_TRY(td_cli_load_options(cli, cache_dir, &out->feed));
-    out->feed.workers = get_count(cli, "pipeline.num_workers");
-    out->feed.n_buckets = get(cli, "pipeline.enable_static_shapes")->truth ? 1 : 0;
+    TD_TRY(td_cli_load_options(cli, cache_dir, &out->data));
+    out->data.workers = get_count(cli, "pipeline.num_workers");
+    out->data.n_buckets = get(cli, "pipeline.enable_static_shapes")->truth ? 1 : 0;
     TD_TRY(read_model(cli, &out->model));
     read_losses(cli, &out->losses);
     read_schedule(cli, &out->schedule);
@@ -188,7 +188,7 @@ td_status td_cli_train_settings(td_cli *cli, const td_device_info *device, char 
 {
     td_status status = TD_OK;
     TD_TRY(td_cli_plan_settings(cli, device, cache_dir, out));
-    TD_FAIL_IF(out->feed.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
+    TD_FAIL_IF(out->data.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
 fail:
     return status;
 }

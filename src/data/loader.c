@@ -1,4 +1,4 @@
-/* The loader's thread and its queue (loader.h). The thread runs one ordered stream over the items of all
+/* The loader's thread and its queue (loader.h). The thread goes in order over the items of all
  * batches: any thread of the pool loads an item, the loader's own thread takes them in order, and with the
  * last of a batch sends it to the device. All waiting is on conditions and points. */
 #include "data/loader.h"
@@ -11,24 +11,28 @@
 #include "base/log.h"
 #include "data/loader_internal.h"
 
-/* ---------------------------------------------------------------- the stream */
+/* ---------------------------------------------------------------- the thread */
 
 static td_host_slot *find_host_slot(td_loader *loader, uint64_t batch)
 {
     return &loader->host[batch % TD_LOADER_HOST_SLOTS];
 }
 
-/* Lock held. Threads come in any order, so whoever is first plans all that is before. */
-static void plan_until(td_loader *loader, uint64_t batch)
+/* Lock held. Threads come in any order, so whoever is first draws all that is before. */
+static void draw_until(td_loader *loader, uint64_t batch)
 {
-    for (; loader->n_planned <= batch; ++loader->n_planned) {
-        td_host_slot *slot = find_host_slot(loader, loader->n_planned);
-        td_sampler_next(loader->settings.sampler, &slot->plan);
-        memcpy(slot->rows, slot->plan.rows, slot->plan.count * sizeof *slot->rows);
-        slot->plan.rows = slot->rows;
-        slot->number = loader->n_planned;
+    for (; loader->n_drawn <= batch; ++loader->n_drawn) {
+        td_host_slot *slot = find_host_slot(loader, loader->n_drawn);
+        td_sampler_next(loader->settings.sampler, &slot->drawn);
+        memcpy(slot->rows, slot->drawn.rows, slot->drawn.count * sizeof *slot->rows);
+        slot->drawn.rows = slot->rows;
+        slot->shape = (td_batch_shape){.items = slot->drawn.count,
+                                       .tokens = slot->drawn.tokens,
+                                       .frames = slot->drawn.frames,
+                                       .reference_frames = loader->largest.reference_frames};
+        slot->number = loader->n_drawn;
         memset(slot->items, 0, loader->settings.batch_size * sizeof *slot->items);
-        slot->stride = td_loader_stride((size_t)(slot->plan.frames + 1) * loader->config.hop_samples);
+        slot->stride = td_loader_stride((size_t)(slot->shape.frames + 1) * loader->config.hop_samples);
     }
 }
 
@@ -40,10 +44,10 @@ static td_status load(void *context, size_t index)
     td_host_slot *slot = find_host_slot(loader, batch);
     pthread_mutex_lock(&loader->lock);
     const bool stop = loader->stop;
-    if (!stop) plan_until(loader, batch);
+    if (!stop) draw_until(loader, batch);
     pthread_mutex_unlock(&loader->lock);
     if (stop) return TD_FAIL(TD_ERR_CANCELLED, "loading was ended");
-    return item < slot->plan.count ? td_loader_load_item(loader, slot, item) : TD_OK;
+    return item < slot->shape.items ? td_loader_load_item(loader, slot, item) : TD_OK;
 }
 
 /* In the order of the batches, so that the same rows are told and counted whatever the threads do. */
@@ -154,17 +158,23 @@ static void *run(void *context)
 static td_status measure_shapes(td_loader *loader)
 {
     const td_loader_settings *s = &loader->settings;
+    td_batch_shape *largest = &loader->largest;
     const double samples = s->reference_s * loader->config.rate;
+    *largest = (td_batch_shape){.items = s->batch_size};
     for (size_t i = 0; i < td_sampler_shape_count(s->sampler); ++i) {
         uint32_t frames, tokens;
         td_sampler_shape(s->sampler, i, &frames, &tokens);
-        loader->most_frames = frames > loader->most_frames ? frames : loader->most_frames;
-        loader->most_tokens = tokens > loader->most_tokens ? tokens : loader->most_tokens;
+        largest->frames = frames > largest->frames ? frames : largest->frames;
+        largest->tokens = tokens > largest->tokens ? tokens : largest->tokens;
     }
-    if (!(samples < 1e8)) return TD_FAIL(TD_ERR_CONFIG, "references of %g s are too long", s->reference_s);
-    loader->reference_samples = samples >= 1 ? (size_t)samples : 0;
+    if (!td_loader_wants(loader, "reference_mel") && !td_loader_wants(loader, "reference_counts"))
+        return TD_OK;
+    if (!(samples >= 1 && samples < 1e8))
+        return TD_FAIL(TD_ERR_CONFIG, "references of %g s are too %s", s->reference_s,
+                       samples < 1 ? "short" : "long");
+    loader->reference_samples = (size_t)samples;
     loader->reference_stride = td_loader_stride(loader->reference_samples);
-    loader->reference_frames = td_mel_frames(&loader->config, loader->reference_samples);
+    largest->reference_frames = td_mel_frames(&loader->config, loader->reference_samples);
     return TD_OK;
 }
 
@@ -181,6 +191,7 @@ td_status td_loader_create(const td_loader_settings *settings, td_loader **out)
     loader->config = *td_mel_get_config(settings->mel);
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
+    TD_TRY(td_loader_choose_features(loader));
     TD_TRY(measure_shapes(loader));
     TD_TRY(td_loader_sort_rows(loader));
     if (loader->reference_samples > 0)

@@ -11,9 +11,24 @@
 
 #include "audio/mel.h"
 #include "base/pool.h"
+#include "data/batch.h"
 #include "data/dataset.h"
 #include "data/mel_cache.h"
-#include "data/sampler.h"
+
+/* The features there are. B, S, T, R: items, tokens, frames and reference frames of the batch's shape.
+ *
+ *   token_ids         uint [B, S]          TD_SYMBOL_PAD behind a text
+ *   token_counts      uint [B]
+ *   frame_counts      uint [B]
+ *   speakers          uint [B]
+ *   mel               [B, T, n_mels]       td_mel_pad_value() behind an item's frames
+ *   energy            [B, T]               0 behind; made along with mel alone
+ *   pitch             [B, T]               in Hz, 0 where unvoiced and behind; made along with mel alone
+ *   reference_mel     [B, R, n_mels]       as mel
+ *   reference_counts  uint [B]             frames of each reference
+ *
+ * The name of the feature as the loader has it, which lives as long as the program; NULL: there is none. */
+const char *td_loader_feature_name(const char *name);
 
 /* Everything is borrowed until destroy; the sampler is the loader's alone until then. */
 typedef struct td_loader_settings {
@@ -26,39 +41,16 @@ typedef struct td_loader_settings {
                           * calling thread */
     td_memory *memory;   /* of the data role */
     const td_mel *mel;
-    td_mel_cache *cache; /* NULL: none */
-    bool with_pitch;     /* as the cache's */
-    uint32_t n_ready;    /* batches on the device at a time, waiting and in use; at least 2 */
-    double reference_s;  /* length of references at most; 0: no references */
+    td_mel_cache *cache;         /* NULL: none */
+    const char *const *features; /* names of what is wanted of a batch; borrowed during create
+                                  * only. What is not wanted is not made either */
+    size_t n_features;
+    uint32_t n_ready;   /* batches on the device at a time, waiting and in use; at least 2 */
+    double reference_s; /* length of references at most */
     double max_bad_fraction;
     uint64_t seed;      /* of the references */
     uint64_t n_batches; /* to make in all; 0: without end */
 } td_loader_settings;
-
-/* A batch on the device, valid until it is released. B = count, T = frames, S = tokens; spans are exact. */
-typedef struct td_batch {
-    uint64_t number; /* from 0 */
-    uint64_t epoch;
-    td_sampler_state after; /* the sampler's when this batch is done: what a checkpoint keeps */
-    uint32_t count;
-    uint32_t n_fresh; /* items from here on fill a last batch up */
-    uint32_t frames, tokens, bucket;
-    uint32_t reference_frames;                    /* most of a reference; 0 without */
-    const uint32_t *rows;                         /* host [B]: of the dataset, replacements in place */
-    double audio_s;                               /* of all items together */
-    uint64_t load_start_ns, load_end_ns, load_ns; /* host: first item begun, last done, all items together */
-    td_span token_ids;                            /* int [B, S], TD_SYMBOL_PAD behind a text */
-    td_span token_counts;                         /* uint [B] */
-    td_span frame_counts;                         /* uint [B] */
-    td_span speakers;                             /* uint [B] */
-    td_span languages;                            /* uint [B], td_lang */
-    td_span mel;              /* [B, T, n_mels], td_mel_pad_value() behind an item's frames */
-    td_span energy;           /* [B, T], 0 behind */
-    td_span pitch;            /* [B, T] in Hz, 0 unvoiced and behind; a zero span without with_pitch */
-    td_span reference_mel;    /* [B, reference_frames, n_mels]; a zero span without references */
-    td_span reference_counts; /* uint [B]: frames of each reference */
-    td_point ready;           /* the spans hold it from here on */
-} td_batch;
 
 typedef struct td_loader_stats {
     uint64_t n_batches, n_items; /* handed out */
@@ -89,7 +81,7 @@ void td_loader_release(td_loader *loader, const td_batch *batch, td_point used);
 
 td_loader_stats td_loader_count(td_loader *loader);
 
-/* td_batch_bytes() (source.h) of the largest batch there can be. */
+/* td_batch_bytes() of the largest batch there can be. */
 uint64_t td_loader_batch_bytes(const td_loader *loader);
 
 /* How long the rows are, for td_sampler_create(): frames of the recording at the front end's rate, and

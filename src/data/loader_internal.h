@@ -1,5 +1,5 @@
-/* What the files of the loader share: loader.c has the threads and the queue, loader_item.c fills host
- * batches, loader_device.c takes them to the device.
+/* What the files of the loader share: loader.c has the threads and the queue, loader_features.c the table of
+ * features, loader_item.c fills host batches, loader_device.c takes them to the device.
  */
 #ifndef TD_DATA_LOADER_INTERNAL_H
 #define TD_DATA_LOADER_INTERNAL_H
@@ -25,41 +25,67 @@ typedef struct td_load_failure {
 
 typedef struct td_load_item {
     uint32_t row; /* that was used in the end */
-    uint32_t n_frames;
+    uint32_t n_frames, n_reference_frames;
     bool is_hit; /* its mel came from the cache */
     double audio_s;
     uint64_t start_ns, end_ns; /* of its loading */
     td_load_failure *failures; /* owned; in the order they came */
 } td_load_item;
 
-/* Words from the start of a head, the small numbers of a batch. Each part begins where a kernel may bind it.
- */
-typedef struct td_load_layout {
-    size_t token_counts, frame_counts, speakers, languages, places, reference_places, reference_counts;
-    size_t token_ids;
-    size_t words;
-} td_load_layout;
+typedef struct td_host_slot td_host_slot;
+
+typedef enum td_axis {
+    TD_AXIS_END,
+    TD_AXIS_ITEMS,
+    TD_AXIS_TOKENS,
+    TD_AXIS_FRAMES,
+    TD_AXIS_REFERENCE,
+    TD_AXIS_BANDS
+} td_axis;
+
+typedef enum td_maker {
+    TD_MAKER_HOST,      /* `write` */
+    TD_MAKER_FRONT_END, /* the front end, from an item's samples or from the cache */
+    TD_MAKER_REFERENCE, /* the front end, from the reference's samples */
+} td_maker;
+
+/* A row of the table of features. */
+typedef struct td_feature_row {
+    const char *name;
+    td_dtype dtype;
+    td_axis axes[3];
+    td_maker maker;
+    void (*write)(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to);
+} td_feature_row;
+
+/* A feature that is wanted. */
+typedef struct td_loader_feature {
+    const td_feature_row *row;
+    size_t at; /* host-made: words from the start of the head */
+} td_loader_feature;
 
 /* A batch in pinned host memory. */
-typedef struct td_host_slot {
-    td_batch_plan plan; /* its rows are `rows` */
-    uint32_t *rows;     /* owned [batch_size] */
+struct td_host_slot {
+    td_batch_rows drawn; /* by the sampler; its rows are `rows` */
+    uint32_t *rows;      /* owned [batch_size] */
+    td_batch_shape shape;
     td_load_item *items;
     td_span head_span, pcm_span, mel_span;
     uint32_t *head;
     float *pcm;    /* samples: item i's from i * stride on, then its reference's from count * stride +
                     * i * reference_stride on */
     size_t stride; /* room of an item: a hop more than the batch's length */
-    float *mel;    /* [B, T, n_mels], then energy and pitch [B, T]: from and for the cache; or NULL */
+    float *mel;    /* what the front end makes, feature after feature: from and for the cache; or NULL */
     uint64_t number;
     td_list *list; /* NULL: not with the device */
     td_point done;
-} td_host_slot;
+};
 
 /* A batch in device memory. */
 typedef struct td_device_slot {
-    td_span head, mel, energy, pitch, reference_mel;
-    uint32_t *rows; /* owned [batch_size] */
+    td_span head; /* host-made features, each where a kernel may bind it, and where samples lie */
+    td_span made[TD_BATCH_FEATURES]; /* features that the device makes */
+    uint32_t *rows;                  /* owned [batch_size] */
     td_batch batch;
     bool is_taken; /* guarded by the loader's lock; from being filled to being released */
     td_point used; /* the last user's */
@@ -72,9 +98,12 @@ struct td_loader {
     td_sampler_row *lengths;   /* by frames, tokens, row: replacements are neighbours */
     uint32_t *length_at;       /* of a row of the dataset */
     bool *is_bad;              /* of a row of the dataset; the loader's thread alone */
-    uint32_t most_frames, most_tokens, reference_frames;
+    td_batch_shape largest;
     size_t reference_samples, reference_stride;
-    td_load_layout layout;
+    td_loader_feature features[TD_BATCH_FEATURES];
+    size_t n_features;
+    size_t places, reference_places; /* words from the start of the head: first sample and number of each */
+    size_t head_words;
     td_host_slot host[TD_LOADER_HOST_SLOTS];
     td_device_slot *device; /* n_ready */
     td_span pcm;            /* on the device; the queue runs in order, so one will do; a zero span for a
@@ -84,7 +113,7 @@ struct td_loader {
     pthread_mutex_t lock; /* guards what follows, and the sampler */
     pthread_cond_t changed;
     bool stop, is_over;
-    uint64_t n_planned, n_published, n_taken;
+    uint64_t n_drawn, n_published, n_taken;
     td_error error; /* of the stream, once it is over */
     td_loader_stats stats;
 };
@@ -95,7 +124,28 @@ static inline size_t td_loader_stride(size_t samples)
     return (samples + 15) / 16 * 16;
 }
 
-/* Loads item `index` of the slot's plan, or a replacement. Any thread. */
+/* Finds the wanted features in the table. TD_ERR_ARGUMENT for a name that is not there. */
+td_status td_loader_choose_features(td_loader *loader);
+bool td_loader_wants(const td_loader *loader, const char *name);
+
+/* Gives host-made features their places in the head. */
+void td_loader_lay_out(td_loader *loader);
+
+/* Words of a feature in a batch of this shape. */
+uint64_t td_loader_count_words(const td_loader *loader, const td_feature_row *row,
+                               const td_batch_shape *shape);
+
+/* Fills in the batch's features as they lie in `device`; their sizes alone if it is NULL. */
+void td_loader_describe(const td_loader *loader, const td_device_slot *device, td_batch *batch);
+
+/* Writes an item's words of all host-made features. */
+void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t item);
+
+/* Where an item's part of a feature lies in the slot's copy for the cache; NULL for one that is not wanted.
+ */
+float *td_loader_cached(const td_loader *loader, const td_host_slot *slot, const char *name, uint32_t item);
+
+/* Loads item `index` of what was drawn, or a replacement. Any thread. */
 td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index);
 
 /* Puts the settings' rows in order of length. */

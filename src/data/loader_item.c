@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "data/loader_internal.h"
-#include "text/symbols.h"
 
 enum { MAX_TRIES = 16 };
 
@@ -114,37 +113,41 @@ static td_status decode_row(td_loader *loader, uint32_t row, float *into, size_t
 }
 
 /* The row at `distance` steps in the order of length: shorter ones first, then longer ones that fit. */
-static bool find_replacement(const td_loader *loader, const td_batch_plan *plan, uint32_t row, uint32_t *turn,
-                             uint32_t *out)
+static bool find_replacement(const td_loader *loader, const td_batch_shape *shape, uint32_t row,
+                             uint32_t *turn, uint32_t *out)
 {
     const uint32_t at = loader->length_at[row];
     while (++*turn < loader->settings.n_rows) {
         const uint32_t next = *turn <= at ? at - *turn : *turn;
         const td_sampler_row *found = &loader->lengths[next];
-        if (found->frames > plan->frames) return false;
+        if (found->frames > shape->frames) return false;
         *out = found->row;
-        if (found->tokens <= plan->tokens) return true;
+        if (found->tokens <= shape->tokens) return true;
     }
     return false;
 }
 
 /* ---------------------------------------------------------------- an item */
 
+static void pad(float *values, size_t used, size_t all, float value)
+{
+    for (size_t i = used; values != NULL && i < all; ++i)
+        values[i] = value;
+}
+
 static bool read_cached(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item)
 {
     const td_loader_settings *s = &loader->settings;
-    const size_t frames = slot->plan.frames, bands = loader->config.n_mels, n = slot->plan.count;
+    const size_t frames = slot->shape.frames, bands = loader->config.n_mels;
     if (slot->mel == NULL) return false;
-    float *mel = slot->mel + index * frames * bands;
-    float *energy = slot->mel + n * frames * bands + index * frames;
-    float *pitch = s->with_pitch ? energy + n * frames : NULL;
-    if (!td_mel_cache_read(s->cache, item->row, slot->plan.frames, mel, energy, pitch, &item->n_frames))
+    float *mel = td_loader_cached(loader, slot, "mel", index);
+    float *energy = td_loader_cached(loader, slot, "energy", index);
+    float *pitch = td_loader_cached(loader, slot, "pitch", index);
+    if (!td_mel_cache_read(s->cache, item->row, slot->shape.frames, mel, energy, pitch, &item->n_frames))
         return false;
-    const float pad = td_mel_pad_value(&loader->config);
-    for (size_t i = item->n_frames * bands; i < frames * bands; ++i)
-        mel[i] = pad;
-    memset(energy + item->n_frames, 0, (frames - item->n_frames) * sizeof *energy);
-    if (pitch != NULL) memset(pitch + item->n_frames, 0, (frames - item->n_frames) * sizeof *pitch);
+    pad(mel, item->n_frames * bands, frames * bands, td_mel_pad_value(&loader->config));
+    pad(energy, item->n_frames, frames, 0);
+    pad(pitch, item->n_frames, frames, 0);
     item->audio_s = td_clip_seconds(&s->dataset->view.rows[item->row].clip);
     item->is_hit = true;
     return true;
@@ -156,7 +159,7 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
 {
     td_status status = TD_OK;
     const uint32_t wanted = slot->rows[index];
-    const size_t place_at = loader->layout.places + (size_t)2 * index;
+    const size_t place_at = loader->places + (size_t)2 * index;
     const size_t first = index * slot->stride;
     item->row = wanted;
     slot->head[place_at] = slot->head[place_at + 1] = 0;
@@ -167,14 +170,14 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
         if (status == TD_OK) break;
         if (!is_bad) return status;
         TD_TRY(note_failure(item, item->row, td_error_last()->message));
-        TD_FAIL_IF(n_tries == MAX_TRIES || !find_replacement(loader, &slot->plan, wanted, &turn, &item->row),
+        TD_FAIL_IF(n_tries == MAX_TRIES || !find_replacement(loader, &slot->shape, wanted, &turn, &item->row),
                    TD_ERR_FORMAT, "%s; and %u rows that could take its place fail too",
                    item->failures->message, n_tries - 1);
     }
     const uint32_t frames = td_mel_frames(&loader->config, audio->count);
-    item->n_frames = frames < slot->plan.frames ? frames : slot->plan.frames;
+    item->n_frames = frames < slot->shape.frames ? frames : slot->shape.frames;
     item->audio_s = (double)audio->count / audio->rate;
-    const size_t most = (size_t)slot->plan.frames * loader->config.hop_samples - 1;
+    const size_t most = (size_t)slot->shape.frames * loader->config.hop_samples - 1;
     slot->head[place_at] = (uint32_t)first;
     slot->head[place_at + 1] = (uint32_t)(audio->count < most ? audio->count : most);
 fail:
@@ -191,10 +194,10 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     bool is_bad;
     td_audio other = {0};
     float *own = slot->pcm + index * slot->stride;
-    const size_t to = slot->plan.count * slot->stride + index * loader->reference_stride;
-    const size_t place_at = loader->layout.reference_places + (size_t)2 * index;
+    const size_t to = slot->shape.items * slot->stride + index * loader->reference_stride;
+    const size_t place_at = loader->reference_places + (size_t)2 * index;
     td_reference chosen =
-        td_reference_choose(loader->references, loader->settings.seed, slot->plan.epoch, item->row);
+        td_reference_choose(loader->references, loader->settings.seed, slot->drawn.epoch, item->row);
     if (!chosen.is_own) {
         status = decode_row(loader, chosen.row, NULL, 0, &other, &is_bad);
         if (status != TD_OK && !is_bad) return status;
@@ -210,7 +213,7 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     memcpy(slot->pcm + to, (chosen.is_own ? own : other.samples) + first, count * sizeof *own);
     slot->head[place_at] = (uint32_t)to;
     slot->head[place_at + 1] = (uint32_t)count;
-    slot->head[loader->layout.reference_counts + index] = td_mel_frames(&loader->config, count);
+    item->n_reference_frames = td_mel_frames(&loader->config, count);
 fail:
     td_audio_free(&other);
     return status;
@@ -221,20 +224,10 @@ td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t in
     td_status status = TD_OK;
     td_audio audio = {0};
     td_load_item *item = &slot->items[index];
-    const td_load_layout *at = &loader->layout;
     item->start_ns = td_clock_ns();
     TD_TRY(load_row(loader, slot, index, item, &audio));
     if (loader->references != NULL) TD_TRY(load_reference(loader, slot, index, item, &audio));
-    const td_dataset *dataset = loader->settings.dataset;
-    const td_block_row *row = &dataset->view.rows[item->row];
-    uint32_t *tokens = slot->head + at->token_ids + (size_t)index * slot->plan.tokens;
-    memcpy(tokens, td_dataset_tokens(dataset, item->row), row->n_tokens * sizeof *tokens);
-    for (uint32_t i = row->n_tokens; i < slot->plan.tokens; ++i)
-        tokens[i] = TD_SYMBOL_PAD;
-    slot->head[at->token_counts + index] = row->n_tokens;
-    slot->head[at->frame_counts + index] = item->n_frames;
-    slot->head[at->speakers + index] = row->speaker;
-    slot->head[at->languages + index] = row->lang;
+    td_loader_write_item(loader, slot, index);
     item->end_ns = td_clock_ns();
 fail:
     td_audio_free(&audio);

@@ -1,5 +1,5 @@
-/* See mel_cache.h. An entry is one block of floats: mel, then energy, then pitch. In memory a row has a
- * pointer that is set once; on disk, a blob. */
+/* See mel_cache.h. An entry is one block of floats: mel, then energy and pitch if they are kept. In memory a
+ * row has a pointer that is set once; on disk, a blob. */
 #include "data/mel_cache.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static const char BLOB_KIND[] = "mel";
 struct td_mel_cache {
     const td_dataset *dataset;
     uint32_t n_mels, hop_samples, rate;
-    bool has_pitch;
+    bool has_energy, has_pitch;
     td_digest *keys;      /* of each row */
     td_blob_cache *blobs; /* on disk */
     pthread_mutex_t lock; /* guards what follows */
@@ -34,7 +34,7 @@ struct td_mel_cache {
 
 static size_t count_floats(const td_mel_cache *c, uint32_t n_frames)
 {
-    return (size_t)n_frames * (c->n_mels + 1 + c->has_pitch);
+    return (size_t)n_frames * (c->n_mels + c->has_energy + c->has_pitch);
 }
 
 /* ---------------------------------------------------------------- keys and files */
@@ -44,7 +44,8 @@ static td_status make_keys(td_mel_cache *c, const td_mel_cache_settings *setting
     td_status status = TD_OK;
     char config[TD_MEL_CONFIG_TEXT_BYTES];
     td_hasher common;
-    const uint32_t numbers[] = {ENTRY_VERSION, settings->has_pitch};
+    const uint32_t tracks = settings->has_pitch + (settings->has_energy ? 0U : 2U); /* energy: the usual */
+    const uint32_t numbers[] = {ENTRY_VERSION, tracks};
     td_mel_config_format(&settings->config, config);
     td_hasher_init(&common);
     td_hasher_bytes(&common, numbers, sizeof numbers);
@@ -209,6 +210,7 @@ td_status td_mel_cache_open(const td_mel_cache_settings *settings, const td_data
     c->n_mels = settings->config.n_mels;
     c->hop_samples = settings->config.hop_samples;
     c->rate = settings->config.rate;
+    c->has_energy = settings->has_energy;
     c->has_pitch = settings->has_pitch;
     TD_FAIL_IF(settings->kind == TD_MEL_CACHE_DISK && settings->cache_dir == NULL, TD_ERR_CONFIG,
                "--mel-cache disk needs a cache; leave --no-cache out, or choose ram or none");
@@ -276,10 +278,11 @@ bool td_mel_cache_read(td_mel_cache *cache, uint32_t row, uint32_t max_frames, f
     }
     const bool is_hit = entry != NULL && frames > 0 && frames <= max_frames;
     if (is_hit) {
-        const size_t mel_floats = (size_t)frames * c->n_mels;
-        memcpy(mel, entry, mel_floats * sizeof *mel);
-        memcpy(energy, entry + mel_floats, frames * sizeof *energy);
-        if (c->has_pitch) memcpy(pitch, entry + mel_floats + frames, frames * sizeof *pitch);
+        const float *energies = entry + (size_t)frames * c->n_mels;
+        const float *pitches = energies + (c->has_energy ? frames : 0);
+        memcpy(mel, entry, (size_t)frames * c->n_mels * sizeof *mel);
+        if (c->has_energy) memcpy(energy, energies, frames * sizeof *energy);
+        if (c->has_pitch) memcpy(pitch, pitches, frames * sizeof *pitch);
         *n_frames = frames;
     }
     free(loaded);
@@ -314,8 +317,9 @@ void td_mel_cache_write(td_mel_cache *cache, uint32_t row, uint32_t n_frames, co
     float *block = malloc(bytes);
     if (block == NULL) return;
     memcpy(block, mel, mel_floats * sizeof *mel);
-    memcpy(block + mel_floats, energy, n_frames * sizeof *energy);
-    if (c->has_pitch) memcpy(block + mel_floats + n_frames, pitch, n_frames * sizeof *pitch);
+    float *track = block + mel_floats;
+    if (c->has_energy) memcpy(track, energy, n_frames * sizeof *energy);
+    if (c->has_pitch) memcpy(track + (c->has_energy ? n_frames : 0), pitch, n_frames * sizeof *pitch);
     if (on_disk) {
         td_blob_cache_store(c->blobs, BLOB_KIND, c->keys[row], block, bytes);
         free(block);

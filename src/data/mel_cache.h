@@ -23,8 +23,8 @@ typedef struct td_mel_cache_settings {
     uint64_t max_bytes;    /* 0: half of the memory, or a quarter of the disk, that is free */
     const char *cache_dir; /* of all caches; NULL: AUTO never chooses disk, and DISK is TD_ERR_CONFIG */
     td_mel_config config;
-    bool has_pitch;
-    const char *device; /* selector and driver of who makes the mels; part of the key */
+    bool has_energy, has_pitch; /* what is kept besides the mel */
+    const char *device;         /* selector and driver of who makes the mels; part of the key */
 } td_mel_cache_settings;
 
 typedef struct td_mel_cache_stats {
@@ -43,8 +43,8 @@ td_status td_mel_cache_open(const td_mel_cache_settings *settings, const td_data
                             td_mel_cache **out);
 void td_mel_cache_close(td_mel_cache *cache);
 
-/* On a hit true with the row's frames [n_frames, n_mels], energies and pitches [n_frames] written (pitch may
- * be NULL without has_pitch), *n_frames of at most `max_frames`. An entry that is longer is a miss. */
+/* On a hit true with the row's frames [n_frames, n_mels], energies and pitches [n_frames] written (where
+ * they are kept; else NULL will do), *n_frames of at most `max_frames`. An entry that is longer is a miss. */
 bool td_mel_cache_read(td_mel_cache *cache, uint32_t row, uint32_t max_frames, float *mel, float *energy,
                        float *pitch, uint32_t *n_frames);
 

@@ -192,7 +192,7 @@ void td_sampler_destroy(td_sampler *sampler)
     free(sampler);
 }
 
-void td_sampler_next(td_sampler *sampler, td_batch_plan *out)
+void td_sampler_next(td_sampler *sampler, td_batch_rows *out)
 {
     td_sampler *s = sampler;
     if (s->state.position == s->n_batches) {
@@ -200,7 +200,7 @@ void td_sampler_next(td_sampler *sampler, td_batch_plan *out)
         plan_epoch(s);
     }
     const batch *b = &s->batches[s->state.position];
-    *out = (td_batch_plan){
+    *out = (td_batch_rows){
         .rows = s->order + b->first,
         .count = b->count,
         .n_fresh = b->n_fresh,

@@ -44,7 +44,7 @@ typedef struct td_sampler_state {
     uint64_t position; /* batches given in this epoch */
 } td_sampler_state;
 
-typedef struct td_batch_plan {
+typedef struct td_batch_rows {
     const uint32_t *rows; /* borrowed until the next call */
     uint32_t count;       /* batch_size, or less for a kept last batch */
     uint32_t n_fresh;     /* rows from here on fill a last batch up */
@@ -52,7 +52,7 @@ typedef struct td_batch_plan {
     uint32_t tokens;
     uint32_t bucket;
     uint64_t epoch, position;
-} td_batch_plan;
+} td_batch_rows;
 
 typedef struct td_sampler td_sampler;
 
@@ -62,7 +62,7 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
 void td_sampler_destroy(td_sampler *sampler);
 
 /* The next batch; after the last of an epoch the first of the next one. Cannot fail. */
-void td_sampler_next(td_sampler *sampler, td_batch_plan *out);
+void td_sampler_next(td_sampler *sampler, td_batch_rows *out);
 
 td_sampler_state td_sampler_get_state(const td_sampler *sampler);
 

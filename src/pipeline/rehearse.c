@@ -27,7 +27,8 @@ typedef struct data_stage {
     data_slot *slots;
     uint32_t n_slots;
     uint64_t n_submitted, n_given;
-    pthread_mutex_t lock; /* guards used and is_taken */
+    td_transfer *transfer; /* owned; NULL with one device */
+    pthread_mutex_t lock;  /* guards used and is_taken */
     pthread_cond_t changed;
 } data_stage;
 
@@ -48,6 +49,7 @@ fail:
 
 static void close_data_stage(data_stage *stage)
 {
+    td_transfer_destroy(stage->transfer);
     for (uint32_t i = 0; stage->slots && i < stage->n_slots; ++i) {
         td_list_destroy(stage->slots[i].list);
         td_memory_free(stage->memory, stage->slots[i].mel);
@@ -84,7 +86,11 @@ static td_status next_batch(void *context, td_batch *out)
         TD_TRY(prepare(stage, slot, stage->n_submitted));
     }
     const data_slot *slot = &stage->slots[stage->n_given % stage->n_slots];
-    *out = (td_batch){.number = stage->n_given++, .count = 1, .mel = slot->mel, .ready = slot->ready};
+    *out = (td_batch){.number = stage->n_given++,
+                      .count = 1,
+                      .ready = slot->ready,
+                      .features = {{.name = "mel", .span = slot->mel}},
+                      .n_features = 1};
 fail:
     pthread_mutex_unlock(&stage->lock);
     return status;
@@ -103,14 +109,14 @@ static void release_batch(void *context, const td_batch *batch, td_point used)
 
 /* ---------------------------------------------------------------- the train stage */
 
-static td_status train_step(const td_rehearsal *r, td_batch_source source, td_list *step, td_monitor *monitor,
-                            td_point *reached)
+static td_status train_step(data_stage *stage, td_list *step, td_monitor *monitor, td_point *reached)
 {
+    const td_rehearsal *r = stage->rehearsal;
     td_queue *queue = td_device_queue(r->model, TD_QUEUE_COMPUTE);
     td_batch batch;
     td_status status = TD_OK;
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(source.next(source.context, &batch));
+    TD_TRY(stage->transfer ? td_transfer_next(stage->transfer, &batch) : next_batch(stage, &batch));
     td_monitor_note_wait(monitor, batch.number, td_clock_ns() - start_ns);
     if (r->data == r->model) td_monitor_note(monitor, TD_STAGE_PREPARE, batch.number, &batch.ready, 1);
     const td_submission work = {.list = step, .waits = &batch.ready, .n_waits = 1};
@@ -118,7 +124,11 @@ static td_status train_step(const td_rehearsal *r, td_batch_source source, td_li
     if (submitted == TD_OK) td_monitor_note(monitor, TD_STAGE_TRAIN, batch.number, reached, 1);
     const td_status waited =
         submitted == TD_OK && r->is_serial ? td_point_wait(*reached, TD_WAIT_FOREVER) : submitted;
-    source.release(source.context, &batch, *reached);
+    if (stage->transfer) {
+        td_transfer_release(stage->transfer, &batch, *reached);
+    } else {
+        release_batch(stage, &batch, *reached);
+    }
     status = waited;
 fail:
     return status;
@@ -126,8 +136,9 @@ fail:
 
 /* The trainer: submits steps ahead, and looks at each `depth` steps later, as training does with its losses.
  */
-static td_status train(const td_rehearsal *r, td_memory *memory, td_batch_source source, td_monitor *monitor)
+static td_status train(data_stage *stage, td_memory *memory, td_monitor *monitor)
 {
+    const td_rehearsal *r = stage->rehearsal;
     const uint32_t depth = r->is_serial ? 1 : r->depth;
     td_span weights = {0};
     td_list *step = NULL;
@@ -139,7 +150,7 @@ static td_status train(const td_rehearsal *r, td_memory *memory, td_batch_source
     for (uint64_t n = 0; n < r->steps; ++n) {
         TD_TRY(td_point_wait(reached[n % depth], TD_WAIT_FOREVER));
         td_monitor_collect(monitor);
-        TD_TRY(train_step(r, source, step, monitor, &reached[n % depth]));
+        TD_TRY(train_step(stage, step, monitor, &reached[n % depth]));
     }
     for (uint32_t i = 0; i < depth; ++i)
         TD_TRY(td_point_wait(reached[i], TD_WAIT_FOREVER));
@@ -157,28 +168,26 @@ td_status td_rehearse(const td_rehearsal *r, td_monitor *monitor, td_path *path)
 {
     td_memory *memory[ROLES] = {NULL, NULL};
     data_stage stage = {0};
-    td_transfer *transfer = NULL;
     td_status status = TD_OK;
-    td_batch_source source = {.next = next_batch, .release = release_batch, .context = &stage};
     if (path) *path = TD_PATH_ALIAS;
     TD_TRY(td_memory_create(r->data, "data", 0, &memory[DATA]));
     TD_TRY(td_memory_create(r->model, "model", 0, &memory[MODEL]));
     TD_TRY(open_data_stage(&stage, r, memory[DATA]));
     if (r->data != r->model) {
-        const td_transfer_settings settings = {.source = source,
+        const td_transfer_settings settings = {.next = next_batch,
+                                               .release = release_batch,
+                                               .context = &stage,
                                                .data = memory[DATA],
                                                .model = memory[MODEL],
                                                .batch_bytes = r->batch_bytes,
                                                .n_ready = r->is_serial ? 1 : r->prefetch_size,
                                                .verify = r->verify,
                                                .monitor = monitor};
-        TD_TRY(td_transfer_create(&settings, &transfer));
-        source = td_transfer_source(transfer);
+        TD_TRY(td_transfer_create(&settings, &stage.transfer));
     }
-    TD_TRY(train(r, memory[MODEL], source, monitor));
-    if (path && transfer) *path = td_transfer_count(transfer).path;
+    TD_TRY(train(&stage, memory[MODEL], monitor));
+    if (path && stage.transfer) *path = td_transfer_count(stage.transfer).path;
 fail:
-    td_transfer_destroy(transfer);
     if (stage.rehearsal) close_data_stage(&stage);
     for (int i = 0; i < ROLES; ++i)
         td_memory_destroy(memory[i]);

@@ -76,7 +76,7 @@ static td_status send(td_transfer *transfer, uint32_t index, const td_batch *bat
     td_point packed = {0}, arrived = {0};
     const td_status packs = pack(transfer, index, batch, &packed);
     td_status status = TD_OK;
-    transfer->settings.source.release(transfer->settings.source.context, batch, packed);
+    transfer->settings.release(transfer->settings.context, batch, packed);
     TD_TRY(packs);
     TD_TRY(td_channel_send(transfer->channel, index, td_batch_bytes(batch), packed, s->used, &arrived));
     if (transfer->settings.verify) TD_TRY(td_channel_verify(transfer->channel, index));
@@ -91,12 +91,11 @@ fail:
 
 static td_status pass_on(td_transfer *transfer, uint32_t index)
 {
-    const td_batch_source *source = &transfer->settings.source;
     td_batch batch;
     td_status status = TD_OK;
     if (!take_slot(transfer, &transfer->slots[index])) return TD_FAIL(TD_ERR_CANCELLED, "transfer was ended");
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(source->next(source->context, &batch));
+    TD_TRY(transfer->settings.next(transfer->settings.context, &batch));
     const uint64_t wait_ns = td_clock_ns() - start_ns, begun_ns = td_clock_thread_ns();
     if (send(transfer, index, &batch) != TD_OK)
         TD_TRY(td_error_context("sending batch %llu to the model device", (unsigned long long)batch.number));
@@ -180,9 +179,8 @@ uint32_t td_transfer_wait_full(td_transfer *transfer, uint64_t limit_ns, uint32_
     return (uint32_t)n;
 }
 
-static td_status next(void *context, td_batch *out)
+td_status td_transfer_next(td_transfer *transfer, td_batch *out)
 {
-    td_transfer *transfer = context;
     td_status status = TD_OK;
     pthread_mutex_lock(&transfer->lock);
     while (transfer->n_taken == transfer->n_published && !transfer->is_over)
@@ -196,20 +194,14 @@ static td_status next(void *context, td_batch *out)
     return status;
 }
 
-static void release(void *context, const td_batch *batch, td_point used)
+void td_transfer_release(td_transfer *transfer, const td_batch *batch, td_point used)
 {
-    td_transfer *transfer = context;
     pthread_mutex_lock(&transfer->lock);
     slot *s = &transfer->slots[(batch->number - transfer->first) % transfer->settings.n_ready];
     s->used = used;
     s->is_taken = false;
     pthread_cond_broadcast(&transfer->changed);
     pthread_mutex_unlock(&transfer->lock);
-}
-
-td_batch_source td_transfer_source(td_transfer *transfer)
-{
-    return (td_batch_source){.next = next, .release = release, .context = transfer};
 }
 
 td_transfer_stats td_transfer_count(td_transfer *transfer)

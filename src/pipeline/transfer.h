@@ -7,14 +7,16 @@
 #ifndef TD_PIPELINE_TRANSFER_H
 #define TD_PIPELINE_TRANSFER_H
 
-#include "data/source.h"
+#include "data/batch.h"
 #include "pipeline/monitor.h"
 #include "tandem/channel.h"
 
-/* Everything is borrowed until destroy; the source is the transfer's alone until then. */
+/* Everything is borrowed until destroy; the stage before is the transfer's alone until then. */
 typedef struct td_transfer_settings {
-    td_batch_source source;
-    td_memory *data;      /* where the source's batches lie */
+    td_status (*next)(void *context, td_batch *out); /* of the stage before, as td_loader_next() */
+    void (*release)(void *context, const td_batch *batch, td_point used); /* as td_loader_release() */
+    void *context;
+    td_memory *data;      /* where its batches lie */
     td_memory *model;     /* where they are to go */
     uint64_t batch_bytes; /* td_batch_bytes() of the largest */
     uint32_t n_ready;     /* batches on the model device at a time, on their way, waiting and in use; 0: 2 */
@@ -27,22 +29,23 @@ typedef struct td_transfer td_transfer;
 /* Starts at once. *out: owned, td_transfer_destroy(). */
 td_status td_transfer_create(const td_transfer_settings *settings, td_transfer **out);
 
-/* Ends the thread and waits for what is under way. Whoever uses a batch must be done. The source must give a
- * batch or end by itself: destroy the transfer before it, as every stage before the one it asks. */
+/* Ends the thread and waits for what is under way. Whoever uses a batch must be done. The stage before
+ * must give a batch or end by itself: destroy the transfer first, as every stage before the one it asks. */
 void td_transfer_destroy(td_transfer *transfer);
 
 /* Sleeps until all room on the model device is filled, the stage has ended, or `limit_ns` of td_clock_ns() is
  * reached. Returns how many batches are there, of how many: *room. */
 uint32_t td_transfer_wait_full(td_transfer *transfer, uint64_t limit_ns, uint32_t *room);
 
-/* The batches on the model device; a failure of the stage or of its source comes after the batches before it.
- */
-td_batch_source td_transfer_source(td_transfer *transfer);
+/* The next batch on the model device; a failure of this stage or the one before comes after the batches
+ * before it. */
+td_status td_transfer_next(td_transfer *transfer, td_batch *out);
+void td_transfer_release(td_transfer *transfer, const td_batch *batch, td_point used);
 
 typedef struct td_transfer_stats {
     td_path path;
     uint64_t n_batches, payload_bytes, copied_bytes;
-    uint64_t wait_ns; /* for the source */
+    uint64_t wait_ns; /* for the stage before */
     uint64_t full_ns; /* for a batch to be released */
     uint64_t host_ns; /* CPU time of the transfer's thread for batches */
 } td_transfer_stats;

@@ -26,19 +26,19 @@ static td_status time_texts(const td_load_rig *rig, td_analysis *out)
 {
     td_status status = TD_OK;
     td_dataset *d = NULL;
-    td_dataset_settings settings = rig->feed.options.dataset;
+    td_dataset_settings settings = rig->data.settings.dataset;
     settings.report = NULL;
     settings.without_audio = true;
     if (settings.cache_dir != NULL) { /* the rig's own opening has filled it */
         const uint64_t start_ns = td_clock_ns();
-        TD_TRY(td_dataset_open(&settings, rig->feed.pool, &d));
+        TD_TRY(td_dataset_open(&settings, rig->data.pool, &d));
         out->text_cached_s = since_s(start_ns);
         td_dataset_close(d);
         d = NULL;
     }
     settings.cache_dir = NULL;
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(td_dataset_open(&settings, rig->feed.pool, &d));
+    TD_TRY(td_dataset_open(&settings, rig->data.pool, &d));
     out->text_cold_s = since_s(start_ns);
 fail:
     td_dataset_close(d);
@@ -57,9 +57,9 @@ static int compare_files(const void *a, const void *b)
 static td_status time_decoding(const td_load_rig *rig, size_t max_files, td_analysis *out)
 {
     td_status status = TD_OK;
-    const td_dataset *d = rig->feed.dataset;
+    const td_dataset *d = rig->data.dataset;
     const size_t n_files = d->n_train < max_files ? d->n_train : max_files;
-    const td_decode_options options = {.rate = td_mel_get_config(rig->feed.mel)->rate};
+    const td_decode_options options = {.rate = td_mel_get_config(rig->data.mel)->rate};
     td_analyze_file *files = NULL;
     double *ms = NULL;
     TD_TRY(TD_NEW_ARRAY(&files, n_files + 1));
@@ -92,8 +92,8 @@ fail:
 /* A batch of silence of the usual length; the kernels' time does not depend on what they hear. */
 static td_status time_mel(const td_load_rig *rig, td_analysis *out)
 {
-    const td_mel_config *c = td_mel_get_config(rig->feed.mel);
-    const uint32_t n = rig->feed.options.batch_size;
+    const td_mel_config *c = td_mel_get_config(rig->data.mel);
+    const uint32_t n = rig->data.settings.batch_size;
     const double mean_s = out->free_run.audio_s / (double)out->free_run.n_items;
     const uint32_t samples = (uint32_t)(mean_s * c->rate) + 1, frames = td_mel_frames(c, samples);
     td_span host = {0}, places = {0};
@@ -108,7 +108,7 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, 8 * (uint64_t)n, &args.places));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes * c->n_mels, &args.mel));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes, &args.energy));
-    if (rig->feed.options.with_pitch)
+    if (td_data_wants(&rig->data.settings, "pitch"))
         TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes, &args.pitch));
     memset(td_span_host(host), 0, pcm_bytes);
     for (uint32_t i = 0; i < n; ++i) {
@@ -120,7 +120,7 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
     TD_TRY(td_list_copy(list, td_span_part(args.pcm, 0, pcm_bytes), td_span_part(host, 0, pcm_bytes)));
     TD_TRY(td_list_copy(list, td_span_part(args.places, 0, 8 * (uint64_t)n),
                         td_span_part(places, 0, 8 * (uint64_t)n)));
-    TD_TRY(td_mel_record(rig->feed.mel, list, &args));
+    TD_TRY(td_mel_record(rig->data.mel, list, &args));
     TD_TRY(td_list_finish(list));
     for (size_t i = 0; i < MEL_ROUNDS; ++i) {
         TD_TRY(td_once_run(list, &ms[i]));
@@ -171,12 +171,12 @@ static td_status run_cached(const td_load_rig *rig, size_t max_batches, td_analy
 {
     td_status status = TD_OK;
     td_mel_cache *cache = NULL;
-    TD_TRY(td_feed_open_cache(&rig->feed, &cache));
+    TD_TRY(td_data_open_cache(&rig->data, &cache));
     out->cache = td_mel_cache_count(cache).kind;
     /* Without a shuffle in between, a shortened epoch repeats its batches only if it is run anew. */
     if (out->cache != TD_MEL_CACHE_NONE) {
-        TD_TRY(td_load_rig_run(rig, rig->feed.pool, cache, 0, 1, 0, max_batches, &out->cached_run));
-        TD_TRY(td_load_rig_run(rig, rig->feed.pool, cache, 0, 1, 0, max_batches, &out->cached_run));
+        TD_TRY(td_load_rig_run(rig, rig->data.pool, cache, 0, 1, 0, max_batches, &out->cached_run));
+        TD_TRY(td_load_rig_run(rig, rig->data.pool, cache, 0, 1, 0, max_batches, &out->cached_run));
     }
 fail:
     td_mel_cache_close(cache);
@@ -252,12 +252,12 @@ td_status td_analyze_run(const td_load_rig *rig, const td_analyze_options *optio
     td_status status = TD_OK;
     const size_t most = options->max_batches;
     *out = (td_analysis){
-        .n_rows = rig->feed.dataset->n_train, .workers = rig->feed.workers, .cache = TD_MEL_CACHE_NONE};
+        .n_rows = rig->data.dataset->n_train, .workers = rig->data.workers, .cache = TD_MEL_CACHE_NONE};
     TD_TRY(time_texts(rig, out));
     TD_TRY(time_decoding(rig, options->max_files, out));
-    TD_TRY(td_load_rig_run(rig, rig->feed.pool, NULL, 1, 1, 0, most, &out->free_run));
+    TD_TRY(td_load_rig_run(rig, rig->data.pool, NULL, 1, 1, 0, most, &out->free_run));
     TD_TRY(time_mel(rig, out));
-    TD_TRY(td_load_rig_run(rig, rig->feed.pool, NULL, 0, 1, options->step_ms, most, &out->paced_run));
+    TD_TRY(td_load_rig_run(rig, rig->data.pool, NULL, 0, 1, options->step_ms, most, &out->paced_run));
     TD_TRY(sweep_workers(rig, most, out));
     if (options->load.mel_cache != TD_MEL_CACHE_NONE) TD_TRY(run_cached(rig, most, out));
     judge(options, out);

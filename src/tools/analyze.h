@@ -11,7 +11,7 @@
 enum { TD_ANALYZE_SLOWEST = 10, TD_ANALYZE_SWEEP = 6, TD_ANALYZE_ADVICE = 8 };
 
 typedef struct td_analyze_options {
-    td_feed_options load;
+    td_data_settings load;
     double step_ms;     /* of a training step, which a pause stands in for */
     size_t max_files;   /* that are decoded one by one; spread over the dataset */
     size_t max_batches; /* of a run */

@@ -18,7 +18,8 @@ typedef struct td_bench_load_result {
 } td_bench_load_result;
 
 /* The median of `rounds` epochs, of at most `max_batches` (0: all) batches each, after one that warms up. */
-td_status td_bench_load_run(td_registry *registry, const td_device_info *info, const td_feed_options *options,
-                            uint32_t rounds, size_t max_batches, td_bench_load_result *out);
+td_status td_bench_load_run(td_registry *registry, const td_device_info *info,
+                            const td_data_settings *options, uint32_t rounds, size_t max_batches,
+                            td_bench_load_result *out);
 
 #endif

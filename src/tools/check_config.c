@@ -63,15 +63,15 @@ static td_status check_length(td_config_report *report, const char *key, const c
 static td_status check_data(const td_config_request *request, td_config_report *report, td_lengths *longest)
 {
     static const char KEY[] = "data.train_data";
-    const td_feed_options *feed = &request->settings->feed;
+    const td_data_settings *data = &request->settings->data;
     td_status status = TD_OK;
-    if (!td_file_exists(feed->dataset.dir))
-        return td_config_report_add(report, true, KEY, "", "there is no folder '%s'", feed->dataset.dir);
-    if (td_planner_measure(feed, longest) != TD_OK)
+    if (!td_file_exists(data->dataset.dir))
+        return td_config_report_add(report, true, KEY, "", "there is no folder '%s'", data->dataset.dir);
+    if (td_planner_measure(data, longest) != TD_OK)
         return td_config_report_add(report, true, KEY, "", "%s", td_error_last()->message);
-    if (feed->n_buckets != 1) return TD_OK;
-    TD_TRY(check_length(report, "data.max_mel_frames", "frames", feed->max_mel_frames, longest->frames));
-    TD_TRY(check_length(report, "data.max_text_length", "tokens", feed->max_text_length, longest->tokens));
+    if (data->n_buckets != 1) return TD_OK;
+    TD_TRY(check_length(report, "data.max_mel_frames", "frames", data->max_mel_frames, longest->frames));
+    TD_TRY(check_length(report, "data.max_text_length", "tokens", data->max_text_length, longest->tokens));
 fail:
     return status;
 }
@@ -87,7 +87,7 @@ static td_status estimate(const td_train_settings *s, td_lengths longest, uint64
     TD_TRY(td_planner_open(NULL, &planner));
     TD_TRY(td_planner_need(&planner, s, td_planner_shape(s, longest), &need));
     report->limit_bytes = limit;
-    report->need_bytes = td_need_bytes(&need, s->auto_batch ? 1 : s->feed.batch_size);
+    report->need_bytes = td_need_bytes(&need, s->auto_batch ? 1 : s->data.batch_size);
     report->largest_batch = td_need_largest(&need, limit);
 fail:
     td_planner_close(&planner);
@@ -117,7 +117,7 @@ static td_status check_memory(const td_config_request *request, td_lengths longe
             report, true, "training.batch_size", suggest,
             "batches of %u rows of %u frames need %s on the model device, which may use %s; "
             "model.gradient_checkpointing and training.mixed_precision save memory too",
-            s->feed.batch_size, td_planner_shape(s, longest).frames, need, room));
+            s->data.batch_size, td_planner_shape(s, longest).frames, need, room));
     }
 fail:
     return status;
@@ -162,17 +162,17 @@ static td_status warn_pipeline(const td_config_request *request, td_config_repor
     const uint32_t most = request->cores < USUAL_WORKERS ? request->cores : USUAL_WORKERS;
     char suggest[16];
     td_status status = TD_OK;
-    if (s->feed.workers > 0 && s->feed.workers < most) {
+    if (s->data.workers > 0 && s->data.workers < most) {
         (void)snprintf(suggest, sizeof suggest, "%u", most);
         TD_TRY(td_config_report_add(report, false, "pipeline.num_workers", suggest,
                                     "%zu threads load data, but the computer has %u cores; 0 takes all",
-                                    s->feed.workers, request->cores));
+                                    s->data.workers, request->cores));
     }
     if (s->prefetch_size > 0 && s->prefetch_size < USUAL_PREFETCH)
         TD_TRY(td_config_report_add(report, false, "pipeline.prefetch_buffer_size", "8",
                                     "%u batches ahead leave little room for steps of different length",
                                     s->prefetch_size));
-    if (s->feed.n_buckets != 1)
+    if (s->data.n_buckets != 1)
         TD_TRY(td_config_report_add(
             report, false, "pipeline.enable_static_shapes", "true",
             "shapes go by length: less padding, but a plan for each and steps that vary more"));
@@ -189,13 +189,13 @@ static td_status warn_model(const td_config_request *request, td_config_report *
     const bool is_gpu = request->model && request->model->type != TD_DEVICE_CPU;
     char suggest[16];
     td_status status = TD_OK;
-    if (!s->auto_batch && s->feed.batch_size < USUAL_BATCH) {
+    if (!s->auto_batch && s->data.batch_size < USUAL_BATCH) {
         const uint32_t most = report->largest_batch;
         (void)snprintf(suggest, sizeof suggest, "%u", most > 0 && most < USUAL_BATCH ? most : USUAL_BATCH);
-        if (most == 0 || most > s->feed.batch_size)
+        if (most == 0 || most > s->data.batch_size)
             TD_TRY(td_config_report_add(report, false, "training.batch_size", suggest,
                                         "batches of %u rows leave a device idle between launches",
-                                        s->feed.batch_size));
+                                        s->data.batch_size));
     }
     if (is_gpu && !s->plan.narrow)
         TD_TRY(

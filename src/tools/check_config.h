@@ -27,7 +27,7 @@ typedef struct td_config_report {
 typedef struct td_config_request {
     const td_train_settings *settings;
     const td_device_info *data, *model; /* NULL: not known; the same, or no data: single-device mode */
-    bool has_data;                      /* settings->feed.dataset names a folder that is to be looked at */
+    bool has_data;                      /* settings->data.dataset names a folder that is to be looked at */
     uint32_t cores;                     /* of the computer */
 } td_config_request;
 

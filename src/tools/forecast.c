@@ -71,7 +71,7 @@ static td_status take_spans(const td_planner *planner, const td_train_settings *
 {
     const uint64_t frames = (uint64_t)shape->items * shape->frames;
     const uint64_t words[] = {shape->items * samples, 2 * (uint64_t)shape->items, frames * s->model.n_mels,
-                              frames, s->feed.with_pitch ? frames : 0};
+                              frames, td_data_wants(&s->data, "pitch") ? frames : 0};
     td_span *const spans[] = {&args->pcm, &args->places, &args->mel, &args->energy, &args->pitch};
     uint64_t at = 0;
     td_status status = TD_OK;
@@ -124,7 +124,7 @@ td_status td_forecast_stages(const char *data, const char *model, const td_train
     td_planner roles[2] = {{0}, {0}};
     td_status status = TD_OK;
     *out = (td_forecast){.shape = td_planner_shape(s, longest)};
-    out->shape.items = s->feed.batch_size;
+    out->shape.items = s->data.batch_size;
     out->batch_bytes = (uint64_t)td_planner_batch_bytes(s, &out->shape);
     out->data_bytes = td_planner_data_bytes(s, &out->shape, s->buffer_size, data == NULL);
     TD_TRY(td_planner_open(model, &roles[1]));

@@ -6,45 +6,45 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-td_status td_load_rig_open(td_registry *registry, const td_device_info *info, const td_feed_options *options,
-                           td_load_rig *rig)
+td_status td_load_rig_open(td_registry *registry, const td_device_info *info,
+                           const td_data_settings *settings, td_load_rig *rig)
 {
     td_status status = TD_OK;
     *rig = (td_load_rig){0};
     TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
                "the simulated device computes nothing, so there is nothing to measure");
-    TD_FAIL_IF(options->batch_size == 0, TD_ERR_CONFIG,
+    TD_FAIL_IF(settings->batch_size == 0, TD_ERR_CONFIG,
                "only `train` finds a batch size by itself; give --batch-size a number here");
     TD_TRY(td_device_open(registry, info, &rig->device));
     TD_TRY(td_memory_create(rig->device, "data", 0, &rig->memory));
-    TD_TRY(td_feed_open(rig->memory, options, &rig->feed));
+    TD_TRY(td_data_open(rig->memory, settings, &rig->data));
 fail:
     return status;
 }
 
 void td_load_rig_close(td_load_rig *rig)
 {
-    td_feed_close(&rig->feed);
+    td_data_close(&rig->data);
     td_memory_destroy(rig->memory);
     td_device_close(rig->device);
     *rig = (td_load_rig){0};
 }
 
 /* One batch: asked for, ready, used for `step_ms`, given back. */
-static td_status use_batch(td_loader *loader, double step_ms, double *wait_ms, uint64_t *ready_ns,
+static td_status use_batch(td_batches *batches, double step_ms, double *wait_ms, uint64_t *ready_ns,
                            double *audio_s, size_t *n_items)
 {
     td_status status = TD_OK;
     td_batch batch;
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(td_loader_next(loader, &batch));
+    TD_TRY(td_batches_next(batches, &batch));
     TD_TRY(td_point_wait(batch.ready, TD_WAIT_FOREVER));
     *ready_ns = td_clock_ns();
     *wait_ms = 1e-6 * (double)(*ready_ns - start_ns);
     *audio_s += batch.audio_s;
     *n_items += batch.count;
     if (step_ms > 0) td_clock_sleep_until(*ready_ns + (uint64_t)(1e6 * step_ms));
-    td_loader_release(loader, &batch, (td_point){0});
+    td_batches_release(batches, &batch, (td_point){0});
 fail:
     return status;
 }
@@ -53,7 +53,7 @@ typedef struct samples {
     double *epoch_s, *wait_ms, *batch_ms;
 } samples;
 
-static td_status run_epochs(td_loader *loader, uint32_t n_warm, uint32_t n_epochs, double step_ms,
+static td_status run_epochs(td_batches *batches, uint32_t n_warm, uint32_t n_epochs, double step_ms,
                             samples *to, td_load_run *out)
 {
     td_status status = TD_OK;
@@ -66,7 +66,7 @@ static td_status run_epochs(td_loader *loader, uint32_t n_warm, uint32_t n_epoch
         n_items = 0;
         for (size_t i = 0; i < out->n_batches; ++i, before_ns = ready_ns) {
             double wait_ms;
-            TD_TRY(use_batch(loader, step_ms, &wait_ms, &ready_ns, &audio_s, &n_items));
+            TD_TRY(use_batch(batches, step_ms, &wait_ms, &ready_ns, &audio_s, &n_items));
             if (epoch < n_warm) continue;
             to->wait_ms[at] = wait_ms;
             to->batch_ms[at++] = 1e-6 * (double)(ready_ns - before_ns);
@@ -89,27 +89,27 @@ td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *c
                           uint32_t n_epochs, double step_ms, size_t max_batches, td_load_run *out)
 {
     td_status status = TD_OK;
-    td_stream stream = {0};
+    td_batches batches = {0};
     samples to = {0};
     *out = (td_load_run){0};
-    td_stream_settings settings = {.rows = rig->feed.dataset->train,
-                                   .n_rows = rig->feed.dataset->n_train,
-                                   .last = TD_LAST_FILL,
-                                   .pool = pool,
-                                   .cache = cache};
-    TD_TRY(td_stream_open(&rig->feed, &settings, &stream));
-    out->n_left_out = td_sampler_left_out(stream.sampler);
-    out->n_batches = td_sampler_batches_per_epoch(stream.sampler);
+    const td_data_rows rows = {.rows = rig->data.dataset->train,
+                               .n_rows = rig->data.dataset->n_train,
+                               .last = TD_LAST_FILL,
+                               .pool = pool,
+                               .cache = cache};
+    TD_TRY(td_batches_open(&rig->data, &rows, &batches));
+    out->n_left_out = td_sampler_left_out(batches.sampler);
+    out->n_batches = td_sampler_batches_per_epoch(batches.sampler);
     if (max_batches > 0 && max_batches < out->n_batches) out->n_batches = max_batches;
     TD_TRY(TD_NEW_ARRAY(&to.epoch_s, n_epochs));
     TD_TRY(TD_NEW_ARRAY(&to.wait_ms, n_epochs * out->n_batches));
     TD_TRY(TD_NEW_ARRAY(&to.batch_ms, n_epochs * out->n_batches));
-    settings.n_batches = (uint64_t)(n_warm + n_epochs) * out->n_batches;
-    TD_TRY(td_stream_start(&rig->feed, &settings, &stream));
-    TD_TRY(run_epochs(stream.loader, n_warm, n_epochs, step_ms, &to, out));
-    out->loader = td_loader_count(stream.loader);
+    batches.rows.n_batches = (uint64_t)(n_warm + n_epochs) * out->n_batches;
+    TD_TRY(td_batches_start(&batches, &(td_batches_way){0}));
+    TD_TRY(run_epochs(&batches, n_warm, n_epochs, step_ms, &to, out));
+    out->loader = td_loader_count(batches.loader);
 fail:
-    td_stream_close(&stream);
+    td_batches_close(&batches);
     free(to.epoch_s);
     free(to.wait_ms);
     free(to.batch_ms);

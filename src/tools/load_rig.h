@@ -5,18 +5,18 @@
 #define TD_TOOLS_LOAD_RIG_H
 
 #include "base/stats.h"
-#include "data/feed.h"
+#include "pipeline/batches.h"
 
 /* Open; fields are borrowed until close. */
 typedef struct td_load_rig {
     td_device *device;
     td_memory *memory;
-    td_feed feed;
+    td_data data;
 } td_load_rig;
 
 /* *rig: td_load_rig_close(), also after a failure. */
-td_status td_load_rig_open(td_registry *registry, const td_device_info *info, const td_feed_options *options,
-                           td_load_rig *rig);
+td_status td_load_rig_open(td_registry *registry, const td_device_info *info,
+                           const td_data_settings *settings, td_load_rig *rig);
 void td_load_rig_close(td_load_rig *rig);
 
 typedef struct td_load_run {

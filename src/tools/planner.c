@@ -39,7 +39,7 @@ static uint32_t round_up(uint32_t n)
     return (n + ROUND - 1) / ROUND * ROUND;
 }
 
-td_status td_planner_measure(const td_feed_options *feed, td_lengths *out)
+td_status td_planner_measure(const td_data_settings *data, td_lengths *out)
 {
     const td_mel_config mel = td_mel_config_default();
     td_pool *pool = NULL;
@@ -48,7 +48,7 @@ td_status td_planner_measure(const td_feed_options *feed, td_lengths *out)
     td_status status = TD_OK;
     *out = (td_lengths){0};
     TD_TRY(td_pool_create(0, &pool));
-    TD_TRY(td_dataset_open(&feed->dataset, pool, &dataset));
+    TD_TRY(td_dataset_open(&data->dataset, pool, &dataset));
     TD_TRY(TD_NEW_ARRAY(&rows, dataset->n_train + 1));
     td_loader_lengths(dataset, dataset->train, dataset->n_train, &mel, rows);
     for (size_t i = 0; i < dataset->n_train; ++i) {
@@ -65,13 +65,13 @@ fail:
 td_model_shape td_planner_shape(const td_train_settings *s, td_lengths longest)
 {
     const td_mel_config mel = td_mel_config_default();
-    const bool is_static = s->feed.n_buckets == 1;
-    uint32_t frames = s->feed.max_mel_frames, tokens = s->feed.max_text_length;
+    const bool is_static = s->data.n_buckets == 1;
+    uint32_t frames = s->data.max_mel_frames, tokens = s->data.max_text_length;
     if (!is_static && longest.frames > 0 && longest.frames < frames) frames = longest.frames;
     if (!is_static && longest.tokens > 0 && longest.tokens < tokens) tokens = longest.tokens;
     td_model_shape shape = {.items = 1, .frames = round_up(frames), .tokens = round_up(tokens)};
     if (s->model.speaker_encoder) {
-        const double seconds = s->feed.reference_s > 0 ? s->feed.reference_s : 3;
+        const double seconds = s->data.reference_s > 0 ? s->data.reference_s : 3;
         shape.reference_frames = td_mel_frames(&mel, (uint64_t)(seconds * mel.rate));
     }
     return shape;
@@ -79,7 +79,7 @@ td_model_shape td_planner_shape(const td_train_settings *s, td_lengths longest)
 
 double td_planner_batch_bytes(const td_train_settings *s, const td_model_shape *shape)
 {
-    const double tracks = 1 + s->feed.with_pitch; /* energy, pitch */
+    const double tracks = 1 + td_data_wants(&s->data, "pitch"); /* energy, pitch */
     const double frames = (double)shape->frames * (s->model.n_mels + tracks);
     return 4.0 * shape->items *
            (frames + (double)shape->reference_frames * s->model.n_mels + (double)shape->tokens);
@@ -87,7 +87,7 @@ double td_planner_batch_bytes(const td_train_settings *s, const td_model_shape *
 
 uint32_t td_planner_prefetch(const td_train_settings *s)
 {
-    const uint32_t usual = 64 / (s->feed.batch_size > 0 ? s->feed.batch_size : 1);
+    const uint32_t usual = 64 / (s->data.batch_size > 0 ? s->data.batch_size : 1);
     if (s->prefetch_size > 0) return s->prefetch_size;
     return usual < 2 ? 2 : usual > 8 ? 8 : usual;
 }

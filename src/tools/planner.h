@@ -28,7 +28,7 @@ typedef struct td_lengths {
 } td_lengths;
 
 /* Of the rows that would train; opens the dataset as training does. */
-td_status td_planner_measure(const td_feed_options *feed, td_lengths *out);
+td_status td_planner_measure(const td_data_settings *data, td_lengths *out);
 
 /* The largest shape that these settings can meet; one item. */
 td_model_shape td_planner_shape(const td_train_settings *settings, td_lengths longest);
@@ -72,7 +72,7 @@ typedef struct td_forecast {
 } td_forecast;
 
 /* Models as TANDEM_SIM; `data` NULL: one device for both roles. Batches are those of td_planner_shape() with
- * settings->feed.batch_size rows. What does not fit in the model's memory is TD_ERR_LIMIT. */
+ * settings->data.batch_size rows. What does not fit in the model's memory is TD_ERR_LIMIT. */
 td_status td_forecast_stages(const char *data, const char *model, const td_train_settings *settings,
                              td_lengths longest, td_forecast *out);
 

@@ -50,7 +50,7 @@ td_status td_trainer_find_batch_size(td_trainer *t, uint32_t *out)
     const double fixed = (double)small - SMALL * per_item;
     double fits = ((double)limit - fixed) / per_item;
     if (fits > MOST) fits = MOST;
-    if (fits > (double)t->feed.dataset->n_train) fits = (double)t->feed.dataset->n_train;
+    if (fits > (double)t->data.dataset->n_train) fits = (double)t->data.dataset->n_train;
     uint32_t size = fits > 1 ? (uint32_t)fits : 1;
     if (size > 8) size = size / 8 * 8;
     while (measure(t, size, &bytes) != TD_OK) {

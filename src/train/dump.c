@@ -9,8 +9,6 @@
 #include "device/once.h"
 #include "train/train_internal.h"
 
-enum { MAX_BATCH_TENSORS = 9 };
-
 /* ---------------------------------------------------------------- what is written */
 
 typedef struct dump {
@@ -56,34 +54,23 @@ fail:
     return status;
 }
 
-static td_status add_batch(dump *d, td_trainer *t, const td_model_graph *g, const td_batch *batch)
+/* Tokens are signed in the file. */
+static td_status add_batch(dump *d, td_trainer *t, const td_batch *batch)
 {
     td_status status = TD_OK;
-    const struct {
-        const char *name;
-        td_safetensors_dtype dtype;
-        td_tensor tensor;
-        td_span span;
-    } parts[MAX_BATCH_TENSORS] = {
-        {"token_ids", TD_SAFETENSORS_I32, g->in.token_ids, batch->token_ids},
-        {"token_counts", TD_SAFETENSORS_U32, g->in.token_counts, batch->token_counts},
-        {"frame_counts", TD_SAFETENSORS_U32, g->in.frame_counts, batch->frame_counts},
-        {"speakers", TD_SAFETENSORS_U32, g->in.speakers, batch->speakers},
-        {"mel", TD_SAFETENSORS_F32, g->in.mel, batch->mel},
-        {"energy", TD_SAFETENSORS_F32, g->in.energy, batch->energy},
-        {"pitch", TD_SAFETENSORS_F32, g->in.pitch, batch->pitch},
-        {"reference_mel", TD_SAFETENSORS_F32, g->in.reference_mel, batch->reference_mel},
-        {"reference_counts", TD_SAFETENSORS_U32, g->in.reference_counts, batch->reference_counts},
-    };
-    for (size_t i = 0; i < MAX_BATCH_TENSORS; ++i) {
+    for (size_t i = 0; i < batch->n_features; ++i) {
+        const td_feature *f = &batch->features[i];
         uint8_t *values = NULL;
-        if (parts[i].tensor.id == 0) continue;
-        TD_TRY(TD_NEW_ARRAY(&values, parts[i].span.bytes));
-        status = td_once_read(t->model_memory, parts[i].span, batch->ready, values);
+        const bool is_signed = strcmp(f->name, "token_ids") == 0;
+        TD_TRY(TD_NEW_ARRAY(&values, f->span.bytes));
+        status = td_once_read(t->model_memory, f->span, batch->ready, values);
         if (status != TD_OK) free(values);
         TD_TRY(status);
-        TD_TRY(add(d, "batch.", parts[i].name, parts[i].dtype, td_graph_shape(g->graph, parts[i].tensor),
-                   values));
+        TD_TRY(add(d, "batch.", f->name,
+                   f->dtype == TD_F32 ? TD_SAFETENSORS_F32
+                   : is_signed        ? TD_SAFETENSORS_I32
+                                      : TD_SAFETENSORS_U32,
+                   f->shape, values));
     }
 fail:
     return status;
@@ -116,14 +103,14 @@ static td_status run_step(td_trainer *t, dump *d)
     td_scalars scalars;
     uint32_t slot;
     td_run run = {.learning_rate = (float)td_schedule_lr(&t->s.schedule, t->state.step), .n_waits = 1};
-    TD_TRY(td_lane_next(&t->train_lane, &batch));
-    const td_model_shape shape = td_trainer_shape(t, &batch);
+    TD_TRY(td_batches_next(&t->train, &batch));
+    const td_model_shape shape = td_trainer_shape(&batch);
     TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, &shaped));
     TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
     TD_TRY(td_trainer_fill_weights(shaped, slot, true));
     run.slot = slot;
     run.waits = &batch.ready;
-    TD_TRY(add_batch(d, t, &shaped->graph, &batch));
+    TD_TRY(add_batch(d, t, &batch));
     TD_TRY(add_block(d, t->store, TD_BLOCK_WEIGHT, "param."));
     TD_TRY(td_plan_run(shaped->plan, &run, NULL));
     TD_TRY(td_plan_scalars(shaped->plan, 0, &scalars));
@@ -132,7 +119,7 @@ static td_status run_step(td_trainer *t, dump *d)
     run.optimizer = t->optimizer;
     TD_TRY(td_plan_run(shaped->plan, &run, NULL));
     TD_TRY(add_block(d, t->store, TD_BLOCK_WEIGHT, "updated."));
-    td_lane_release(&t->train_lane, &batch, td_plan_taken(shaped->plan, slot));
+    td_batches_release(&t->train, &batch, td_plan_taken(shaped->plan, slot));
 fail:
     return status;
 }

@@ -77,13 +77,11 @@ static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *bat
     td_view *view = NULL;
     float *target = NULL;
     uint32_t *counts = NULL;
-    TD_TRY(TD_NEW_ARRAY(&target, (size_t)batch->count * batch->frames * t->info.mel.n_mels));
-    TD_TRY(TD_NEW_ARRAY(&counts, batch->count));
-    TD_TRY(td_once_read(t->model_memory, batch->mel, batch->ready, target));
-    TD_TRY(td_once_read(t->model_memory, batch->frame_counts, batch->ready, counts));
+    TD_TRY(td_trainer_fetch(t, batch, "mel", &target));
+    TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &counts));
     if (sample) TD_TRY(td_trainer_view(t, shaped, batch, &view));
     TD_TRY(td_trainer_run_free(t, batch, &run));
-    TD_TRY(measure_distance(t, &run, target, counts, batch->frames, distance));
+    TD_TRY(measure_distance(t, &run, target, counts, batch->shape.frames, distance));
     if (sample) TD_TRY(td_trainer_show(t, batch, view, target, &run));
 fail:
     td_free_run_clear(&run);
@@ -102,15 +100,15 @@ static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train
     td_shaped_plan *shaped;
     td_scalars scalars;
     uint32_t slot;
-    TD_TRY(td_lane_next(&t->val_lane, &batch));
-    const td_model_shape shape = td_trainer_shape(t, &batch);
+    TD_TRY(td_batches_next(&t->val, &batch));
+    const td_model_shape shape = td_trainer_shape(&batch);
     TD_TRY(td_plans_get(t->plans, TD_USE_VALIDATE, &shape, &shaped));
     TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
     TD_TRY(td_trainer_fill_weights(shaped, slot, true));
     TD_TRY(td_plan_run(shaped->plan, &(td_run){.slot = slot, .waits = &batch.ready, .n_waits = 1}, NULL));
     TD_TRY(td_plan_scalars(shaped->plan, td_plan_runs(shaped->plan) - 1, &scalars));
     if (is_first) TD_TRY(look(t, shaped, &batch, sample, &event->distance));
-    td_lane_release(&t->val_lane, &batch, td_plan_taken(shaped->plan, slot));
+    td_batches_release(&t->val, &batch, td_plan_taken(shaped->plan, slot));
     td_train_event_add(event, &scalars, batch.count);
     *weight += batch.count;
 fail:

@@ -239,8 +239,8 @@ fail:
 static td_status take_batch(td_trainer *t, td_batch *batch, td_shaped_plan **shaped, uint32_t *slot)
 {
     td_status status = TD_OK;
-    TD_TRY(td_lane_next(&t->train_lane, batch));
-    const td_model_shape shape = td_trainer_shape(t, batch);
+    TD_TRY(td_batches_next(&t->train, batch));
+    const td_model_shape shape = td_trainer_shape(batch);
     TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, shaped));
     TD_TRY(td_shaped_plan_bind(*shaped, batch, slot));
     TD_TRY(td_trainer_fill_weights(*shaped, *slot, t->state.step >= t->s.supervision_start));
@@ -272,7 +272,7 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
     td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, td_plan_points(shaped->plan), TD_RUN_POINTS);
     if (t->s.is_serial)
         TD_TRY(td_point_wait(td_plan_points(shaped->plan)[TD_RUN_POINTS - 1], TD_WAIT_FOREVER));
-    td_lane_release(&t->train_lane, &batch, td_plan_taken(shaped->plan, slot));
+    td_batches_release(&t->train, &batch, td_plan_taken(shaped->plan, slot));
     t->state.sampler = batch.after;
     t->next_number = batch.number + 1;
     t->window_items += batch.count;
@@ -388,8 +388,8 @@ static void tell_speed(td_trainer *t)
     if (t->session_steps <= FIRST_STEPS) return;
     double host_ns = (double)t->host_ns / (double)(t->session_steps - FIRST_STEPS);
     if (loader.n_host > 0) host_ns += t->s.grad_accum * (double)loader.host_ns / (double)loader.n_host;
-    if (t->train_lane.transfer != NULL) {
-        const td_transfer_stats transfer = td_transfer_count(t->train_lane.transfer);
+    if (t->train.transfer != NULL) {
+        const td_transfer_stats transfer = td_transfer_count(t->train.transfer);
         host_ns += t->s.grad_accum * (double)transfer.host_ns / (double)transfer.n_batches;
     }
     t->result->host_ms_per_step = 1e-6 * host_ns;
@@ -419,7 +419,7 @@ static void rescue(td_trainer *t)
 td_status td_trainer_loop(td_trainer *t)
 {
     td_status status = TD_OK;
-    if (!t->s.is_serial) td_lane_prefill(&t->train_lane, t->s.start_delay_s);
+    if (!t->s.is_serial) td_batches_prefill(&t->train, t->s.start_delay_s);
     t->start_ns = td_clock_ns();
     t->last_saved_step = t->state.step;
     t->result->loss = t->state.loss; /* of a run that was finished before */

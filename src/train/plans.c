@@ -129,14 +129,6 @@ fail:
     return status;
 }
 
-td_model_shape td_batch_shape(const td_batch *batch)
-{
-    return (td_model_shape){.items = batch->count,
-                            .tokens = batch->tokens,
-                            .frames = batch->frames,
-                            .reference_frames = batch->reference_frames};
-}
-
 static bool is_same_span(td_span a, td_span b)
 {
     return a.buffer == b.buffer && a.offset == b.offset && a.bytes == b.bytes;
@@ -145,37 +137,21 @@ static bool is_same_span(td_span a, td_span b)
 td_status td_shaped_plan_bind(td_shaped_plan *shaped, const td_batch *batch, uint32_t *slot)
 {
     td_status status = TD_OK;
-    const td_model_inputs *in = &shaped->graph.in;
-    const struct {
-        td_tensor tensor;
-        td_span span;
-    } inputs[] = {
-        {in->token_ids, batch->token_ids},
-        {in->token_counts, batch->token_counts},
-        {in->frame_counts, batch->frame_counts},
-        {in->speakers, batch->speakers},
-        {in->mel, batch->mel},
-        {in->energy, batch->energy},
-        {in->pitch, batch->pitch},
-        {in->reference_mel, batch->reference_mel},
-        {in->reference_counts, batch->reference_counts},
-    };
+    const td_graph *graph = shaped->graph.graph;
     for (uint32_t s = 0; s < shaped->n_slots; ++s) {
-        if (!is_same_span(shaped->bound[s], batch->mel)) continue;
+        if (!is_same_span(shaped->bound[s], batch->features[0].span)) continue;
         *slot = s;
         return TD_OK;
     }
     *slot = shaped->next_slot;
     shaped->next_slot = *slot + 1 < shaped->n_slots ? *slot + 1 : 0;
     shaped->bound[*slot] = (td_span){0};
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; ++i) {
-        if (inputs[i].tensor.id == 0) continue;
-        TD_FAIL_IF(inputs[i].span.buffer == NULL, TD_ERR_CONFIG,
-                   "the model takes '%s', which the data does not bring; see --pitch and --reference-seconds",
-                   td_graph_name(shaped->graph.graph, inputs[i].tensor));
-        TD_TRY(td_plan_bind(shaped->plan, *slot, inputs[i].tensor, inputs[i].span));
+    for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
+        const td_tensor input = td_graph_input_at(graph, i);
+        const td_feature *feature = td_batch_find(batch, td_graph_name(graph, input));
+        if (feature != NULL) TD_TRY(td_plan_bind(shaped->plan, *slot, input, feature->span));
     }
-    shaped->bound[*slot] = batch->mel;
+    shaped->bound[*slot] = batch->features[0].span;
 fail:
     return status;
 }

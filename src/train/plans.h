@@ -5,7 +5,7 @@
 #ifndef TD_TRAIN_PLANS_H
 #define TD_TRAIN_PLANS_H
 
-#include "data/loader.h"
+#include "data/batch.h"
 #include "model/model.h"
 
 typedef enum td_plan_use { TD_USE_TRAIN, TD_USE_VALIDATE } td_plan_use;
@@ -32,7 +32,7 @@ typedef struct td_shaped_plan {
     td_plan *plan;
     td_plan_use use;
     uint64_t used;  /* when, counted */
-    td_span *bound; /* [n_slots]: mel of the batch that a slot takes; owned */
+    td_span *bound; /* [n_slots]: first feature of the batch that a slot takes; owned */
     uint32_t n_slots, next_slot;
 } td_shaped_plan;
 
@@ -44,10 +44,7 @@ td_store *td_plans_store(const td_plans *plans); /* borrowed */
 
 td_status td_plans_get(td_plans *plans, td_plan_use use, const td_model_shape *shape, td_shaped_plan **out);
 
-/* The slot that takes in this batch; bound anew if it took another before. */
+/* The slot that takes in this batch: each feature that the graph has an input for by the same name. */
 td_status td_shaped_plan_bind(td_shaped_plan *shaped, const td_batch *batch, uint32_t *slot);
-
-/* What shape of graph a batch needs. */
-td_model_shape td_batch_shape(const td_batch *batch);
 
 #endif

@@ -25,16 +25,16 @@ void td_free_run_clear(td_free_run *run)
     *run = (td_free_run){0};
 }
 
-/* A part of a batch in new host memory, unless the batch has none; *out: owned. */
-static td_status fetch(const td_trainer *t, const td_batch *batch, td_span span, void **out)
+td_status td_trainer_fetch(const td_trainer *t, const td_batch *batch, const char *name, void *out)
 {
     td_status status = TD_OK;
+    const td_feature *feature = td_batch_find(batch, name);
     char *values = NULL;
-    *out = NULL;
-    if (span.buffer == NULL) return TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&values, (size_t)span.bytes));
-    TD_TRY(td_once_read(t->model_memory, span, batch->ready, values));
-    *out = values;
+    if (feature != NULL) {
+        TD_TRY(TD_NEW_ARRAY(&values, (size_t)feature->span.bytes));
+        TD_TRY(td_once_read(t->model_memory, feature->span, batch->ready, values));
+    }
+    memcpy(out, &values, sizeof values);
     return TD_OK;
 fail:
     free(values);
@@ -45,16 +45,10 @@ fail:
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out)
 {
     td_status status = TD_OK;
-    const td_model_shape shape = td_trainer_shape(t, batch);
-    const struct {
-        td_span span;
-        bool is_needed;
-    } parts[] = {{batch->token_counts, true},
-                 {batch->token_ids, true},
-                 {batch->speakers, t->info.model.n_speakers > 0},
-                 {batch->reference_mel, t->info.model.speaker_encoder},
-                 {batch->reference_counts, t->info.model.speaker_encoder}};
-    enum { N_PARTS = sizeof parts / sizeof parts[0] };
+    const td_model_shape shape = td_trainer_shape(batch);
+    static const char *const NAMES[] = {"token_counts", "token_ids", "speakers", "reference_mel",
+                                        "reference_counts"};
+    enum { N_PARTS = sizeof NAMES / sizeof NAMES[0] };
     void *values[N_PARTS] = {0};
     td_utterance utterance = {.count = batch->count};
     td_speaking speaking = {
@@ -64,14 +58,14 @@ td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run 
         .items = shape.items,
         .max_tokens = shape.tokens,
         .reference_frames = shape.reference_frames,
-        .limit = (batch->frames + batch->frames / 2 + ROUND) / ROUND * ROUND,
+        .limit = (shape.frames + shape.frames / 2 + ROUND) / ROUND * ROUND,
         .speed = 1,
         .energy = 1,
         .utterances = &utterance,
         .n_utterances = 1};
     *out = (td_free_run){0};
     for (size_t i = 0; i < N_PARTS; ++i)
-        if (parts[i].is_needed) TD_TRY(fetch(t, batch, parts[i].span, &values[i]));
+        TD_TRY(td_trainer_fetch(t, batch, NAMES[i], &values[i]));
     utterance.tokens = values[0];
     utterance.ids = values[1];
     utterance.speakers = values[2];
@@ -191,7 +185,7 @@ static td_status make_sound(td_trainer *t, show_job *job)
     size_t firsts[2];
     const td_vocoder_batch batch = {
         .items = 1, .max_frames = job->frames, .frames = &job->frames, .seed = t->s.seed};
-    TD_TRY(td_vocoder_griffin_lim(t->feed.mel, t->data_memory, GRIFFIN_LIM_ITERATIONS, &vocoder));
+    TD_TRY(td_vocoder_griffin_lim(t->data.mel, t->data_memory, GRIFFIN_LIM_ITERATIONS, &vocoder));
     TD_TRY(td_vocoder_run_host(vocoder, &batch, job->mel, &samples, firsts));
     memcpy(job->samples, samples, sizeof(float) * job->n_samples);
 fail:
@@ -210,17 +204,15 @@ static td_status read_view(td_trainer *t, td_shaped_plan *shaped, const td_batch
 {
     td_status status = TD_OK;
     const td_model_graph *g = &shaped->graph;
-    TD_TRY(TD_NEW_ARRAY(&v->counts, batch->count));
-    TD_TRY(TD_NEW_ARRAY(&v->token_counts, batch->count));
-    TD_TRY(td_once_read(t->model_memory, batch->frame_counts, batch->ready, v->counts));
-    TD_TRY(td_once_read(t->model_memory, batch->token_counts, batch->ready, v->token_counts));
+    TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &v->counts));
+    TD_TRY(td_trainer_fetch(t, batch, "token_counts", &v->token_counts));
     if (g->attention.id != 0) {
         const td_shape shape = td_graph_shape(g->graph, g->attention);
         v->attention_steps = shape.dims[1];
         TD_TRY(TD_NEW_ARRAY(&v->attention, td_shape_size(shape)));
         TD_TRY(td_plan_read(shaped->plan, g->attention, v->attention));
     } else if (g->index.id != 0) {
-        TD_TRY(TD_NEW_ARRAY(&v->index, (size_t)batch->count * batch->frames));
+        TD_TRY(TD_NEW_ARRAY(&v->index, (size_t)batch->count * batch->shape.frames));
         TD_TRY(td_plan_read(shaped->plan, g->index, v->index));
     }
     TD_TRY(TD_NEW_ARRAY(&v->forced, td_shape_size(td_graph_shape(g->graph, g->mel))));
@@ -266,20 +258,20 @@ static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *
     const uint32_t reduction = t->info.model.reduction > 0 ? t->info.model.reduction : 1;
     const uint32_t steps = v->attention != NULL ? target_frames / reduction : target_frames;
     const size_t forced_frames =
-        v->attention != NULL ? (size_t)v->attention_steps * reduction : batch->frames;
+        v->attention != NULL ? (size_t)v->attention_steps * reduction : batch->shape.frames;
     const float *made = is_free ? run->mel + (size_t)item * run->frames * n_mels
                                 : v->forced + (size_t)item * forced_frames * n_mels;
     TD_TRY(make_job(t, frames, target_frames, steps, tokens, &job));
     job->item = item;
     memcpy(job->mel, made, sizeof(float) * frames * n_mels);
-    memcpy(job->target, target + (size_t)item * batch->frames * n_mels,
+    memcpy(job->target, target + (size_t)item * batch->shape.frames * n_mels,
            sizeof(float) * target_frames * n_mels);
     for (uint32_t i = 0; i < steps; ++i) {
         for (uint32_t l = 0; l < tokens; ++l) {
             job->alignment[(size_t)i * tokens + l] =
                 v->attention != NULL
-                    ? v->attention[((size_t)item * v->attention_steps + i) * batch->tokens + l]
-                    : (float)(v->index != NULL && v->index[(size_t)item * batch->frames + i] == l);
+                    ? v->attention[((size_t)item * v->attention_steps + i) * batch->shape.tokens + l]
+                    : (float)(v->index != NULL && v->index[(size_t)item * batch->shape.frames + i] == l);
         }
     }
     if (frames > 1) TD_TRY(make_sound(t, job));

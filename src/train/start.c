@@ -102,7 +102,7 @@ td_status td_trainer_join_symbols(td_trainer *t, bool *changed)
     td_status status = TD_OK;
     td_symbol_set *set = NULL;
     td_symbols *joined = NULL;
-    const td_block_view *view = &t->feed.dataset->view;
+    const td_block_view *view = &t->data.dataset->view;
     const char *own = td_block_string(view, view->header->symbols);
     const char *old = td_checkpoint_get_info(t->from)->symbols;
     *changed = false;
@@ -287,7 +287,7 @@ static td_status go_on(td_trainer *t)
     TD_TRY(check_model(t));
     TD_TRY(td_snapshot_load(t->from, t->store, &t->state));
     snprintf(t->result->checkpoint, sizeof t->result->checkpoint, "%s", td_checkpoint_path(t->from));
-    if (t->state.seed != t->s.seed || t->state.batch_size != t->s.feed.batch_size) {
+    if (t->state.seed != t->s.seed || t->state.batch_size != t->s.data.batch_size) {
         td_log_warn("seed or batch size are others than before: the epoch begins anew");
         t->state.sampler.position = 0;
     }

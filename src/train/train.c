@@ -22,18 +22,19 @@ static uint32_t round_up(uint32_t n)
     return (n + ROUND - 1) / ROUND * ROUND;
 }
 
-td_model_shape td_trainer_shape(const td_trainer *t, const td_batch *batch)
+td_model_shape td_trainer_shape(const td_batch *batch)
 {
-    td_model_shape shape = td_batch_shape(batch);
-    if (!t->info.model.speaker_encoder) shape.reference_frames = 0;
-    return shape;
+    return (td_model_shape){.items = batch->shape.items,
+                            .tokens = batch->shape.tokens,
+                            .frames = batch->shape.frames,
+                            .reference_frames = batch->shape.reference_frames};
 }
 
 static uint32_t count_reference_frames(const td_trainer *t)
 {
-    const td_mel_config *mel = td_mel_get_config(t->feed.mel);
+    const td_mel_config *mel = td_mel_get_config(t->data.mel);
     if (!t->info.model.speaker_encoder) return 0;
-    return td_mel_frames(mel, (uint64_t)(t->s.feed.reference_s * mel->rate));
+    return td_mel_frames(mel, (uint64_t)(t->s.data.reference_s * mel->rate));
 }
 
 td_model_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items)
@@ -86,45 +87,41 @@ void td_train_event_add(td_train_event *event, const td_scalars *scalars, double
 /* With one device the loader's batches are the model's; with two each side has its own. */
 static void plan_rooms(td_trainer *t)
 {
-    const uint32_t usual = 64 / (t->s.feed.batch_size > 0 ? t->s.feed.batch_size : 1);
+    const uint32_t usual = 64 / (t->s.data.batch_size > 0 ? t->s.data.batch_size : 1);
     uint32_t prefetch = t->s.prefetch_size;
     if (prefetch == 0) prefetch = usual < 2 ? 2 : usual > 8 ? 8 : usual;
     t->n_rooms = prefetch + 1; /* one is in use */
-    t->s.feed.n_ready = t->n_rooms;
+    t->s.data.n_ready = t->n_rooms;
     if (t->data_device == t->device) return;
-    t->s.feed.n_ready = t->s.buffer_size > 0 ? t->s.buffer_size : BUFFER_SIZE;
+    t->s.data.n_ready = t->s.buffer_size > 0 ? t->s.buffer_size : BUFFER_SIZE;
     if (t->s.is_serial) t->n_rooms = 1;
 }
 
-/* A stream's way to the model device. */
-static td_status open_lane(td_trainer *t, const td_stream *stream, td_monitor *monitor, td_lane *lane)
+/* Loading begins, and the batches' way to the model device. */
+static td_status start_batches(td_trainer *t, td_batches *batches, td_monitor *monitor)
 {
-    const td_lane_settings settings = {.loader = stream->loader,
-                                       .data = t->data_memory,
-                                       .model = t->model_memory,
-                                       .n_ready = t->n_rooms,
-                                       .verify = t->s.verify_transfers,
-                                       .monitor = monitor};
-    return td_lane_open(&settings, lane);
+    const td_batches_way way = {
+        .model = t->model_memory, .n_ready = t->n_rooms, .verify = t->s.verify_transfers, .monitor = monitor};
+    return td_batches_start(batches, &way);
 }
 
-static td_status open_feed(td_trainer *t)
+static td_status open_data(td_trainer *t)
 {
     td_status status = TD_OK;
     bool changed;
-    td_feed_options *o = &t->s.feed;
+    td_data_settings *o = &t->s.data;
     plan_rooms(t);
     o->dataset.seed = t->s.seed;
     if (t->s.val_dir != NULL) o->dataset.val_fraction = 0;
     if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
     if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
-    TD_TRY(td_feed_open(t->data_memory, o, &t->feed));
+    TD_TRY(td_data_open(t->data_memory, o, &t->data));
     if (t->from == NULL || t->resumes || o->dataset.tokens == TD_TOKENS_BPE) return TD_OK;
     TD_TRY(td_trainer_join_symbols(t, &changed));
     if (!changed) return TD_OK;
-    td_feed_close(&t->feed);
+    td_data_close(&t->data);
     o->dataset.symbols = t->symbols;
-    TD_TRY(td_feed_open(t->data_memory, o, &t->feed));
+    TD_TRY(td_data_open(t->data_memory, o, &t->data));
 fail:
     return status;
 }
@@ -133,7 +130,7 @@ fail:
 static td_status list_speakers(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_block_view *view = &t->feed.dataset->view;
+    const td_block_view *view = &t->data.dataset->view;
     size_t bytes = 1, at = 0;
     for (size_t i = 0; i < view->n_speakers; ++i)
         bytes += view->speakers[i].bytes + 1;
@@ -176,9 +173,9 @@ static uint64_t hash_data(const td_dataset *d)
 /* Tokens per step of the autoregressive decoder, on average. */
 static float measure_rate(const td_trainer *t)
 {
-    const td_dataset *d = t->feed.dataset;
+    const td_dataset *d = t->data.dataset;
     double tokens = 0, frames = 0;
-    const td_mel_config *mel = td_mel_get_config(t->feed.mel);
+    const td_mel_config *mel = td_mel_get_config(t->data.mel);
     for (size_t i = 0; i < d->n_train; ++i) {
         td_sampler_row row;
         td_loader_lengths(d, &d->train[i], 1, mel, &row);
@@ -192,15 +189,15 @@ static float measure_rate(const td_trainer *t)
 static td_status describe(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_dataset *dataset = t->feed.dataset;
+    const td_dataset *dataset = t->data.dataset;
     td_model_config *model = &t->info.model;
     TD_TRY(list_speakers(t));
     t->info = (td_checkpoint_info){.model = t->s.model,
-                                   .mel = *td_mel_get_config(t->feed.mel),
+                                   .mel = *td_mel_get_config(t->data.mel),
                                    .token_kind = (td_token_kind)dataset->view.header->token_kind,
                                    .symbols = td_block_string(&dataset->view, dataset->view.header->symbols),
                                    .tokenizer =
-                                       t->s.feed.dataset.bpe_path != NULL ? t->s.feed.dataset.bpe_path : "",
+                                       t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
     model->n_symbols = dataset->view.header->vocab_size;
@@ -208,11 +205,31 @@ static td_status describe(td_trainer *t)
     if (model->n_speakers == 0 && !model->speaker_encoder && dataset->view.n_speakers > 1)
         model->n_speakers = (uint32_t)dataset->view.n_speakers;
     model->attention_rate = measure_rate(t);
-    if (t->s.feed.max_text_length > 0) model->max_tokens = round_up(t->s.feed.max_text_length);
-    if (t->s.feed.max_mel_frames > 0) model->max_frames = round_up(t->s.feed.max_mel_frames);
+    if (t->s.data.max_text_length > 0) model->max_tokens = round_up(t->s.data.max_text_length);
+    if (t->s.data.max_mel_frames > 0) model->max_frames = round_up(t->s.data.max_mel_frames);
     if (t->resumes) model->attention_rate = td_checkpoint_get_info(t->from)->model.attention_rate;
     TD_TRY(td_model_config_check(model));
 fail:
+    return status;
+}
+
+/* What the model takes of a batch is what the loaders make: the inputs of a graph of the smallest shape. */
+static td_status choose_features(td_trainer *t)
+{
+    td_status status = TD_OK;
+    td_model_graph small = {0};
+    const td_model_shape shape = {
+        .items = 1, .tokens = ROUND, .frames = ROUND, .reference_frames = count_reference_frames(t)};
+    TD_TRY(td_model_train_graph(&t->info.model, &t->s.losses, &shape, &(td_model_options){0}, &small));
+    t->s.data.n_features = 0;
+    for (size_t i = 0; i < td_graph_input_count(small.graph); ++i) {
+        const char *name =
+            td_loader_feature_name(td_graph_name(small.graph, td_graph_input_at(small.graph, i)));
+        if (name != NULL) TD_TRY(td_data_want(&t->s.data, name)); /* others are the trainer's own */
+    }
+    t->data.settings = t->s.data;
+fail:
+    td_model_graph_clear(&small);
     return status;
 }
 
@@ -221,52 +238,52 @@ fail:
 static td_status tune_buffer(td_trainer *t)
 {
     enum { TRIAL = 6, LEAST = 8, MOST = 100 };
-    td_stream trial = {0};
-    td_stream_settings rows = t->train_rows;
+    td_batches trial = {0};
+    td_data_rows rows = t->train.rows;
     td_batch batch;
     double slowest_ms = 0, sum_ms = 0;
     td_status status = TD_OK;
     if (!t->s.auto_tune || t->data_device == t->device) return TD_OK;
     rows.n_batches = TRIAL;
-    TD_TRY(td_stream_open(&t->feed, &rows, &trial));
-    TD_TRY(td_stream_start(&t->feed, &rows, &trial));
+    TD_TRY(td_batches_open(&t->data, &rows, &trial));
+    TD_TRY(td_batches_start(&trial, &(td_batches_way){0}));
     for (int i = 0; i < TRIAL; ++i) {
-        TD_TRY(td_loader_next(trial.loader, &batch));
+        TD_TRY(td_batches_next(&trial, &batch));
         const double ms = 1e-6 * (double)(batch.load_end_ns - batch.load_start_ns);
-        td_loader_release(trial.loader, &batch, (td_point){0});
+        td_batches_release(&trial, &batch, (td_point){0});
         sum_ms += ms;
         if (ms > slowest_ms) slowest_ms = ms;
     }
     const double mean_ms = sum_ms / TRIAL;
-    const double size = 2 * (double)t->feed.workers * ceil(mean_ms > 0 ? slowest_ms / mean_ms : 1);
-    t->s.feed.n_ready = size < LEAST ? LEAST : size > MOST ? MOST : (uint32_t)size;
-    t->feed.options.n_ready = t->s.feed.n_ready;
+    const double size = 2 * (double)t->data.workers * ceil(mean_ms > 0 ? slowest_ms / mean_ms : 1);
+    t->s.data.n_ready = size < LEAST ? LEAST : size > MOST ? MOST : (uint32_t)size;
+    t->data.settings.n_ready = t->s.data.n_ready;
     td_log_info("buffer of %u batches: %zu workers, batches load in %.1f ms, the slowest in %.1f ms",
-                t->s.feed.n_ready, t->feed.workers, mean_ms, slowest_ms);
+                t->s.data.n_ready, t->data.workers, mean_ms, slowest_ms);
 fail:
-    td_stream_close(&trial);
+    td_batches_close(&trial);
     return status;
 }
 
 static td_status open_training(td_trainer *t)
 {
     td_status status = TD_OK;
-    t->train_rows = (td_stream_settings){
-        .rows = t->feed.dataset->train, .n_rows = t->feed.dataset->n_train, .last = TD_LAST_FILL};
-    TD_TRY(td_feed_open_cache(&t->feed, &t->cache));
-    t->train_rows.cache = t->cache;
-    TD_TRY(td_stream_open(&t->feed, &t->train_rows, &t->train));
+    td_data_rows rows = {
+        .rows = t->data.dataset->train, .n_rows = t->data.dataset->n_train, .last = TD_LAST_FILL};
+    TD_TRY(td_data_open_cache(&t->data, &t->cache));
+    rows.cache = t->cache;
+    TD_TRY(td_batches_open(&t->data, &rows, &t->train));
     if (t->s.auto_batch) {
-        TD_TRY(td_trainer_find_batch_size(t, &t->s.feed.batch_size));
-        t->feed.options.batch_size = t->s.feed.batch_size;
-        td_stream_close(&t->train);
-        TD_TRY(td_stream_open(&t->feed, &t->train_rows, &t->train));
+        TD_TRY(td_trainer_find_batch_size(t, &t->s.data.batch_size));
+        t->data.settings.batch_size = t->s.data.batch_size;
+        td_batches_close(&t->train);
+        TD_TRY(td_batches_open(&t->data, &rows, &t->train));
     }
     TD_TRY(tune_buffer(t));
     const size_t left_out = td_sampler_left_out(t->train.sampler);
     if (left_out > 0)
         td_log_warn("%zu of %zu rows are longer than --max-mel-frames or --max-text-length and left out",
-                    left_out, t->train_rows.n_rows);
+                    left_out, rows.n_rows);
 fail:
     return status;
 }
@@ -276,34 +293,33 @@ fail:
 static td_status open_validation(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_feed *feed = &t->feed;
-    td_feed_options options = t->s.feed;
-    t->val_rows = (td_stream_settings){.rows = t->feed.dataset->val,
-                                       .n_rows = t->feed.dataset->n_val,
-                                       .last = TD_LAST_KEEP,
-                                       .in_order = true,
-                                       .cache = t->cache};
+    const td_data *data = &t->data;
+    td_data_settings settings = t->s.data;
+    td_data_rows rows = {.rows = t->data.dataset->val,
+                         .n_rows = t->data.dataset->n_val,
+                         .last = TD_LAST_KEEP,
+                         .in_order = true,
+                         .cache = t->cache};
     if (t->s.val_dir != NULL) {
-        options.dataset.dir = t->s.val_dir;
-        options.dataset.val_fraction = 0;
-        options.dataset.symbols = t->info.symbols[0] != '\0' ? t->info.symbols : NULL;
-        TD_TRY(td_feed_open(t->data_memory, &options, &t->val_feed));
-        TD_TRY(td_feed_open_cache(&t->val_feed, &t->val_cache));
-        feed = &t->val_feed;
-        t->val_rows.rows = feed->dataset->train;
-        t->val_rows.n_rows = feed->dataset->n_train;
-        t->val_rows.cache = t->val_cache;
+        settings.dataset.dir = t->s.val_dir;
+        settings.dataset.val_fraction = 0;
+        settings.dataset.symbols = t->info.symbols[0] != '\0' ? t->info.symbols : NULL;
+        TD_TRY(td_data_open(t->data_memory, &settings, &t->val_data));
+        TD_TRY(td_data_open_cache(&t->val_data, &t->val_cache));
+        data = &t->val_data;
+        rows.rows = data->dataset->train;
+        rows.n_rows = data->dataset->n_train;
+        rows.cache = t->val_cache;
     }
     if (t->s.val_every == 0 && t->s.sample_every == 0) return TD_OK;
-    if (t->val_rows.n_rows == 0) {
+    if (rows.n_rows == 0) {
         td_log_warn("no rows validate; the first training rows stand in for them");
-        t->val_rows.rows = t->feed.dataset->train;
-        t->val_rows.n_rows =
-            t->feed.dataset->n_train < t->s.feed.batch_size ? t->feed.dataset->n_train : t->s.feed.batch_size;
+        rows.rows = t->data.dataset->train;
+        rows.n_rows =
+            t->data.dataset->n_train < t->s.data.batch_size ? t->data.dataset->n_train : t->s.data.batch_size;
     }
-    TD_TRY(td_stream_open(feed, &t->val_rows, &t->val));
-    TD_TRY(td_stream_start(feed, &t->val_rows, &t->val));
-    TD_TRY(open_lane(t, &t->val, NULL, &t->val_lane));
+    TD_TRY(td_batches_open(data, &rows, &t->val));
+    TD_TRY(start_batches(t, &t->val, NULL));
 fail:
     return status;
 }
@@ -328,7 +344,7 @@ static td_plans_settings describe_plans(const td_trainer *t)
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_model_shape shape = td_trainer_largest_shape(t, t->s.feed.batch_size);
+    const td_model_shape shape = td_trainer_largest_shape(t, t->s.data.batch_size);
     td_plans_settings settings = describe_plans(t);
     TD_TRY(td_plans_create(&settings, &shape, &t->plans));
     if (t->s.freeze != NULL && t->s.freeze[0] != '\0') {
@@ -403,7 +419,7 @@ static td_status tell_start(td_trainer *t)
     td_train_event event = {.kind = TD_TRAIN_START,
                             .step = t->state.step,
                             .epoch = t->state.sampler.epoch,
-                            .batch_size = t->s.feed.batch_size,
+                            .batch_size = t->s.data.batch_size,
                             .batches_per_epoch = td_sampler_batches_per_epoch(t->train.sampler),
                             .start_step = t->state.step,
                             .max_step = t->max_step,
@@ -441,23 +457,23 @@ static td_status open_trainer(td_trainer *t)
     TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "--pipeline-depth is %u; put 1 to %d", t->s.depth,
                TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
-    if (t->s.model.speaker_encoder && !(t->s.feed.reference_s > 0)) t->s.feed.reference_s = 3;
-    t->s.feed.with_pitch = t->s.model.pitch_predictor;
+    if (t->s.model.speaker_encoder && !(t->s.data.reference_s > 0)) t->s.data.reference_s = 3;
     TD_TRY(td_run_dir_open(t->s.run_dir, &t->run));
     TD_TRY(td_trainer_find_start(t));
     TD_TRY(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
     TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
-    TD_TRY(open_feed(t));
+    TD_TRY(open_data(t));
     TD_TRY(describe(t));
+    TD_TRY(choose_features(t));
     TD_TRY(open_training(t));
     TD_TRY(find_end(t));
     t->state = (td_train_state){.best_loss = NAN, .loss = NAN, .val_loss = NAN};
     TD_TRY(open_model(t));
     t->state.seed = t->s.seed;
-    t->state.batch_size = t->s.feed.batch_size;
+    t->state.batch_size = t->s.data.batch_size;
     t->state.grad_accum = t->s.grad_accum;
     t->first_loss = t->state.loss > 1 ? t->state.loss : NAN;
-    const uint64_t data = hash_data(t->feed.dataset);
+    const uint64_t data = hash_data(t->data.dataset);
     const bool changed = t->state.data != 0 && t->state.data != data;
     t->state.data = data;
     if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
@@ -468,8 +484,7 @@ static td_status open_trainer(td_trainer *t)
     TD_TRY(open_files(t));
     TD_TRY(open_watch(t));
     TD_TRY(open_validation(t));
-    TD_TRY(td_stream_start(&t->feed, &t->train_rows, &t->train));
-    TD_TRY(open_lane(t, &t->train, t->s.monitor, &t->train_lane));
+    TD_TRY(start_batches(t, &t->train, t->s.monitor));
     TD_TRY(tell_start(t));
     TD_TRY(td_trainer_tell_warnings(t));
 fail:
@@ -483,18 +498,16 @@ static void close_trainer(td_trainer *t)
     td_side_destroy(t->side);
     td_side_destroy(t->painter);
     (void)td_queue_finish(td_device_queue(t->device, TD_QUEUE_COMPUTE));
-    td_lane_close(&t->train_lane);
-    td_lane_close(&t->val_lane);
-    td_stream_close(&t->train);
-    td_stream_close(&t->val);
+    td_batches_close(&t->train);
+    td_batches_close(&t->val);
     td_snapshot_destroy(t->snapshot);
     td_optimizer_destroy(t->optimizer);
     td_plans_destroy(t->plans);
     td_record_close(t->record);
     td_mel_cache_close(t->cache);
     td_mel_cache_close(t->val_cache);
-    td_feed_close(&t->val_feed);
-    td_feed_close(&t->feed);
+    td_data_close(&t->val_data);
+    td_data_close(&t->data);
     td_memory_destroy(t->model_memory);
     td_memory_destroy(t->data_memory);
     td_monitor_destroy(t->own_monitor);

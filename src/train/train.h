@@ -1,5 +1,5 @@
-/* Training: the data role prepares batches (data/feed.h), the model role learns from them, on two devices or
- * on one (pipeline/lane.h). Steps are
+/* Training: the data role prepares batches (data/data.h), the model role learns from them, on two devices or
+ * on one (pipeline/batches.h). Steps are
  * submitted ahead and their scalars read one run late, checkpoints, pictures and sounds are made from copies
  * on a side thread. Goes on by itself from what its folder holds, to the same bits as if it had never been
  * stopped. Prints nothing: what happens is told as events. Covered by tests/train and
@@ -9,7 +9,7 @@
 #define TD_TRAIN_TRAIN_H
 
 #include "base/json.h"
-#include "data/feed.h"
+#include "data/data.h"
 #include "model/model.h"
 #include "pipeline/monitor.h"
 #include "train/schedule.h"
@@ -61,14 +61,14 @@ void td_train_event_json(td_json *json, const td_train_event *event);
 typedef struct td_train_settings {
     td_model_config model; /* what depends on the data is set here: symbols, speakers, rate of attention */
     td_model_losses losses;
-    td_feed_options feed;
+    td_data_settings data;  /* the features are those that the model takes */
     uint32_t buffer_size;   /* two devices: batches ahead on the data device [50] */
     uint32_t prefetch_size; /* batches ahead on the model device [by the batch size: 2 to 8] */
     uint32_t depth;         /* steps submitted before the first is waited for [2]; to TD_SCALAR_RING */
     bool auto_tune;         /* two devices: buffer_size from the workers and measured loading */
     bool is_serial;         /* one stage after the other, for comparison: nothing overlaps but loading */
     bool verify_transfers;  /* compare checksums of every batch on both devices */
-    bool auto_batch;        /* feed.batch_size is found from the real plans and the device's memory */
+    bool auto_batch;        /* data.batch_size is found from the real plans and the device's memory */
     double start_delay_s;   /* two devices: wait for the prefill, at most this long; 0: not at all */
     td_monitor *monitor;    /* is told what happens when; may be NULL */
     const char *val_dir;    /* NULL: the dataset's own share */

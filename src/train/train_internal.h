@@ -4,7 +4,7 @@
 #ifndef TD_TRAIN_TRAIN_INTERNAL_H
 #define TD_TRAIN_TRAIN_INTERNAL_H
 
-#include "pipeline/lane.h"
+#include "pipeline/batches.h"
 #include "pipeline/watch.h"
 #include "train/plans.h"
 #include "train/record.h"
@@ -37,14 +37,12 @@ typedef struct td_trainer {
     td_run_dir *run;
     td_checkpoint *from;    /* what to go on from, or NULL */
     bool resumes;           /* from `from`, exactly; else only its tensors are taken */
-    td_feed feed, val_feed; /* the second only with val_dir */
+    td_data data, val_data; /* the second only with val_dir */
     td_mel_cache *cache, *val_cache;
-    td_stream train, val;
-    td_lane train_lane, val_lane;
+    td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */
-    td_stream_settings train_rows, val_rows;
-    char *symbols;  /* owned; of the dataset with those of a model that it goes on from */
-    char *speakers; /* owned */
+    char *symbols;    /* owned; of the dataset with those of a model that it goes on from */
+    char *speakers;   /* owned */
     td_checkpoint_info info;
     char **freeze; /* owned names */
     size_t n_freeze;
@@ -87,7 +85,7 @@ td_status td_trainer_expand_freeze(td_trainer *t, td_store *names);
 
 /* train.c */
 td_model_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items);
-td_model_shape td_trainer_shape(const td_trainer *t, const td_batch *batch);
+td_model_shape td_trainer_shape(const td_batch *batch);
 /* Adds a run's scalars times a weight; the loss comes first, then its terms. */
 void td_train_event_add(td_train_event *event, const td_scalars *scalars, double weight);
 td_status td_trainer_tell(td_trainer *t, td_train_event *event);
@@ -110,6 +108,9 @@ typedef struct td_free_run {
     uint32_t items, frames;
 } td_free_run;
 void td_free_run_clear(td_free_run *run);
+/* A feature of a batch in new host memory. `out` points to a pointer: owned, NULL where the batch has none of
+ * this name. */
+td_status td_trainer_fetch(const td_trainer *t, const td_batch *batch, const char *name, void *out);
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out);
 
 /* What a validation run left of its first batch, read before another plan uses the memory. *out: owned. */

@@ -72,8 +72,8 @@ class LoadTest(unittest.TestCase):
         self.assertIn("max_mel_frames", self.load("--max-mel-frames", "3", code=1).stderr)
 
     def test_wrong_usage_is_refused(self):
-        self.assertIn("--train-data", self.run_program("bench", "load", code=2).stderr)
-        self.assertIn("--train-data", self.run_program("analyze", code=2).stderr)
+        self.assertIn("data.train_data", self.run_program("bench", "load", code=2).stderr)
+        self.assertIn("data.train_data", self.run_program("analyze", code=2).stderr)
         self.load("--mel-cache", "tape", code=2)
 
     def test_analyze(self):

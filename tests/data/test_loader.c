@@ -19,6 +19,9 @@ static td_memory *memory;
 static td_mel *mel;
 static td_dataset *dataset;
 
+static const char *const ALL[] = {"token_ids", "token_counts", "frame_counts",  "speakers",        "mel",
+                                  "energy",    "pitch",        "reference_mel", "reference_counts"};
+
 /* What a test may change. */
 static td_loader_settings settings;
 static td_sampler_settings plan;
@@ -79,7 +82,8 @@ static int set_up(void **state)
                                     .batch_size = BATCH,
                                     .memory = memory,
                                     .mel = mel,
-                                    .with_pitch = true,
+                                    .features = ALL,
+                                    .n_features = sizeof ALL / sizeof ALL[0],
                                     .n_ready = 2,
                                     .reference_s = 0.5,
                                     .max_bad_fraction = 0.1,
@@ -159,16 +163,20 @@ static void *fetch(td_span span, td_point after)
     return copy;
 }
 
+static void *fetch_feature(const td_batch *batch, const char *name)
+{
+    const td_feature *feature = td_batch_find(batch, name);
+    assert_non_null(feature);
+    assert_int_equal(feature->span.bytes, 4 * td_shape_size(feature->shape));
+    return fetch(feature->span, batch->ready);
+}
+
 static uint64_t hash_batch(const td_batch *b)
 {
-    const td_span spans[] = {
-        b->token_ids, b->token_counts, b->frame_counts, b->speakers,      b->languages,
-        b->mel,       b->energy,       b->pitch,        b->reference_mel, b->reference_counts};
-    uint64_t parts[12] = {b->count, b->frames};
-    for (size_t i = 0; i < 10; ++i) {
-        if (spans[i].bytes == 0) continue;
-        void *bytes = fetch(spans[i], b->ready);
-        parts[i + 2] = td_hash64(bytes, spans[i].bytes);
+    uint64_t parts[TD_BATCH_FEATURES + 2] = {b->count, b->shape.frames};
+    for (size_t i = 0; i < b->n_features; ++i) {
+        void *bytes = fetch(b->features[i].span, b->ready);
+        parts[i + 2] = td_hash64(bytes, b->features[i].span.bytes);
         free(bytes);
     }
     return td_hash64(parts, sizeof parts);
@@ -195,15 +203,15 @@ static void batches_are_the_samplers_in_its_order(void **state)
     td_sampler *expected = open_sampler();
     for (size_t i = 0; i < N_BATCHES; ++i) {
         td_batch batch;
-        td_batch_plan want;
+        td_batch_rows want;
         td_sampler_next(expected, &want);
         next(&r, &batch);
         assert_int_equal(batch.number, i);
         assert_int_equal(batch.epoch, want.epoch);
         assert_int_equal(batch.count, want.count);
         assert_int_equal(batch.n_fresh, want.n_fresh);
-        assert_int_equal(batch.frames, want.frames);
-        assert_int_equal(batch.tokens, want.tokens);
+        assert_int_equal(batch.shape.frames, want.frames);
+        assert_int_equal(batch.shape.tokens, want.tokens);
         assert_memory_equal(batch.rows, want.rows, want.count * sizeof *want.rows);
         const td_sampler_state after = td_sampler_get_state(expected);
         assert_int_equal(batch.after.epoch, after.epoch);
@@ -254,7 +262,7 @@ static void check_item(const td_batch *batch, uint32_t k, const float *mels, con
                        const int32_t *tokens, const uint32_t *n_tokens)
 {
     const uint32_t row = batch->rows[k], bands = td_mel_get_config(mel)->n_mels;
-    const size_t item_floats = (size_t)batch->frames * bands;
+    const size_t item_floats = (size_t)batch->shape.frames * bands;
     const float pad = td_mel_pad_value(td_mel_get_config(mel));
     uint32_t n_frames;
     float *alone = make_alone(row, &n_frames);
@@ -265,9 +273,10 @@ static void check_item(const td_batch *batch, uint32_t k, const float *mels, con
     free(alone);
     const td_block_row *about = &dataset->view.rows[row];
     assert_int_equal(n_tokens[k], about->n_tokens);
-    assert_memory_equal(tokens + k * batch->tokens, td_dataset_tokens(dataset, row), 4 * about->n_tokens);
-    for (uint32_t i = about->n_tokens; i < batch->tokens; ++i)
-        assert_int_equal(tokens[k * batch->tokens + i], TD_SYMBOL_PAD);
+    assert_memory_equal(tokens + k * batch->shape.tokens, td_dataset_tokens(dataset, row),
+                        4 * about->n_tokens);
+    for (uint32_t i = about->n_tokens; i < batch->shape.tokens; ++i)
+        assert_int_equal(tokens[k * batch->shape.tokens + i], TD_SYMBOL_PAD);
 }
 
 static void items_hold_their_rows(void **state)
@@ -277,16 +286,16 @@ static void items_hold_their_rows(void **state)
     for (size_t i = 0; i < 6; ++i) {
         td_batch batch;
         next(&r, &batch);
-        float *mels = fetch(batch.mel, batch.ready);
-        uint32_t *frames = fetch(batch.frame_counts, batch.ready),
-                 *speakers = fetch(batch.speakers, batch.ready);
-        int32_t *tokens = fetch(batch.token_ids, batch.ready);
-        uint32_t *n_tokens = fetch(batch.token_counts, batch.ready);
-        uint32_t *references = fetch(batch.reference_counts, batch.ready);
+        float *mels = fetch_feature(&batch, "mel");
+        uint32_t *frames = fetch_feature(&batch, "frame_counts"),
+                 *speakers = fetch_feature(&batch, "speakers");
+        int32_t *tokens = fetch_feature(&batch, "token_ids");
+        uint32_t *n_tokens = fetch_feature(&batch, "token_counts");
+        uint32_t *references = fetch_feature(&batch, "reference_counts");
         for (uint32_t k = 0; k < batch.count; ++k) {
             check_item(&batch, k, mels, frames, tokens, n_tokens);
             assert_int_equal(speakers[k], dataset->view.rows[batch.rows[k]].speaker);
-            assert_in_range(references[k], 1, batch.reference_frames);
+            assert_in_range(references[k], 1, batch.shape.reference_frames);
         }
         free(mels);
         free(frames);
@@ -343,17 +352,26 @@ static void a_restart_goes_on_where_it_was(void **state)
 static void the_cache_changes_no_bit(void **state)
 {
     (void)state;
-    static const td_mel_cache_kind KINDS[] = {TD_MEL_CACHE_RAM, TD_MEL_CACHE_DISK, TD_MEL_CACHE_RAM};
+    static const td_mel_cache_kind KINDS[] = {TD_MEL_CACHE_RAM, TD_MEL_CACHE_DISK, TD_MEL_CACHE_RAM,
+                                              TD_MEL_CACHE_DISK};
+    static const char *const NO_ENERGY[] = {"token_ids", "mel", "pitch"};
     uint64_t plain[N_BATCHES], cached[N_BATCHES];
     hash_all(2, N_BATCHES, plain);
-    for (size_t i = 0; i < 3; ++i) {
+    for (size_t i = 0; i < 4; ++i) {
         char folder[600];
         snprintf(folder, sizeof folder, "%s/cache", temp_dir);
+        if (i == 3) {
+            settings.features = NO_ENERGY;
+            settings.n_features = 3;
+            settings.cache = NULL;
+            hash_all(2, N_BATCHES, plain);
+        }
         const td_mel_cache_settings cache = {.kind = KINDS[i],
                                              .max_bytes =
                                                  i == 2 ? 300000 : 0, /* a part fits: mixed batches */
                                              .cache_dir = folder,
                                              .config = *td_mel_get_config(mel),
+                                             .has_energy = i < 3,
                                              .has_pitch = true,
                                              .device = "test"};
         assert_int_equal(td_mel_cache_open(&cache, dataset, &settings.cache), TD_OK);
@@ -364,23 +382,42 @@ static void the_cache_changes_no_bit(void **state)
         const td_mel_cache_stats stats = td_mel_cache_count(settings.cache);
         assert_true(stats.n_hits > N_BATCHES);
         assert_int_equal(stats.n_refused > 0, i == 2);
-        if (i < 2) assert_int_equal(stats.n_stores, N_ROWS);
+        if (i != 2) assert_int_equal(stats.n_stores, N_ROWS);
         td_mel_cache_close(settings.cache);
     }
 }
 
-static void without_pitch_and_references(void **state)
+/* Only what is wanted is there, in the same bits as among all, and no memory is taken for the rest. */
+static void only_what_is_wanted_is_made(void **state)
 {
     (void)state;
-    td_batch batch;
-    settings.with_pitch = false;
-    settings.reference_s = 0;
+    static const char *const SOME[] = {"mel", "token_ids", "mel", "frame_counts"};
+    td_batch all, some;
+    td_memory_stats before, with_all, with_some;
+    td_memory_get_stats(memory, &before);
     running r = start(2);
-    next(&r, &batch);
-    assert_int_equal(batch.pitch.bytes, 0);
-    assert_int_equal(batch.reference_mel.bytes, 0);
-    assert_true(hash_batch(&batch) != 0);
+    td_memory_get_stats(memory, &with_all);
+    settings.features = SOME;
+    settings.n_features = 4;
+    settings.reference_s = 0;
+    running few = start(2);
+    td_memory_get_stats(memory, &with_some);
+    next(&r, &all);
+    next(&few, &some);
+    assert_int_equal(all.n_features, sizeof ALL / sizeof ALL[0]);
+    assert_int_equal(some.n_features, 3);
+    assert_int_equal(some.shape.reference_frames, 0);
+    assert_true(with_some.used_bytes - with_all.used_bytes < with_all.used_bytes - before.used_bytes);
+    assert_true(td_loader_batch_bytes(few.loader) < td_loader_batch_bytes(r.loader));
+    for (size_t i = 0; i < 4; ++i) {
+        void *a = fetch_feature(&all, SOME[i]), *b = fetch_feature(&some, SOME[i]);
+        assert_memory_equal(a, b, td_batch_find(&all, SOME[i])->span.bytes);
+        free(a);
+        free(b);
+    }
+    assert_null(td_batch_find(&some, "energy"));
     stop(&r);
+    stop(&few);
 }
 
 static void the_last_batch_is_the_samplers(void **state)
@@ -395,7 +432,8 @@ static void the_last_batch_is_the_samplers(void **state)
         next(&r, &batch);
         n_short += batch.count == N_ROWS % BATCH;
         assert_int_equal(batch.count, batch.n_fresh);
-        assert_int_equal(batch.mel.bytes, 4 * (uint64_t)batch.count * batch.frames * 80);
+        assert_int_equal(td_batch_find(&batch, "mel")->span.bytes,
+                         4 * (uint64_t)batch.count * batch.shape.frames * 80);
         td_loader_release(r.loader, &batch, (td_point){0});
     }
     assert_int_equal(n_short, 1);
@@ -424,10 +462,10 @@ static void bad_recordings_are_told_and_replaced(void **state)
         td_batch batch;
         next(&r, &batch);
         assert_int_equal(batch.count, BATCH);
-        uint32_t *frames = fetch(batch.frame_counts, batch.ready);
+        uint32_t *frames = fetch_feature(&batch, "frame_counts");
         for (uint32_t k = 0; k < batch.count; ++k) {
             assert_true(batch.rows[k] != 5 && batch.rows[k] != 12 && batch.rows[k] != 20);
-            assert_in_range(frames[k], 1, batch.frames);
+            assert_in_range(frames[k], 1, batch.shape.frames);
         }
         free(frames);
         td_loader_release(r.loader, &batch, (td_point){0});
@@ -482,7 +520,7 @@ static void a_full_queue_sleeps(void **state)
     (void)state;
     td_batch batch;
     settings.n_batches = 0;
-    settings.reference_s = 0;
+    settings.n_features = 7; /* no references */
     running r = start(2);
     next(&r, &batch);
     uint64_t n_decoded = 0; /* until nothing has moved for a while */
@@ -527,6 +565,23 @@ static void wrong_settings_are_refused(void **state)
     wrong.n_ready = 1;
     assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
     assert_null(loader);
+    static const char *const WRONG[][2] = {{"mel", "languages"}, {"energy", "token_ids"}};
+    static const char *const SAID[] = {"'languages'; there are token_ids, token_counts", "along with 'mel'"};
+    for (size_t i = 0; i < 2; ++i) {
+        wrong = settings;
+        wrong.features = WRONG[i];
+        wrong.n_features = 2;
+        assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
+        assert_non_null(strstr(td_error_last()->message, SAID[i]));
+    }
+    wrong.n_features = 0;
+    assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
+    wrong = settings;
+    wrong.sampler = open_sampler();
+    wrong.reference_s = 0;
+    assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_CONFIG);
+    assert_non_null(strstr(td_error_last()->message, "too short"));
+    td_sampler_destroy(wrong.sampler);
 }
 
 int main(void)
@@ -538,7 +593,7 @@ int main(void)
         TEST(any_number_of_threads_gives_the_same_bits),
         TEST(a_restart_goes_on_where_it_was),
         TEST(the_cache_changes_no_bit),
-        TEST(without_pitch_and_references),
+        TEST(only_what_is_wanted_is_made),
         TEST(the_last_batch_is_the_samplers),
         TEST(bad_recordings_are_told_and_replaced),
         TEST(too_many_bad_ones_end_it),

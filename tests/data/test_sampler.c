@@ -35,7 +35,7 @@ static size_t walk_epoch(td_sampler *s, unsigned counts[N_ROWS], uint32_t batch_
     memset(counts, 0, N_ROWS * sizeof *counts);
     *n_short = *n_filled = 0;
     for (size_t i = 0; i < n; ++i) {
-        td_batch_plan plan;
+        td_batch_rows plan;
         uint32_t frames, tokens;
         td_sampler_next(s, &plan);
         assert_int_equal(plan.position, i);
@@ -98,7 +98,7 @@ static void buckets_are_few_even_and_save_padding(void **state)
             assert_int_equal(td_sampler_shape_count(s), 8);
         }
         for (size_t i = 0; i < td_sampler_batches_per_epoch(s); ++i) {
-            td_batch_plan plan;
+            td_batch_rows plan;
             td_sampler_next(s, &plan);
             padded[k] += (uint64_t)plan.frames * plan.count;
             for (uint32_t r = 0; r < plan.count && k == 1; ++r)
@@ -114,7 +114,7 @@ static uint64_t hash_batches(td_sampler *s, size_t n)
 {
     uint64_t hash = 1469598103934665603U;
     for (size_t i = 0; i < n; ++i) {
-        td_batch_plan plan;
+        td_batch_rows plan;
         td_sampler_next(s, &plan);
         for (uint32_t k = 0; k < plan.count; ++k)
             hash = (hash ^ plan.rows[k]) * 1099511628211U;
@@ -192,7 +192,7 @@ static void small_sets_and_wrong_settings(void **state)
 {
     (void)state;
     td_sampler *s = open_sampler(USUAL, 1);
-    td_batch_plan plan;
+    td_batch_rows plan;
     td_sampler_next(s, &plan);
     assert_int_equal(plan.count, 16);
     assert_int_equal(plan.n_fresh, 1);

@@ -50,7 +50,7 @@ static td_status train(td_device *device, uint64_t steps)
     td_train_result result;
     td_train_settings s = {
         .losses = td_model_losses_default(),
-        .feed = {.dataset = {.language = "en", .dir = set},
+        .data = {.dataset = {.language = "en", .dir = set},
                  .workers = 1,
                  .batch_size = 1,
                  .max_mel_frames = 32,

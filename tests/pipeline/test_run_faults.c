@@ -57,7 +57,7 @@ static td_status train(const trial *t, td_error *error)
     snprintf(set, sizeof set, "%s", temp_path("set"));
     snprintf(folder, sizeof folder, "%s", temp_path(t->run));
     td_train_settings s = {.losses = td_model_losses_default(),
-                           .feed = {.dataset = {.language = "en", .val_fraction = 0.2, .dir = set},
+                           .data = {.dataset = {.language = "en", .val_fraction = 0.2, .dir = set},
                                     .workers = 2,
                                     .batch_size = 2,
                                     .max_mel_frames = 128,

@@ -24,10 +24,12 @@ static td_status give(void *context, td_batch *out)
     fake *f = context;
     const uint64_t n = f->n_given;
     if (n == f->fails_at) return TD_FAIL(TD_ERR_IO, "the disk is gone");
-    *out = (td_batch){.number = f->first + n,
-                      .count = 1,
-                      .mel = td_span_part(f->mel[n % BATCHES], 0, 4 * (MEL_WORDS - n % 5)),
-                      .token_ids = f->tokens[n % BATCHES]};
+    *out = (td_batch){
+        .number = f->first + n,
+        .count = 1,
+        .features = {{.name = "mel", .span = td_span_part(f->mel[n % BATCHES], 0, 4 * (MEL_WORDS - n % 5))},
+                     {.name = "token_ids", .span = f->tokens[n % BATCHES]}},
+        .n_features = 2};
     ++f->n_given;
     return TD_OK;
 }
@@ -67,15 +69,16 @@ static void free_fake(fake *f)
 static td_transfer *start(fake *f, size_t to, td_monitor *monitor)
 {
     td_transfer *transfer;
-    check(td_transfer_create(
-        &(td_transfer_settings){.source = {.next = give, .release = take_back, .context = f},
-                                .data = f->b->memory[f->device],
-                                .model = f->b->memory[to],
-                                .batch_bytes = 8192,
-                                .n_ready = 2,
-                                .verify = true,
-                                .monitor = monitor},
-        &transfer));
+    check(td_transfer_create(&(td_transfer_settings){.next = give,
+                                                     .release = take_back,
+                                                     .context = f,
+                                                     .data = f->b->memory[f->device],
+                                                     .model = f->b->memory[to],
+                                                     .batch_bytes = 8192,
+                                                     .n_ready = 2,
+                                                     .verify = true,
+                                                     .monitor = monitor},
+                             &transfer));
     return transfer;
 }
 
@@ -83,15 +86,19 @@ static void expect_batch(bed *b, size_t device, const td_batch *batch, uint64_t 
 {
     uint32_t expected[MEL_WORDS], got[MEL_WORDS];
     assert_int_equal(batch->number, 40 + n);
-    assert_int_equal(batch->mel.bytes, 4 * (MEL_WORDS - n % 5));
-    assert_int_equal(batch->pitch.bytes, 0);
+    const td_feature *mel = td_batch_find(batch, "mel"), *tokens = td_batch_find(batch, "token_ids");
+    assert_non_null(mel);
+    assert_non_null(tokens);
+    assert_null(td_batch_find(batch, "pitch"));
+    assert_int_equal(batch->n_features, 2);
+    assert_int_equal(mel->span.bytes, 4 * (MEL_WORDS - n % 5));
     await(batch->ready);
     fill_words(expected, MEL_WORDS, n);
-    read_span(b, device, batch->mel, got);
-    assert_memory_equal(got, expected, batch->mel.bytes);
+    read_span(b, device, mel->span, got);
+    assert_memory_equal(got, expected, mel->span.bytes);
     fill_words(expected, TOKEN_WORDS, 1000 + n);
-    read_span(b, device, batch->token_ids, got);
-    assert_memory_equal(got, expected, batch->token_ids.bytes);
+    read_span(b, device, tokens->span, got);
+    assert_memory_equal(got, expected, tokens->span.bytes);
 }
 
 static void test_batches_arrive(void **state)
@@ -106,15 +113,14 @@ static void test_batches_arrive(void **state)
             td_monitor *monitor;
             check(td_monitor_create(16, false, &monitor));
             td_transfer *transfer = start(&f, j, monitor);
-            const td_batch_source source = td_transfer_source(transfer);
             td_batch batch;
             for (uint64_t n = 0; n < BATCHES; ++n) {
-                check(source.next(source.context, &batch));
+                check(td_transfer_next(transfer, &batch));
                 expect_batch(&b, j, &batch, n);
-                source.release(source.context, &batch, (td_point){0});
+                td_transfer_release(transfer, &batch, (td_point){0});
             }
-            refuse(TD_ERR_IO, "the disk is gone", source.next(source.context, &batch));
-            refuse(TD_ERR_IO, "the disk is gone", source.next(source.context, &batch));
+            refuse(TD_ERR_IO, "the disk is gone", td_transfer_next(transfer, &batch));
+            refuse(TD_ERR_IO, "the disk is gone", td_transfer_next(transfer, &batch));
             assert_int_equal(f.n_released, BATCHES);
             assert_int_equal(f.n_disordered, 0);
             assert_int_equal(td_transfer_count(transfer).n_batches, BATCHES);
@@ -137,9 +143,8 @@ static void test_room_is_bounded(void **state)
     bed_open(&b, NULL);
     fake f = new_fake(&b, b.sim, UINT64_MAX);
     td_transfer *transfer = start(&f, b.sim + 1, NULL);
-    const td_batch_source source = td_transfer_source(transfer);
     for (int i = 0; i < 2; ++i)
-        check(source.next(source.context, &batches[i]));
+        check(td_transfer_next(transfer, &batches[i]));
     td_transfer_destroy(transfer);
     assert_int_equal(f.n_given, 2);
     free_fake(&f);
@@ -154,14 +159,14 @@ static void test_too_large_a_batch(void **state)
     td_transfer *transfer;
     bed_open(&b, NULL);
     fake f = new_fake(&b, b.sim, UINT64_MAX);
-    check(td_transfer_create(
-        &(td_transfer_settings){.source = {.next = give, .release = take_back, .context = &f},
-                                .data = b.memory[b.sim],
-                                .model = b.memory[b.sim + 1],
-                                .batch_bytes = 4096},
-        &transfer));
-    const td_batch_source source = td_transfer_source(transfer);
-    refuse(TD_ERR_LIMIT, "batch 40|4096", source.next(source.context, &batch));
+    check(td_transfer_create(&(td_transfer_settings){.next = give,
+                                                     .release = take_back,
+                                                     .context = &f,
+                                                     .data = b.memory[b.sim],
+                                                     .model = b.memory[b.sim + 1],
+                                                     .batch_bytes = 4096},
+                             &transfer));
+    refuse(TD_ERR_LIMIT, "batch 40|4096", td_transfer_next(transfer, &batch));
     td_transfer_destroy(transfer);
     free_fake(&f);
     bed_close(&b);

@@ -88,7 +88,7 @@ static td_train_settings make_settings(const char *run, uint64_t steps)
 {
     td_train_settings s = {
         .losses = td_model_losses_default(),
-        .feed = {.dataset = {.language = "en", .val_fraction = 0.2, .max_bad_fraction = 0},
+        .data = {.dataset = {.language = "en", .val_fraction = 0.2, .max_bad_fraction = 0},
                  .workers = 2,
                  .batch_size = BATCH,
                  .max_mel_frames = 256,
@@ -106,7 +106,7 @@ static td_train_settings make_settings(const char *run, uint64_t steps)
     assert_int_equal(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &s.model), TD_OK);
     s.model.dropout = 0.1F; /* so that its masks must go on too */
     snprintf(set_path, sizeof set_path, "%s", temp_path("set"));
-    s.feed.dataset.dir = set_path;
+    s.data.dataset.dir = set_path;
     s.run_dir = temp_path(run);
     return s;
 }
@@ -211,11 +211,11 @@ static void test_any_number_of_workers(void **state)
 {
     (void)state;
     td_train_settings s = make_settings("one", 4);
-    s.feed.workers = 1;
+    s.data.workers = 1;
     const td_train_result one = train(&s);
     s = make_settings("eight", 4);
-    s.feed.workers = 8;
-    s.feed.mel_cache = TD_MEL_CACHE_RAM;
+    s.data.workers = 8;
+    s.data.mel_cache = TD_MEL_CACHE_RAM;
     const td_train_result eight = train(&s);
     assert_true(compare(one.checkpoint, eight.checkpoint, "") == 0);
 }
@@ -304,13 +304,13 @@ static void test_accumulation_is_a_larger_batch(void **state)
     make_dataset("even", BATCH, "abcde ", true);
     td_train_settings s = make_settings("large", 3);
     snprintf(set_path, sizeof set_path, "%s", temp_path("even"));
-    s.feed.dataset.val_fraction = 0;
+    s.data.dataset.val_fraction = 0;
     s.model.dropout = 0;
-    s.feed.n_buckets = 1;
+    s.data.n_buckets = 1;
     td_train_result large = train(&s);
     td_train_settings twice = s;
     twice.run_dir = temp_path("twice");
-    twice.feed.batch_size = BATCH / 2;
+    twice.data.batch_size = BATCH / 2;
     twice.grad_accum = 2;
     td_train_result parts = train(&twice);
     assert_true(fabs(large.loss - parts.loss) < 1e-5 * large.loss);

@@ -1,0 +1,50 @@
+/* Features by name, and batches packed into one piece. See batch.h. */
+#include "data/batch.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum { PACK_ALIGN = 256 }; /* the largest alignment a device asks for */
+
+const td_feature *td_batch_find(const td_batch *batch, const char *name)
+{
+    for (size_t i = 0; i < batch->n_features; ++i)
+        if (strcmp(batch->features[i].name, name) == 0) return &batch->features[i];
+    return NULL;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + PACK_ALIGN - 1) / PACK_ALIGN * PACK_ALIGN;
+}
+
+uint64_t td_batch_bytes(const td_batch *batch)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < batch->n_features; ++i)
+        bytes += round_up(batch->features[i].span.bytes);
+    return bytes;
+}
+
+td_batch td_batch_packed(const td_batch *batch, td_span room)
+{
+    td_batch packed = *batch;
+    uint64_t at = 0;
+    for (size_t i = 0; i < batch->n_features; ++i) {
+        td_span *span = &packed.features[i].span;
+        *span = td_span_part(room, at, span->bytes);
+        at += round_up(span->bytes);
+    }
+    return packed;
+}
+
+td_status td_batch_pack(const td_batch *batch, td_span room, td_list *list)
+{
+    td_status status = TD_OK;
+    const td_batch packed = td_batch_packed(batch, room);
+    for (size_t i = 0; i < batch->n_features; ++i)
+        TD_TRY(td_list_copy(list, packed.features[i].span, batch->features[i].span));
+fail:
+    return status;
+}

@@ -1,0 +1,109 @@
+/* See data.h. */
+#include "data/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { N_BUCKETS = 8, ROUND_FRAMES = 32, N_READY = 3 };
+
+bool td_data_wants(const td_data_settings *settings, const char *name)
+{
+    for (size_t i = 0; i < settings->n_features; ++i)
+        if (strcmp(settings->features[i], name) == 0) return true;
+    return false;
+}
+
+td_status td_data_want(td_data_settings *settings, const char *name)
+{
+    if (td_data_wants(settings, name)) return TD_OK;
+    if (settings->n_features == TD_BATCH_FEATURES)
+        return TD_FAIL(TD_ERR_LIMIT, "'%s' would be one feature more than the %d of a batch", name,
+                       TD_BATCH_FEATURES);
+    settings->features[settings->n_features++] = name;
+    return TD_OK;
+}
+
+td_status td_data_open(td_memory *memory, const td_data_settings *settings, td_data *data)
+{
+    td_status status = TD_OK;
+    const td_mel_config config = td_mel_config_default();
+    const td_device_info *info = td_device_get_info(td_memory_device(memory));
+    *data = (td_data){.settings = *settings, .memory = memory};
+    TD_FAIL_IF(settings->dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
+    TD_TRY(td_pool_create(settings->workers, &data->pool));
+    data->workers = td_pool_threads(data->pool);
+    TD_TRY(td_dataset_open(&settings->dataset, data->pool, &data->dataset));
+    TD_TRY(td_mel_create(memory, &config, &data->mel));
+    snprintf(data->device_key, sizeof data->device_key, "%s %s", info->selector, info->driver);
+fail:
+    return status;
+}
+
+void td_data_close(td_data *data)
+{
+    td_mel_destroy(data->mel);
+    td_dataset_close(data->dataset);
+    td_pool_destroy(data->pool);
+    *data = (td_data){0};
+}
+
+td_status td_data_open_cache(const td_data *data, td_mel_cache **out)
+{
+    const td_mel_cache_settings settings = {.kind = data->settings.mel_cache,
+                                            .max_bytes = data->settings.mel_cache_bytes,
+                                            .cache_dir = data->settings.dataset.cache_dir,
+                                            .config = *td_mel_get_config(data->mel),
+                                            .has_energy = td_data_wants(&data->settings, "energy"),
+                                            .has_pitch = td_data_wants(&data->settings, "pitch"),
+                                            .device = data->device_key};
+    return td_mel_cache_open(&settings, data->dataset, out);
+}
+
+td_status td_data_open_sampler(const td_data *data, const td_data_rows *rows, td_sampler **out)
+{
+    td_status status = TD_OK;
+    td_sampler_row *lengths = NULL;
+    const td_data_settings *s = &data->settings;
+    const td_sampler_settings settings = {.batch_size = s->batch_size,
+                                          .n_buckets = s->n_buckets > 0 ? s->n_buckets : N_BUCKETS,
+                                          .round_frames = ROUND_FRAMES,
+                                          .max_frames = s->max_mel_frames,
+                                          .max_tokens = s->max_text_length,
+                                          .last = rows->last,
+                                          .in_order = rows->in_order,
+                                          .seed = s->dataset.seed};
+    *out = NULL;
+    TD_TRY(TD_NEW_ARRAY(&lengths, rows->n_rows + 1));
+    td_loader_lengths(data->dataset, rows->rows, rows->n_rows, td_mel_get_config(data->mel), lengths);
+    TD_TRY(td_sampler_create(&settings, lengths, rows->n_rows, out));
+    TD_TRY(td_sampler_set_state(*out, rows->state));
+fail:
+    free(lengths);
+    return status;
+}
+
+td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_sampler *sampler,
+                              td_loader **out)
+{
+    const td_data_settings *s = &data->settings;
+    const td_loader_settings settings = {.dataset = data->dataset,
+                                         .rows = rows->rows,
+                                         .n_rows = rows->n_rows,
+                                         .sampler = sampler,
+                                         .batch_size = s->batch_size,
+                                         .pool = rows->pool != NULL ? rows->pool : data->pool,
+                                         .memory = data->memory,
+                                         .mel = data->mel,
+                                         .cache = rows->cache,
+                                         .features = s->features,
+                                         .n_features = s->n_features,
+                                         .n_ready = s->n_ready > 0 ? s->n_ready : N_READY,
+                                         .reference_s = s->reference_s,
+                                         .max_bad_fraction = s->dataset.max_bad_fraction,
+                                         .seed = s->dataset.seed,
+                                         .n_batches = rows->n_batches};
+    return td_loader_create(&settings, out);
+}

@@ -1,0 +1,199 @@
+/* The table of features (loader.h): what each is called, how it is shaped and who makes it. Choosing,
+ * placing, describing and writing all walk over the rows that are wanted. Covered by
+ * tests/data/test_loader.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "data/loader_internal.h"
+#include "text/symbols.h"
+
+enum { BIND_WORDS = 64 }; /* the largest alignment a device asks for */
+
+/* ---------------------------------------------------------------- the table */
+
+static const td_block_row *find_row(const td_loader *loader, const td_host_slot *slot, uint32_t item)
+{
+    return &loader->settings.dataset->view.rows[slot->items[item].row];
+}
+
+static void write_token_count(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    *to = find_row(loader, slot, item)->n_tokens;
+}
+
+static void write_frame_count(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    (void)loader;
+    *to = slot->items[item].n_frames;
+}
+
+static void write_speaker(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    *to = find_row(loader, slot, item)->speaker;
+}
+
+static void write_reference_count(const td_loader *loader, const td_host_slot *slot, uint32_t item,
+                                  uint32_t *to)
+{
+    (void)loader;
+    *to = slot->items[item].n_reference_frames;
+}
+
+static void write_tokens(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    const uint32_t n = find_row(loader, slot, item)->n_tokens;
+    memcpy(to, td_dataset_tokens(loader->settings.dataset, slot->items[item].row), n * sizeof *to);
+    for (uint32_t i = n; i < slot->shape.tokens; ++i)
+        to[i] = TD_SYMBOL_PAD;
+}
+
+#define B TD_AXIS_ITEMS
+#define T TD_AXIS_FRAMES
+static const td_feature_row ROWS[] = {
+    {"token_ids", TD_U32, {B, TD_AXIS_TOKENS}, TD_MAKER_HOST, write_tokens},
+    {"token_counts", TD_U32, {B}, TD_MAKER_HOST, write_token_count},
+    {"frame_counts", TD_U32, {B}, TD_MAKER_HOST, write_frame_count},
+    {"speakers", TD_U32, {B}, TD_MAKER_HOST, write_speaker},
+    {"mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_FRONT_END, NULL},
+    {"energy", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL},
+    {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL},
+    {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL},
+    {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count},
+};
+#undef B
+#undef T
+enum { N_ROWS = sizeof ROWS / sizeof ROWS[0] };
+
+/* ---------------------------------------------------------------- choosing */
+
+static const td_feature_row *find_feature(const char *name)
+{
+    for (size_t i = 0; i < N_ROWS; ++i)
+        if (strcmp(ROWS[i].name, name) == 0) return &ROWS[i];
+    return NULL;
+}
+
+const char *td_loader_feature_name(const char *name)
+{
+    const td_feature_row *row = find_feature(name);
+    return row != NULL ? row->name : NULL;
+}
+
+static td_status refuse_name(const char *name)
+{
+    char known[256];
+    size_t used = 0;
+    for (size_t i = 0; i < N_ROWS && used < sizeof known; ++i)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", ROWS[i].name);
+    return TD_FAIL(TD_ERR_ARGUMENT, "no feature is called '%s'; there are %s", name, known);
+}
+
+td_status td_loader_choose_features(td_loader *loader)
+{
+    td_status status = TD_OK;
+    bool is_wanted[N_ROWS] = {0};
+    for (size_t i = 0; i < loader->settings.n_features; ++i) {
+        const td_feature_row *row = find_feature(loader->settings.features[i]);
+        if (row == NULL) TD_TRY(refuse_name(loader->settings.features[i]));
+        is_wanted[row - ROWS] = true;
+    }
+    for (size_t i = 0; i < N_ROWS; ++i) {
+        if (!is_wanted[i]) continue;
+        loader->features[loader->n_features++].row = &ROWS[i];
+        TD_FAIL_IF(ROWS[i].maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
+                   "'%s' is made along with 'mel', which is not wanted", ROWS[i].name);
+    }
+    TD_FAIL_IF(loader->n_features == 0, TD_ERR_ARGUMENT, "a loader needs at least one feature to make");
+fail:
+    return status;
+}
+
+bool td_loader_wants(const td_loader *loader, const char *name)
+{
+    for (size_t i = 0; i < loader->n_features; ++i)
+        if (strcmp(loader->features[i].row->name, name) == 0) return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- shapes and places */
+
+static td_shape find_shape(const td_loader *loader, const td_feature_row *row, const td_batch_shape *shape)
+{
+    const uint32_t sizes[] = {[TD_AXIS_ITEMS] = shape->items,
+                              [TD_AXIS_TOKENS] = shape->tokens,
+                              [TD_AXIS_FRAMES] = shape->frames,
+                              [TD_AXIS_REFERENCE] = shape->reference_frames,
+                              [TD_AXIS_BANDS] = loader->config.n_mels};
+    td_shape out = {.n_dims = 0};
+    for (size_t i = 0; i < 3 && row->axes[i] != TD_AXIS_END; ++i)
+        out.dims[out.n_dims++] = sizes[row->axes[i]];
+    return out;
+}
+
+uint64_t td_loader_count_words(const td_loader *loader, const td_feature_row *row,
+                               const td_batch_shape *shape)
+{
+    return td_shape_size(find_shape(loader, row, shape));
+}
+
+static size_t take_words(td_loader *loader, uint64_t words)
+{
+    const size_t at = loader->head_words;
+    loader->head_words += (words + BIND_WORDS - 1) / BIND_WORDS * BIND_WORDS;
+    return at;
+}
+
+/* Numbers of items first, then what has further axes: only what a batch uses of that goes up. */
+void td_loader_lay_out(td_loader *loader)
+{
+    loader->places = take_words(loader, 2 * (uint64_t)loader->largest.items);
+    loader->reference_places = take_words(loader, 2 * (uint64_t)loader->largest.items);
+    for (int has_axes = 0; has_axes < 2; ++has_axes) {
+        for (size_t i = 0; i < loader->n_features; ++i) {
+            td_loader_feature *f = &loader->features[i];
+            if (f->row->maker == TD_MAKER_HOST && (f->row->axes[1] != TD_AXIS_END) == has_axes)
+                f->at = take_words(loader, td_loader_count_words(loader, f->row, &loader->largest));
+        }
+    }
+}
+
+void td_loader_describe(const td_loader *loader, const td_device_slot *device, td_batch *batch)
+{
+    batch->n_features = loader->n_features;
+    for (size_t i = 0; i < loader->n_features; ++i) {
+        const td_loader_feature *f = &loader->features[i];
+        const td_shape shape = find_shape(loader, f->row, &batch->shape);
+        td_span span = {.bytes = 4 * td_shape_size(shape)};
+        if (device != NULL)
+            span = f->row->maker == TD_MAKER_HOST ? td_span_part(device->head, 4 * f->at, span.bytes)
+                                                  : td_span_part(device->made[i], 0, span.bytes);
+        batch->features[i] =
+            (td_feature){.name = f->row->name, .dtype = f->row->dtype, .shape = shape, .span = span};
+    }
+}
+
+/* ---------------------------------------------------------------- a host batch */
+
+void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t item)
+{
+    for (size_t i = 0; i < loader->n_features; ++i) {
+        const td_loader_feature *f = &loader->features[i];
+        if (f->row->maker != TD_MAKER_HOST) continue;
+        const size_t words = td_loader_count_words(loader, f->row, &slot->shape) / slot->shape.items;
+        f->row->write(loader, slot, item, slot->head + f->at + item * words);
+    }
+}
+
+float *td_loader_cached(const td_loader *loader, const td_host_slot *slot, const char *name, uint32_t item)
+{
+    float *at = slot->mel;
+    for (size_t i = 0; i < loader->n_features; ++i) {
+        const td_feature_row *row = loader->features[i].row;
+        if (row->maker != TD_MAKER_FRONT_END) continue;
+        const size_t words = td_loader_count_words(loader, row, &slot->shape);
+        if (strcmp(row->name, name) == 0) return at + item * (words / slot->shape.items);
+        at += words;
+    }
+    return NULL;
+}
