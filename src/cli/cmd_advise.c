@@ -162,12 +162,14 @@ static void write_model(const adviser *a, FILE *file)
     char name[64];
     const td_advice_way *way = &a->advice.ways[a->advice.chosen];
     fprintf(file, "\n[model]\nmodel_size = %s\n", get_text(a, "model.model_size"));
-    fprintf(file, "decoder_strategy = %s\n", get_text(a, "model.decoder_strategy"));
+    fprintf(file, "family = %s\n", a->settings.model.family->name);
     fprintf(file, "gradient_checkpointing = %s\n", way->checkpoint ? "true" : "false");
-    for (size_t i = 0; i < td_model_key_count(); ++i) {
-        (void)snprintf(name, sizeof name, "model.%s", td_model_key_name(i));
+    const td_family *family = a->settings.model.family;
+    for (size_t i = 0; i < family->n_keys; ++i) {
+        if (strcmp(family->keys[i].section, "model") != 0) continue;
+        (void)snprintf(name, sizeof name, "model.%s", family->keys[i].name);
         const td_option_value *value = td_options_get(a->cli->options, name);
-        if (value->origin > TD_ORIGIN_PRESET) fprintf(file, "%s = %s\n", td_model_key_name(i), value->text);
+        if (value->origin > TD_ORIGIN_PRESET) fprintf(file, "%s = %s\n", family->keys[i].name, value->text);
     }
     fprintf(file, "\n[training]\nbatch_size = %u\n", a->advice.batch_size);
     if (a->advice.grad_accum > 1)

@@ -93,8 +93,7 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     TD_TRY(td_sketch_parse(td_options_get(cli->options, "bench.sketch")->text, &out->size));
     if (td_options_get(cli->options, "model.model_size")->origin != TD_ORIGIN_DEFAULT)
         out->preset = td_options_get(cli->options, "model.model_size")->text;
-    if (strcmp(td_options_get(cli->options, "model.decoder_strategy")->text, "autoregressive") == 0)
-        out->strategy = TD_AUTOREGRESSIVE;
+    out->family = td_cli_family(cli);
     out->size.items = count(cli, "training.batch_size");
     out->size.tokens = count(cli, "bench.text_length");
     out->size.frames = count(cli, "bench.mel_frames");

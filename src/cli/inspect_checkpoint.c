@@ -95,7 +95,7 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
     const char *slim = td_options_get(cli->options, "slim")->text;
     TD_TRY(td_checkpoint_open(path, &c));
     TD_TRY(td_checkpoint_verify(c));
-    TD_TRY(td_model_count(&td_checkpoint_get_info(c)->model, &parameters));
+    TD_TRY(td_family_parameters(&td_checkpoint_get_info(c)->model, &parameters));
     if (slim != NULL) TD_TRY(td_checkpoint_write_slim(c, slim));
     if (cli->json) {
         code = print_json(cli, c, parameters);

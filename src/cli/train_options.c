@@ -24,49 +24,33 @@ static float get_float(const td_cli *cli, const char *key)
 
 /* ---------------------------------------------------------------- model */
 
+/* model.family, or what 0.1 called it. */
+const td_family *td_cli_family(const td_cli *cli)
+{
+    const td_option_value *strategy = get(cli, "model.decoder_strategy"), *family = get(cli, "model.family");
+    return td_family_find(family->origin >= strategy->origin ? family->text : strategy->text);
+}
+
 /* The preset's values become options of little authority; then what came out on top is the model. */
 static td_status read_model(td_cli *cli, td_model_config *out)
 {
     td_status status = TD_OK;
     char place[64], name[64], value[TD_MODEL_VALUE_BYTES];
     const char *size = get(cli, "model.model_size")->text;
-    const bool steps = strcmp(get(cli, "model.decoder_strategy")->text, "autoregressive") == 0;
-    const td_strategy strategy = steps ? TD_AUTOREGRESSIVE : TD_NON_AUTOREGRESSIVE;
-    TD_TRY(td_model_preset(size, strategy, out));
+    const td_family *family = td_cli_family(cli);
+    TD_TRY(td_model_preset(family, size, out));
     snprintf(place, sizeof place, "preset %s", size);
-    for (size_t i = 0; i < td_model_key_count(); ++i) {
-        snprintf(name, sizeof name, "model.%s", td_model_key_name(i));
+    for (size_t i = 0; i < family->n_keys; ++i) {
+        const td_model_key *key = &family->keys[i];
+        snprintf(name, sizeof name, "%s.%s", key->section, key->name);
         td_model_config_get(out, i, value);
         TD_TRY(td_options_assign(cli->options, name, value, TD_ORIGIN_PRESET, place));
         const td_option_value *chosen = get(cli, name);
-        if (td_model_config_put(out, td_model_key_name(i), chosen->text) == TD_OK) continue;
+        if (td_model_config_put(out, key->name, chosen->text) == TD_OK) continue;
         TD_FAIL_IF(true, TD_ERR_CONFIG, "%s: %s", chosen->place, td_error_last()->message);
     }
 fail:
     return status;
-}
-
-/* Simple: what the alignment and the spectrogram are learnt from, and nothing that a table of weights says.
- */
-static void read_losses(const td_cli *cli, td_model_losses *out)
-{
-    char name[64];
-    const char *kind = get(cli, "training.mel_loss")->text;
-    const bool simple = get(cli, "training.simple_loss")->truth;
-    *out = td_model_losses_default();
-    out->weights[TD_TERM_supervision] = 0.3F; /* what docs/model.md tells of as having trained well */
-    out->weights[TD_TERM_guided] = 5;
-    out->mel_kind = strcmp(kind, "l1") == 0    ? TD_LOSS_L1
-                    : strcmp(kind, "mse") == 0 ? TD_LOSS_MSE
-                                               : TD_LOSS_HUBER;
-    for (int i = 0; i < TD_MODEL_TERM_COUNT; ++i) {
-        snprintf(name, sizeof name, "training.loss_%s", td_model_term_name((td_model_term)i));
-        if (get(cli, name)->text != NULL) out->weights[i] = get_float(cli, name);
-    }
-    if (!simple) return;
-    static const td_model_term EXTRA[] = {TD_TERM_pitch, TD_TERM_energy, TD_TERM_guided};
-    for (size_t i = 0; i < sizeof EXTRA / sizeof EXTRA[0]; ++i)
-        out->weights[EXTRA[i]] = 0;
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -147,7 +131,6 @@ static void read_training(const td_cli *cli, td_train_settings *out)
     out->log_every = get_count(cli, "logging.log_every");
     out->patience = get_count(cli, "training.early_stopping_patience");
     out->max_bad_steps = (uint32_t)get_count(cli, "training.max_bad_steps");
-    out->supervision_start = get_count(cli, "training.supervision_start");
     out->seed = get_count(cli, "training.seed");
     out->keep = get_count(cli, "training.keep_checkpoints");
     out->run_dir = get(cli, "training.checkpoint_dir")->text;
@@ -169,7 +152,6 @@ td_status td_cli_plan_settings(td_cli *cli, const td_device_info *device, char c
     out->data.workers = get_count(cli, "pipeline.num_workers");
     out->data.n_buckets = get(cli, "pipeline.enable_static_shapes")->truth ? 1 : 0;
     TD_TRY(read_model(cli, &out->model));
-    read_losses(cli, &out->losses);
     read_schedule(cli, &out->schedule);
     read_training(cli, out);
     read_limits(cli, out);

@@ -18,4 +18,7 @@ td_status td_cli_plan_settings(td_cli *cli, const td_device_info *device, char c
 /* Of "fp32", "bf16" or "fp16", as the options have it. */
 td_dtype td_cli_precision(const char *name);
 
+/* The family that the options choose. */
+const td_family *td_cli_family(const td_cli *cli);
+
 #endif

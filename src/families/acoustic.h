@@ -132,6 +132,7 @@ void td_acoustic_put(td_model_config *config, const td_acoustic *values);
 td_status td_acoustic_preset(const char *name, bool sequential, td_acoustic *out);
 td_status td_acoustic_check(const td_acoustic *c);
 void td_acoustic_fit(const td_data_facts *facts, td_acoustic *c);
+void td_acoustic_describe(const td_acoustic *c, td_model_facts *out);
 td_status td_acoustic_check_shape(const void *values, const td_batch_shape *shape);
 
 /* ---------------------------------------------------------------- parts of graphs (acoustic.c) */

@@ -149,6 +149,16 @@ fail:
 
 /* ---------------------------------------------------------------- data */
 
+void td_acoustic_describe(const td_acoustic *c, td_model_facts *out)
+{
+    *out = (td_model_facts){.n_symbols = c->n_symbols,
+                            .n_speakers = c->n_speakers,
+                            .n_mels = c->n_mels,
+                            .max_tokens = c->max_tokens,
+                            .max_frames = c->max_frames,
+                            .takes_reference = c->speaker_encoder};
+}
+
 static uint32_t round_up(uint32_t n)
 {
     return (n + ROUND - 1) / ROUND * ROUND;

@@ -35,6 +35,13 @@ const td_family *td_family_find(const char *name)
     return NULL;
 }
 
+td_model_facts td_model_describe(const td_model_config *config)
+{
+    td_model_facts facts = {0};
+    config->family->describe(&config->values, &facts);
+    return facts;
+}
+
 /* ---------------------------------------------------------------- graphs */
 
 static size_t count_prefixes(const char *const *prefixes)

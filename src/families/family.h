@@ -73,6 +73,14 @@ typedef struct td_data_facts {
     double tokens, frames;           /* of all rows together */
 } td_data_facts;
 
+/* What others must know of a model. */
+typedef struct td_model_facts {
+    uint32_t n_symbols, n_speakers, n_mels, max_tokens, max_frames;
+    bool takes_reference;                    /* a recording that tells the speaker */
+    bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
+} td_model_facts;
+td_model_facts td_model_describe(const td_model_config *config);
+
 /* ---------------------------------------------------------------- graphs and learners */
 
 /* What a graph is built for. */
@@ -91,7 +99,6 @@ typedef struct td_build {
 typedef struct td_learner_row {
     const char *name;            /* before its metrics, where a family has several learners */
     const char *const *prefixes; /* of the parameters it updates, ended by NULL; NULL: all */
-    double lr_share;             /* of the run's learning rate; 0: all of it */
 } td_learner_row;
 
 typedef struct td_part {
@@ -110,11 +117,16 @@ struct td_family {
     const char *presets; /* "nano|tiny|..."; every family has them all */
     const td_learner_row *learners;
     size_t n_learners;
+    size_t judge;              /* the learner whose loss says which checkpoint is the best */
+    const char *symbol_table;  /* names of the parameters with a row for each symbol and speaker; */
+    const char *speaker_table; /* NULL: it has none */
 
     /* `values` is the family's own struct. */
     td_status (*preset)(const char *name, void *values);
     td_status (*check)(const void *values);                /* what ranges do not say; may be NULL */
-    void (*fit)(const td_data_facts *facts, void *values); /* to the data; may be NULL */
+    void (*describe)(const void *values, td_model_facts *out);
+    /* Fits values to the data; `old`: those of a run that goes on, or NULL. */
+    void (*fit)(const td_data_facts *facts, const void *old, void *values);
     /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */
     td_status (*check_shape)(const void *values, const td_batch_shape *shape);
     /* Builds the graph of build->learner, marks its outputs and returns the loss. */

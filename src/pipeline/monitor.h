@@ -42,7 +42,7 @@ typedef struct td_batch_times {
 
 typedef struct td_monitor td_monitor;
 
-enum { TD_MONITOR_WINDOW = 100, TD_MONITOR_MAX_POINTS = 8 };
+enum { TD_MONITOR_WINDOW = 100, TD_MONITOR_MAX_POINTS = 16 };
 
 /* *out: owned. `is_single`: both roles share a device, so preparing keeps the model device busy too. */
 td_status td_monitor_create(size_t capacity, bool is_single, td_monitor **out);

@@ -22,7 +22,7 @@ static uint32_t by_memory(const td_device_info *device, uint32_t small, uint32_t
 
 static uint64_t usable_bytes(const td_device_info *device)
 {
-    return (uint64_t)(TD_PLANNER_SHARE * (double)device->caps.memory_bytes);
+    return (uint64_t)(TD_MEMORY_SHARE * (double)device->caps.memory_bytes);
 }
 
 static td_status measure_ways(const td_advice_request *request, td_advice *out)
@@ -37,7 +37,7 @@ static td_status measure_ways(const td_advice_request *request, td_advice *out)
         way->bf16 = i & 1;
         s.plan.narrow = way->bf16 ? TD_BF16 : TD_F32;
         s.plan.checkpoint = way->checkpoint = i >> 1 & 1;
-        TD_TRY(td_planner_need(&planner, &s, out->shape, &way->need));
+        TD_TRY(td_run_need(planner.memory, &s, out->shape, &way->need));
         way->largest_batch = td_need_largest(&way->need, usable_bytes(request->model));
     }
 fail:
@@ -94,9 +94,11 @@ static td_status set_buffer(const td_advice_request *request, td_advice *out)
     s.prefetch_size = out->prefetch_size;
     out->buffer_size = by_memory(request->model, 25, 50, 100);
     if (out->is_single) return TD_OK;
-    const double batch_bytes = td_planner_batch_bytes(&s, &out->shape);
-    const double least =
-        BLOCKS * (double)td_planner_data_bytes(&s, &out->shape, LEAST_BUFFER, false) + (double)BLOCK_BYTES;
+    double batch_bytes = 0;
+    uint64_t least_bytes = 0;
+    TD_TRY(td_run_batch_bytes(&s, &out->shape, &batch_bytes));
+    TD_TRY(td_planner_data_bytes(&s, &out->shape, LEAST_BUFFER, false, &least_bytes));
+    const double least = BLOCKS * (double)least_bytes + (double)BLOCK_BYTES;
     td_text_format_bytes((uint64_t)least, need);
     td_text_format_bytes(limit, room);
     TD_FAIL_IF(least > (double)limit, TD_ERR_LIMIT,
@@ -105,7 +107,7 @@ static td_status set_buffer(const td_advice_request *request, td_advice *out)
                need, room, request->data->name);
     const double more = ((double)limit - least) / (BLOCKS * batch_bytes);
     if (more < out->buffer_size - LEAST_BUFFER) out->buffer_size = LEAST_BUFFER + (uint32_t)more;
-    out->data_bytes = td_planner_data_bytes(&s, &out->shape, out->buffer_size, false);
+    TD_TRY(td_planner_data_bytes(&s, &out->shape, out->buffer_size, false, &out->data_bytes));
     out->data_limit_bytes = (uint64_t)(BLOCKS * (double)out->data_bytes) + BLOCK_BYTES;
 fail:
     return status;
@@ -116,7 +118,7 @@ td_status td_advise(const td_advice_request *request, td_advice *out)
     td_status status = TD_OK;
     *out = (td_advice){.is_single = request->data == request->model,
                        .prefetch_size = USUAL_PREFETCH,
-                       .shape = td_planner_shape(request->settings, request->longest)};
+                       .shape = td_run_shape(request->settings, request->longest)};
     TD_TRY(measure_ways(request, out));
     TD_TRY(set_batch(request, out));
     TD_TRY(set_buffer(request, out));

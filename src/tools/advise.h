@@ -29,7 +29,7 @@ typedef struct td_advice {
     td_advice_way ways[TD_ADVICE_WAYS]; /* plain, bf16, checkpointing, both */
     size_t chosen;                      /* of `ways` */
     bool is_single;
-    td_model_shape shape; /* of the largest batch */
+    td_batch_shape shape; /* of the largest batch */
     uint32_t batch_size, grad_accum, buffer_size, prefetch_size;
     uint64_t model_bytes, data_bytes;             /* that the roles will need */
     uint64_t model_limit_bytes, data_limit_bytes; /* to set */

@@ -85,7 +85,7 @@ static td_status estimate(const td_train_settings *s, td_lengths longest, uint64
     td_need need;
     td_status status = TD_OK;
     TD_TRY(td_planner_open(NULL, &planner));
-    TD_TRY(td_planner_need(&planner, s, td_planner_shape(s, longest), &need));
+    TD_TRY(td_run_need(planner.memory, s, td_run_shape(s, longest), &need));
     report->limit_bytes = limit;
     report->need_bytes = td_need_bytes(&need, s->auto_batch ? 1 : s->data.batch_size);
     report->largest_batch = td_need_largest(&need, limit);
@@ -99,7 +99,7 @@ static td_status check_memory(const td_config_request *request, td_lengths longe
     const td_train_settings *s = request->settings;
     const uint64_t memory = request->model ? request->model->caps.memory_bytes : 0;
     const uint64_t limit =
-        s->model_limit_bytes > 0 ? s->model_limit_bytes : (uint64_t)(TD_PLANNER_SHARE * (double)memory);
+        s->model_limit_bytes > 0 ? s->model_limit_bytes : (uint64_t)(TD_MEMORY_SHARE * (double)memory);
     char need[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES], suggest[16];
     td_status status = TD_OK;
     if (limit == 0) return TD_OK;
@@ -117,7 +117,7 @@ static td_status check_memory(const td_config_request *request, td_lengths longe
             report, true, "training.batch_size", suggest,
             "batches of %u rows of %u frames need %s on the model device, which may use %s; "
             "model.gradient_checkpointing and training.mixed_precision save memory too",
-            s->data.batch_size, td_planner_shape(s, longest).frames, need, room));
+            s->data.batch_size, td_run_shape(s, longest).frames, need, room));
     }
 fail:
     return status;
@@ -131,7 +131,7 @@ static td_status check_limit(td_config_report *report, const char *key, uint64_t
     td_text_format_bytes(limit, asked);
     td_text_format_bytes(device->caps.memory_bytes, there);
     (void)snprintf(suggest, sizeof suggest, "%" PRIu64,
-                   (uint64_t)(TD_PLANNER_SHARE * (double)device->caps.memory_bytes) >> 20);
+                   (uint64_t)(TD_MEMORY_SHARE * (double)device->caps.memory_bytes) >> 20);
     return td_config_report_add(report, true, key, suggest, "the limit of %s is more than the %s of %s",
                                 asked, there, device->name);
 }

@@ -25,41 +25,44 @@ fail:
 
 /* ---------------------------------------------------------------- the model device */
 
-static td_status run_step(td_store *store, td_plan *plan, const td_train_settings *s, double *ms)
+/* Forward, backward and update of all learners. */
+static td_status run_step(const td_ready_step *step, double *ms)
 {
-    td_optimizer *optimizer = NULL;
-    td_point reached;
-    double plan_ms = 0, update_ms = 0;
     td_status status = TD_OK;
-    TD_TRY(td_optimizer_create(store, &s->optimizer, &optimizer));
-    *ms = INFINITY;
-    for (int i = 0; i < RUNS && (i == 0 || *ms < LONG_MS); ++i) {
-        TD_TRY(td_plan_run(plan, &(td_run){.optimizer = optimizer}, &reached));
-        TD_TRY(td_point_wait(reached, TD_WAIT_FOREVER));
-        TD_TRY(read_ms(td_plan_points(plan)[1], &plan_ms));
-        TD_TRY(read_ms(td_plan_points(plan)[2], &update_ms));
-        *ms = fmin(*ms, plan_ms + update_ms);
+    *ms = 0;
+    for (size_t i = 0; i < step->n_learners; ++i) {
+        td_point updated;
+        double plan_ms = 0, update_ms = 0;
+        TD_TRY(td_plan_run(step->plans[i], &(td_run){0}, NULL));
+        TD_TRY(td_optimizer_step(td_learner_optimizer(step->learners[i]), 0, &updated));
+        TD_TRY(read_ms(td_plan_points(step->plans[i])[1], &plan_ms));
+        TD_TRY(read_ms(updated, &update_ms));
+        *ms += plan_ms + update_ms;
     }
 fail:
-    td_optimizer_destroy(optimizer);
     return status;
 }
 
 static td_status forecast_train(const td_planner *planner, const td_train_settings *s, td_forecast *out)
 {
-    td_plans *plans = NULL;
-    td_shaped_plan *shaped;
-    td_plan_stats stats;
+    td_ready_step step = {0};
     td_status status = TD_OK;
-    TD_TRY(td_planner_plan(planner, s, &out->shape, &plans, &shaped));
-    td_plan_get_stats(shaped->plan, &stats);
-    out->flops = stats.flops;
-    out->launches = stats.launches;
-    out->model_bytes =
-        stats.arena_bytes + stats.store_bytes + (td_planner_prefetch(s) + 1) * out->batch_bytes;
-    TD_TRY(run_step(td_plans_store(plans), shaped->plan, s, &out->train_ms));
+    TD_TRY(td_ready_open(planner->memory, s, &out->shape, &step));
+    for (size_t i = 0; i < step.n_learners; ++i) {
+        td_plan_stats stats;
+        td_plan_get_stats(step.plans[i], &stats);
+        out->flops += stats.flops;
+        out->launches += stats.launches;
+    }
+    out->model_bytes = td_ready_bytes(&step) + (td_run_prefetch(s) + 1) * out->batch_bytes;
+    out->train_ms = INFINITY;
+    for (int i = 0; i < RUNS && (i == 0 || out->train_ms < LONG_MS); ++i) {
+        double ms;
+        TD_TRY(run_step(&step, &ms));
+        out->train_ms = fmin(out->train_ms, ms);
+    }
 fail:
-    td_plans_destroy(plans);
+    td_ready_close(&step);
     return status;
 }
 
@@ -67,10 +70,10 @@ fail:
 
 /* Spans of one batch. Only their sizes matter. */
 static td_status take_spans(const td_planner *planner, const td_train_settings *s,
-                            const td_model_shape *shape, uint64_t samples, td_mel_args *args, td_span *whole)
+                            const td_batch_shape *shape, uint64_t samples, td_mel_args *args, td_span *whole)
 {
     const uint64_t frames = (uint64_t)shape->items * shape->frames;
-    const uint64_t words[] = {shape->items * samples, 2 * (uint64_t)shape->items, frames * s->model.n_mels,
+    const uint64_t words[] = {shape->items * samples, 2 * (uint64_t)shape->items, frames * td_model_describe(&s->model).n_mels,
                               frames, td_data_wants(&s->data, "pitch") ? frames : 0};
     td_span *const spans[] = {&args->pcm, &args->places, &args->mel, &args->energy, &args->pitch};
     uint64_t at = 0;
@@ -123,10 +126,12 @@ td_status td_forecast_stages(const char *data, const char *model, const td_train
 {
     td_planner roles[2] = {{0}, {0}};
     td_status status = TD_OK;
-    *out = (td_forecast){.shape = td_planner_shape(s, longest)};
+    double batch_bytes = 0;
+    *out = (td_forecast){.shape = td_run_shape(s, longest)};
     out->shape.items = s->data.batch_size;
-    out->batch_bytes = (uint64_t)td_planner_batch_bytes(s, &out->shape);
-    out->data_bytes = td_planner_data_bytes(s, &out->shape, s->buffer_size, data == NULL);
+    TD_TRY(td_run_batch_bytes(s, &out->shape, &batch_bytes));
+    out->batch_bytes = (uint64_t)batch_bytes;
+    TD_TRY(td_planner_data_bytes(s, &out->shape, s->buffer_size, data == NULL, &out->data_bytes));
     TD_TRY(td_planner_open(model, &roles[1]));
     TD_TRY(forecast_train(&roles[1], s, out));
     if (data) TD_TRY(td_planner_open(data, &roles[0]));

@@ -125,14 +125,13 @@ td_status td_step_work_model(const td_family *family, const char *preset, const 
     td_status status = TD_OK;
     *out = (td_step_work){0};
     TD_TRY(td_model_preset(family, preset, &config));
-    if (family->fit)
-        family->fit(&(td_data_facts){.n_symbols = SYMBOLS,
+    family->fit(&(td_data_facts){.n_symbols = SYMBOLS,
                                      .n_mels = TD_SKETCH_BANDS,
                                      .max_tokens = size->tokens,
                                      .max_frames = size->frames,
                                      .tokens = size->tokens,
                                      .frames = size->frames},
-                    &config.values);
+                NULL, &config.values);
     TD_TRY(td_family_build(&(td_build){.config = &config,
                                        .shape = shape,
                                        .seed = SEED,

@@ -1,6 +1,7 @@
 /* One step written out: its batch, every parameter before, every gradient, every loss term, every parameter
  * after, with dropout off, so that it can be done again elsewhere from docs/model.md. See train.h. Covered by
  * tests/cli/test_train.py. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,11 @@
 typedef struct dump {
     td_checkpoint_tensor_data *tensors; /* owned, and their data */
     size_t count, capacity;
+    char names[TD_TRAIN_TERMS][64]; /* of losses and of numbers that batches do not have */
+    size_t n_names;
 } dump;
+
+#define ALL_LEARNERS UINT32_MAX
 
 /* `data` is taken over. */
 static td_status add(dump *d, const char *prefix, const char *name, td_safetensors_dtype dtype,
@@ -37,13 +42,16 @@ static td_status add(dump *d, const char *prefix, const char *name, td_safetenso
     return TD_OK;
 }
 
-static td_status add_block(dump *d, td_store *store, td_block block, const char *prefix)
+/* Of the parameters that a learner updates, or of all. */
+static td_status add_block(dump *d, td_store *store, uint32_t learner, td_block block, const char *prefix)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < td_store_count(store); ++i) {
         const td_store_entry entry = td_store_get(store, i);
         float *values = NULL;
-        if (entry.role != TD_TENSOR_PARAMETER || td_store_span(store, i, block).buffer == NULL) continue;
+        if (entry.role != TD_TENSOR_PARAMETER || td_store_span(store, i, block).buffer == NULL ||
+            (learner != ALL_LEARNERS && entry.learner != learner))
+            continue;
         TD_TRY(TD_NEW_ARRAY(&values, td_shape_size(entry.shape)));
         status = td_store_read(store, i, block, values);
         if (status != TD_OK) free(values);
@@ -76,16 +84,37 @@ fail:
     return status;
 }
 
-static td_status add_losses(dump *d, const td_scalars *scalars)
+/* What batches do not have but the graph takes: as at the end of training, when all terms count. */
+static td_status add_scalar_inputs(dump *d, const td_trainer *t, const td_graph *graph, const td_batch *batch)
+{
+    td_status status = TD_OK;
+    const td_model_config *model = &t->info.model;
+    for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
+        const char *name = td_graph_name(graph, td_graph_input_at(graph, i));
+        float *value = NULL;
+        if (td_batch_find(batch, name) != NULL) continue;
+        TD_TRY(TD_NEW_ARRAY(&value, 1));
+        *value = model->family->scalar(&model->values, name, UINT64_MAX);
+        snprintf(d->names[d->n_names], sizeof d->names[0], "%s", name);
+        TD_TRY(add(d, "batch.", d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
+    }
+fail:
+    return status;
+}
+
+/* "loss.total" and "loss.TERM"; of several learners "loss.LEARNER.total" ... */
+static td_status add_losses(dump *d, const td_trainer *t, size_t learner, const td_scalars *scalars)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < scalars->count; ++i) {
+        const bool is_term = strncmp(scalars->names[i], "loss.", 5) == 0;
         float *value = NULL;
         TD_TRY(TD_NEW_ARRAY(&value, 1));
         *value = scalars->values[i];
-        const bool is_term = strncmp(scalars->names[i], "loss.", 5) == 0;
-        TD_TRY(add(d, "loss.", is_term ? scalars->names[i] + 5 : "total", TD_SAFETENSORS_F32, td_dims(1),
-                   value));
+        snprintf(d->names[d->n_names], sizeof d->names[0], "%s%s%s",
+                 t->n_learners > 1 ? td_learner_name(t->learners[learner]) : "",
+                 t->n_learners > 1 ? "." : "", is_term ? scalars->names[i] + 5 : "total");
+        TD_TRY(add(d, "loss.", d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
     }
 fail:
     return status;
@@ -93,33 +122,41 @@ fail:
 
 /* ---------------------------------------------------------------- the step */
 
-/* The gradients alone first, then the same once more with the update: on one device they are the same bits.
- */
+/* One learner's losses and gradients, then its update. Where there are several, what one updates the next sees, as
+ * in training. */
+static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, dump *d, td_point *taken)
+{
+    td_status status = TD_OK;
+    td_learner *learner = t->learners[number];
+    td_shaped_plan *shaped;
+    td_scalars scalars;
+    uint32_t slot;
+    TD_TRY(td_learner_plan(learner, TD_USE_TRAIN, &batch->shape, &shaped));
+    TD_TRY(td_learner_bind(learner, shaped, batch, UINT64_MAX, &slot));
+    TD_TRY(add_scalar_inputs(d, t, shaped->graph, batch));
+    TD_TRY(td_plan_run(shaped->plan, &(td_run){.slot = slot, .waits = &batch->ready, .n_waits = 1}, NULL));
+    TD_TRY(td_plan_scalars(shaped->plan, 0, &scalars));
+    TD_TRY(add_losses(d, t, number, &scalars));
+    TD_TRY(add_block(d, t->store, (uint32_t)number, TD_BLOCK_GRADIENT, "grad."));
+    TD_TRY(td_optimizer_step(td_learner_optimizer(learner),
+                             (float)td_schedule_lr(&t->s.schedule, t->state.step), NULL));
+    *taken = td_plan_taken(shaped->plan, slot);
+fail:
+    return status;
+}
+
 static td_status run_step(td_trainer *t, dump *d)
 {
     td_status status = TD_OK;
     td_batch batch;
-    td_shaped_plan *shaped;
-    td_scalars scalars;
-    uint32_t slot;
-    td_run run = {.learning_rate = (float)td_schedule_lr(&t->s.schedule, t->state.step), .n_waits = 1};
+    td_point taken = {0};
     TD_TRY(td_batches_next(&t->train, &batch));
-    const td_model_shape shape = td_trainer_shape(&batch);
-    TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, &shaped));
-    TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
-    TD_TRY(td_trainer_fill_weights(shaped, slot, true));
-    run.slot = slot;
-    run.waits = &batch.ready;
     TD_TRY(add_batch(d, t, &batch));
-    TD_TRY(add_block(d, t->store, TD_BLOCK_WEIGHT, "param."));
-    TD_TRY(td_plan_run(shaped->plan, &run, NULL));
-    TD_TRY(td_plan_scalars(shaped->plan, 0, &scalars));
-    TD_TRY(add_losses(d, &scalars));
-    TD_TRY(add_block(d, t->store, TD_BLOCK_GRADIENT, "grad."));
-    run.optimizer = t->optimizer;
-    TD_TRY(td_plan_run(shaped->plan, &run, NULL));
-    TD_TRY(add_block(d, t->store, TD_BLOCK_WEIGHT, "updated."));
-    td_batches_release(&t->train, &batch, td_plan_taken(shaped->plan, slot));
+    TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "param."));
+    for (size_t i = 0; i < t->n_learners; ++i)
+        TD_TRY(run_learner(t, i, &batch, d, &taken));
+    TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "updated."));
+    td_batches_release(&t->train, &batch, taken);
 fail:
     return status;
 }

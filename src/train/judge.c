@@ -68,7 +68,7 @@ fail:
     return status;
 }
 
-/* The first batch: what the model makes of its texts alone, and how it looks and sounds. */
+/* The first batch: what the model makes of its texts alone, where it speaks, and how it looks and sounds. */
 static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, bool sample,
                       double *distance)
 {
@@ -77,11 +77,15 @@ static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *bat
     td_view *view = NULL;
     float *target = NULL;
     uint32_t *counts = NULL;
+    if (td_batch_find(batch, "mel") == NULL || td_graph_find_output(shaped->graph, "predicted_mel").id == 0)
+        return TD_OK;
     TD_TRY(td_trainer_fetch(t, batch, "mel", &target));
     TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &counts));
     if (sample) TD_TRY(td_trainer_view(t, shaped, batch, &view));
-    TD_TRY(td_trainer_run_free(t, batch, &run));
-    TD_TRY(measure_distance(t, &run, target, counts, batch->shape.frames, distance));
+    if (t->info.model.family->speak != NULL) {
+        TD_TRY(td_trainer_run_free(t, batch, &run));
+        TD_TRY(measure_distance(t, &run, target, counts, batch->shape.frames, distance));
+    }
     if (sample) TD_TRY(td_trainer_show(t, batch, view, target, &run));
 fail:
     td_free_run_clear(&run);
@@ -93,23 +97,37 @@ fail:
 
 /* ---------------------------------------------------------------- losses */
 
+/* One learner's losses, with all that only starts in the course of training. */
+static td_status judge_learner(td_trainer *t, size_t number, const td_batch *batch, td_train_event *event,
+                               td_shaped_plan **shaped, td_point *taken)
+{
+    td_status status = TD_OK;
+    td_scalars scalars;
+    uint32_t slot;
+    TD_TRY(td_learner_plan(t->learners[number], TD_USE_VALIDATE, &batch->shape, shaped));
+    TD_TRY(td_learner_bind(t->learners[number], *shaped, batch, UINT64_MAX, &slot));
+    TD_TRY(td_plan_run((*shaped)->plan, &(td_run){.slot = slot, .waits = &batch->ready, .n_waits = 1}, NULL));
+    TD_TRY(td_plan_scalars((*shaped)->plan, td_plan_runs((*shaped)->plan) - 1, &scalars));
+    td_trainer_add(t, number, &scalars, batch->count, event);
+    *taken = td_plan_taken((*shaped)->plan, slot);
+fail:
+    return status;
+}
+
+/* What is looked at is of the learner that judges, read before another plan uses the memory. */
 static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train_event *event, double *weight)
 {
     td_status status = TD_OK;
     td_batch batch;
     td_shaped_plan *shaped;
-    td_scalars scalars;
-    uint32_t slot;
+    td_point taken = {0};
     TD_TRY(td_batches_next(&t->val, &batch));
-    const td_model_shape shape = td_trainer_shape(&batch);
-    TD_TRY(td_plans_get(t->plans, TD_USE_VALIDATE, &shape, &shaped));
-    TD_TRY(td_shaped_plan_bind(shaped, &batch, &slot));
-    TD_TRY(td_trainer_fill_weights(shaped, slot, true));
-    TD_TRY(td_plan_run(shaped->plan, &(td_run){.slot = slot, .waits = &batch.ready, .n_waits = 1}, NULL));
-    TD_TRY(td_plan_scalars(shaped->plan, td_plan_runs(shaped->plan) - 1, &scalars));
-    if (is_first) TD_TRY(look(t, shaped, &batch, sample, &event->distance));
-    td_batches_release(&t->val, &batch, td_plan_taken(shaped->plan, slot));
-    td_train_event_add(event, &scalars, batch.count);
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        TD_TRY(judge_learner(t, i, &batch, event, &shaped, &taken));
+        if (is_first && i == t->info.model.family->judge)
+            TD_TRY(look(t, shaped, &batch, sample, &event->distance));
+    }
+    td_batches_release(&t->val, &batch, taken);
     *weight += batch.count;
 fail:
     return status;

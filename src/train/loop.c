@@ -119,17 +119,40 @@ static td_status handle_rescaled(td_trainer *t, const td_train_event *event)
 
 /* ---------------------------------------------------------------- scalars */
 
-static void add_scalars(td_step_sums *sums, const td_scalars *scalars, const td_pending *pending)
+/* What the learners' runs of a micro-batch left, waiting for them. */
+static td_status read_scalars(td_trainer *t, const td_pending *pending)
 {
-    td_train_event *event = &sums->event;
-    if (sums->count == 0) *event = (td_train_event){.kind = TD_TRAIN_STEP, .distance = NAN};
-    td_train_event_add(event, scalars, 1);
+    td_status status = TD_OK;
+    td_train_event *event = &t->sums.event;
+    td_scalars scalars;
+    if (t->sums.count == 0) *event = (td_train_event){.kind = TD_TRAIN_STEP, .distance = NAN};
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        TD_TRY(td_plan_scalars(pending->of[i].shaped->plan, pending->of[i].run, &scalars));
+        td_trainer_add(t, i, &scalars, 1, event);
+    }
     event->step = pending->step;
     event->epoch = pending->epoch;
     event->lr = pending->lr;
-    event->norm = (double)scalars->norm;
-    event->loss_scale = (double)scalars->loss_scale;
-    ++sums->count;
+    ++t->sums.count;
+fail:
+    return status;
+}
+
+/* What the learners' updates left. *n_skipped: of all learners. */
+static td_status read_updates(td_trainer *t, const td_pending *pending, uint64_t *n_skipped)
+{
+    td_status status = TD_OK;
+    td_update update;
+    *n_skipped = 0;
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        TD_TRY(td_optimizer_result(td_learner_optimizer(t->learners[i]), pending->of[i].update, &update));
+        *n_skipped += update.skipped;
+        if (i != t->info.model.family->judge) continue;
+        t->sums.event.norm = (double)update.norm;
+        t->sums.event.loss_scale = (double)update.loss_scale;
+    }
+fail:
+    return status;
 }
 
 static void put_speed(td_trainer *t, td_train_event *event)
@@ -173,7 +196,7 @@ static void put_watch(td_trainer *t, td_train_event *event)
     event->waits_for = td_watch_waits_for(&t->watch);
 }
 
-static td_status finish_step(td_trainer *t, uint32_t n_skipped)
+static td_status finish_step(td_trainer *t, uint64_t n_skipped)
 {
     td_status status = TD_OK;
     td_train_event event = t->sums.event;
@@ -206,16 +229,16 @@ fail:
 static td_status collect(td_trainer *t, size_t n_left)
 {
     td_status status = TD_OK;
-    td_scalars scalars;
+    uint64_t n_skipped = 0;
     while (t->n_pending > n_left) {
         const td_pending pending = t->pending[0];
         --t->n_pending;
         memmove(t->pending, t->pending + 1, t->n_pending * sizeof *t->pending);
-        if (td_plan_scalars(pending.shaped->plan, pending.run, &scalars) != TD_OK)
+        if (read_scalars(t, &pending) != TD_OK ||
+            (pending.is_last && read_updates(t, &pending, &n_skipped) != TD_OK))
             TD_TRY(td_error_context("step %" PRIu64 " on the model device", pending.step));
         td_monitor_collect(t->s.monitor);
-        add_scalars(&t->sums, &scalars, &pending);
-        if (pending.is_last) TD_TRY(finish_step(t, scalars.skipped));
+        if (pending.is_last) TD_TRY(finish_step(t, n_skipped));
     }
 fail:
     return status;
@@ -223,68 +246,87 @@ fail:
 
 /* ---------------------------------------------------------------- steps */
 
-td_status td_trainer_fill_weights(td_shaped_plan *shaped, uint32_t slot, bool supervises)
+/* Points of all learners' runs and updates, for the monitor. */
+typedef struct point_list {
+    td_point all[TD_MAX_LEARNERS * (TD_RUN_POINTS + 1)];
+    size_t count;
+} point_list;
+
+/* One learner's share of a micro-batch: its plan runs on the batch, and with the last of a step it updates.
+ * *taken: when the batch may go. */
+static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, td_pending *pending,
+                             point_list *points, td_point *taken)
 {
     td_status status = TD_OK;
-    const td_model_inputs *in = &shaped->graph.in;
-    const float guided = 1, supervision = supervises ? 1 : 0;
-    if (in->supervision_weight.id != 0)
-        TD_TRY(td_plan_fill(shaped->plan, slot, in->supervision_weight, &supervision));
-    if (in->guided_weight.id != 0) TD_TRY(td_plan_fill(shaped->plan, slot, in->guided_weight, &guided));
+    td_learner *learner = t->learners[number];
+    td_shaped_plan *shaped = pending->of[number].shaped;
+    const uint64_t run_number = t->state.step * t->s.grad_accum + pending->micro;
+    uint32_t slot;
+    TD_TRY(td_learner_bind(learner, shaped, batch, t->state.step, &slot));
+    const td_run run = {.slot = slot,
+                        .step = (uint32_t)run_number,
+                        .adds = pending->micro > 0,
+                        .waits = &batch->ready,
+                        .n_waits = 1};
+    TD_TRY(td_plan_run(shaped->plan, &run, NULL));
+    pending->of[number].run = td_plan_runs(shaped->plan) - 1;
+    memcpy(points->all + points->count, td_plan_points(shaped->plan), TD_RUN_POINTS * sizeof *points->all);
+    points->count += TD_RUN_POINTS;
+    if (pending->is_last) {
+        td_optimizer *optimizer = td_learner_optimizer(learner);
+        TD_TRY(td_optimizer_step(optimizer, (float)pending->lr, &points->all[points->count]));
+        pending->of[number].update = td_optimizer_steps(optimizer) - 1;
+        ++points->count;
+    }
+    *taken = td_plan_taken(shaped->plan, slot);
 fail:
     return status;
 }
 
-/* The next batch, bound to its plan. Nothing of the model changes here. */
-static td_status take_batch(td_trainer *t, td_batch *batch, td_shaped_plan **shaped, uint32_t *slot)
+/* The next batch, and each learner's plan for it. Nothing of the model changes here. */
+static td_status take_batch(td_trainer *t, td_batch *batch, td_pending *pending)
 {
     td_status status = TD_OK;
     TD_TRY(td_batches_next(&t->train, batch));
-    const td_model_shape shape = td_trainer_shape(batch);
-    TD_TRY(td_plans_get(t->plans, TD_USE_TRAIN, &shape, shaped));
-    TD_TRY(td_shaped_plan_bind(*shaped, batch, slot));
-    TD_TRY(td_trainer_fill_weights(*shaped, *slot, t->state.step >= t->s.supervision_start));
+    for (size_t i = 0; i < t->n_learners; ++i)
+        TD_TRY(td_learner_plan(t->learners[i], TD_USE_TRAIN, &batch->shape, &pending->of[i].shaped));
 fail:
     return status;
 }
 
-/* One micro-batch; the last of a step updates. */
+static void count_batch(td_trainer *t, const td_batch *batch)
+{
+    t->state.sampler = batch->after;
+    t->next_number = batch->number + 1;
+    t->window_items += batch->count;
+    t->window_audio_s += batch->audio_s;
+    t->result->n_items += batch->count;
+    t->result->audio_s += batch->audio_s;
+}
+
+/* One micro-batch, through all learners in turn; the last of a step updates. */
 static td_status run_micro(td_trainer *t, uint32_t micro)
 {
     td_status status = TD_OK;
     td_batch batch;
-    td_shaped_plan *shaped;
-    uint32_t slot;
-    const bool is_last = micro + 1 == t->s.grad_accum;
-    const double lr = td_schedule_lr(&t->s.schedule, t->state.step);
+    td_point taken = {0};
+    point_list points = {.count = 0};
+    td_pending next = {.step = t->state.step + 1,
+                       .micro = micro,
+                       .is_last = micro + 1 == t->s.grad_accum,
+                       .lr = td_schedule_lr(&t->s.schedule, t->state.step)};
     t->is_whole = micro == 0;
-    TD_TRY(take_batch(t, &batch, &shaped, &slot));
+    TD_TRY(take_batch(t, &batch, &next));
     t->is_whole = false;
-    const td_run run = {.slot = slot,
-                        .step = (uint32_t)(t->state.step * t->s.grad_accum + micro),
-                        .adds = micro > 0,
-                        .optimizer = is_last ? t->optimizer : NULL,
-                        .learning_rate = (float)lr,
-                        .waits = &batch.ready,
-                        .n_waits = 1};
-    if (td_plan_run(shaped->plan, &run, NULL) != TD_OK)
-        TD_TRY(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
-    td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, td_plan_points(shaped->plan), TD_RUN_POINTS);
-    if (t->s.is_serial)
-        TD_TRY(td_point_wait(td_plan_points(shaped->plan)[TD_RUN_POINTS - 1], TD_WAIT_FOREVER));
-    td_batches_release(&t->train, &batch, td_plan_taken(shaped->plan, slot));
-    t->state.sampler = batch.after;
-    t->next_number = batch.number + 1;
-    t->window_items += batch.count;
-    t->window_audio_s += batch.audio_s;
-    t->result->n_items += batch.count;
-    t->result->audio_s += batch.audio_s;
-    const td_pending next = {.shaped = shaped,
-                             .run = td_plan_runs(shaped->plan) - 1,
-                             .step = t->state.step + 1,
-                             .epoch = batch.epoch,
-                             .is_last = is_last,
-                             .lr = lr};
+    next.epoch = batch.epoch;
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        if (run_learner(t, i, &batch, &next, &points, &taken) != TD_OK)
+            TD_TRY(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
+    }
+    td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, points.all, points.count);
+    if (t->s.is_serial) TD_TRY(td_point_wait(points.all[points.count - 1], TD_WAIT_FOREVER));
+    td_batches_release(&t->train, &batch, taken);
+    count_batch(t, &batch);
     TD_TRY(collect(t, t->s.depth - 1 > 0 ? t->s.depth - 2 : 0));
     t->pending[t->n_pending++] = next;
     if (t->s.depth == 1) TD_TRY(collect(t, 0));

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "device/once.h"
-#include "model/speak.h"
+#include "families/speak.h"
 #include "train/picture.h"
 #include "train/train_internal.h"
 
@@ -45,7 +45,7 @@ fail:
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out)
 {
     td_status status = TD_OK;
-    const td_model_shape shape = td_trainer_shape(batch);
+    const td_batch_shape shape = batch->shape;
     static const char *const NAMES[] = {"token_counts", "token_ids", "speakers", "reference_mel",
                                         "reference_counts"};
     enum { N_PARTS = sizeof NAMES / sizeof NAMES[0] };
@@ -54,7 +54,7 @@ td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run 
     td_speaking speaking = {
         .store = t->store,
         .model = &t->info.model,
-        .options = {.seed = t->s.seed, .freeze = (const char *const *)t->freeze, .n_freeze = t->n_freeze},
+        .seed = t->s.seed,
         .items = shape.items,
         .max_tokens = shape.tokens,
         .reference_frames = shape.reference_frames,
@@ -197,26 +197,29 @@ fail:
 struct td_view {
     uint32_t *counts, *token_counts, *index; /* frames and tokens of items; token of each frame */
     float *attention, *forced;               /* instead of the index; predicted with the truth given */
-    uint32_t attention_steps;
+    uint32_t attention_steps, forced_frames;
 };
 
 static td_status read_view(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, td_view *v)
 {
     td_status status = TD_OK;
-    const td_model_graph *g = &shaped->graph;
+    const td_graph *g = shaped->graph;
+    const td_tensor attention = td_graph_find_output(g, "attention"), index = td_graph_find_output(g, "index");
+    const td_tensor forced = td_graph_find_output(g, "predicted_mel");
     TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &v->counts));
     TD_TRY(td_trainer_fetch(t, batch, "token_counts", &v->token_counts));
-    if (g->attention.id != 0) {
-        const td_shape shape = td_graph_shape(g->graph, g->attention);
+    if (attention.id != 0) {
+        const td_shape shape = td_graph_shape(g, attention);
         v->attention_steps = shape.dims[1];
         TD_TRY(TD_NEW_ARRAY(&v->attention, td_shape_size(shape)));
-        TD_TRY(td_plan_read(shaped->plan, g->attention, v->attention));
-    } else if (g->index.id != 0) {
+        TD_TRY(td_plan_read(shaped->plan, attention, v->attention));
+    } else if (index.id != 0) {
         TD_TRY(TD_NEW_ARRAY(&v->index, (size_t)batch->count * batch->shape.frames));
-        TD_TRY(td_plan_read(shaped->plan, g->index, v->index));
+        TD_TRY(td_plan_read(shaped->plan, index, v->index));
     }
-    TD_TRY(TD_NEW_ARRAY(&v->forced, td_shape_size(td_graph_shape(g->graph, g->mel))));
-    TD_TRY(td_plan_read(shaped->plan, g->mel, v->forced));
+    v->forced_frames = td_graph_shape(g, forced).dims[1];
+    TD_TRY(TD_NEW_ARRAY(&v->forced, td_shape_size(td_graph_shape(g, forced))));
+    TD_TRY(td_plan_read(shaped->plan, forced, v->forced));
 fail:
     return status;
 }
@@ -251,16 +254,15 @@ static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *
 {
     td_status status = TD_OK;
     show_job *job = NULL;
-    const uint32_t n_mels = t->info.mel.n_mels, tokens = v->token_counts[item],
-                   target_frames = v->counts[item];
+    const uint32_t n_mels = t->info.mel.n_mels, target_frames = v->counts[item];
+    const uint32_t tokens = v->token_counts != NULL ? v->token_counts[item] : 0;
     const bool is_free = run->items > item;
     const uint32_t frames = is_free ? run->counts[item] : target_frames;
-    const uint32_t reduction = t->info.model.reduction > 0 ? t->info.model.reduction : 1;
-    const uint32_t steps = v->attention != NULL ? target_frames / reduction : target_frames;
-    const size_t forced_frames =
-        v->attention != NULL ? (size_t)v->attention_steps * reduction : batch->shape.frames;
+    const uint32_t steps = v->attention != NULL
+                               ? target_frames / (v->forced_frames / v->attention_steps)
+                               : target_frames;
     const float *made = is_free ? run->mel + (size_t)item * run->frames * n_mels
-                                : v->forced + (size_t)item * forced_frames * n_mels;
+                                : v->forced + (size_t)item * v->forced_frames * n_mels;
     TD_TRY(make_job(t, frames, target_frames, steps, tokens, &job));
     job->item = item;
     memcpy(job->mel, made, sizeof(float) * frames * n_mels);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { N_KEYS = 16, VALUE_BYTES = 32, HEADER_BYTES_EACH = 200, CONTROL_BYTES = 4 * TD_CONTROL_WORDS };
+enum { N_KEYS = 16, VALUE_BYTES = 32, HEADER_BYTES_EACH = 200, CONTROL_BYTES = 4 * TD_CONTROL_WORDS, NAME_BYTES = 64 };
 enum { OLDER_CONTROL_BYTES = 32 }; /* before there was a loss scale */
 
 struct td_snapshot {
@@ -20,6 +20,7 @@ struct td_snapshot {
     td_queue *queue;
     td_checkpoint_tensor_data *tensors; /* owned; they point into `host` */
     size_t n_tensors;
+    char control_names[TD_MAX_LEARNERS][NAME_BYTES];
 };
 
 /* ---------------------------------------------------------------- taking */
@@ -37,8 +38,15 @@ enum { N_BLOCKS = sizeof BLOCKS / sizeof BLOCKS[0] };
 
 static bool is_kept(const td_store_entry *entry)
 {
-    return entry->role != TD_TENSOR_STATE ||
-           (strncmp(entry->name, "constant.", 9) != 0 && strncmp(entry->name, "cache.", 6) != 0);
+    return entry->role != TD_TENSOR_STATE || entry->state_kind == TD_STATE_KEPT;
+}
+
+/* The first learner's block has the name that it had when there was one alone. */
+static const char *name_control(const td_family *family, size_t learner, char out[NAME_BYTES])
+{
+    if (learner == 0) return "control";
+    snprintf(out, NAME_BYTES, "%s.control", family->learners[learner].name);
+    return out;
 }
 
 /* Lists tensors and their sources, block by block; `sources` may be NULL for the first pass, which counts. */
@@ -70,7 +78,7 @@ static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
     return at;
 }
 
-static td_status record(td_snapshot *s, td_store *store, const td_span *sources)
+static td_status record(td_snapshot *s, td_store *store, const td_family *family, const td_span *sources)
 {
     td_status status = TD_OK;
     uint64_t at = 0;
@@ -81,23 +89,25 @@ static td_status record(td_snapshot *s, td_store *store, const td_span *sources)
         s->tensors[i].data = td_span_host(to);
         at += sources[i].bytes;
     }
-    td_span control = td_store_control(store);
-    control.bytes = CONTROL_BYTES;
-    const td_span to = td_span_part(s->host, at, CONTROL_BYTES);
-    TD_TRY(td_list_copy(s->list, to, control));
-    s->tensors[s->n_tensors++] = (td_checkpoint_tensor_data){.prefix = "optimizer.",
-                                                             .name = "control",
-                                                             .dtype = TD_SAFETENSORS_U32,
-                                                             .rank = 1,
-                                                             .dims = {TD_CONTROL_WORDS},
-                                                             .data = td_span_host(to),
-                                                             .bytes = CONTROL_BYTES};
+    for (size_t i = 0; i < td_store_learners(store); ++i) {
+        const td_span to = td_span_part(s->host, at, CONTROL_BYTES);
+        TD_TRY(td_list_copy(s->list, to, td_span_part(td_store_control(store, i), 0, CONTROL_BYTES)));
+        s->tensors[s->n_tensors++] =
+            (td_checkpoint_tensor_data){.prefix = "optimizer.",
+                                        .name = name_control(family, i, s->control_names[i]),
+                                        .dtype = TD_SAFETENSORS_U32,
+                                        .rank = 1,
+                                        .dims = {TD_CONTROL_WORDS},
+                                        .data = td_span_host(to),
+                                        .bytes = CONTROL_BYTES};
+        at += CONTROL_BYTES;
+    }
     TD_TRY(td_list_finish(s->list));
 fail:
     return status;
 }
 
-td_status td_snapshot_create(td_memory *memory, td_store *store, td_snapshot **out)
+td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family, td_snapshot **out)
 {
     td_status status = TD_OK;
     td_snapshot *s = NULL;
@@ -107,11 +117,12 @@ td_status td_snapshot_create(td_memory *memory, td_store *store, td_snapshot **o
     s->memory = memory;
     s->queue = td_device_queue(td_memory_device(memory), TD_QUEUE_COMPUTE);
     const uint64_t bytes = list_tensors(s, store, NULL);
-    TD_TRY(TD_NEW_ARRAY(&s->tensors, s->n_tensors + 1));
+    const size_t n_learners = td_store_learners(store);
+    TD_TRY(TD_NEW_ARRAY(&s->tensors, s->n_tensors + n_learners));
     TD_TRY(TD_NEW_ARRAY(&sources, s->n_tensors + 1));
     (void)list_tensors(s, store, sources);
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, bytes + CONTROL_BYTES, &s->host));
-    TD_TRY(record(s, store, sources));
+    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, bytes + n_learners * CONTROL_BYTES, &s->host));
+    TD_TRY(record(s, store, family, sources));
     *out = s;
     s = NULL;
 fail:
@@ -260,25 +271,36 @@ fail:
     return status;
 }
 
-td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_train_state *out)
+static td_status load_control(const td_checkpoint *c, td_store *store, size_t learner)
 {
     td_status status = TD_OK;
     const td_safetensors_tensor *control;
     uint32_t words[TD_CONTROL_WORDS] = {0};
+    char name[NAME_BYTES];
+    const td_family *family = td_checkpoint_get_info(c)->model.family;
+    TD_TRY(td_checkpoint_tensor(c, "optimizer.", name_control(family, learner, name), &control));
+    TD_FAIL_IF(control->bytes != CONTROL_BYTES && control->bytes != OLDER_CONTROL_BYTES, TD_ERR_FORMAT,
+               "'%s': %s has a wrong size", td_checkpoint_path(c), control->name);
+    memcpy(words, control->data, control->bytes);
+    TD_TRY(td_store_write_control(store, learner, words));
+fail:
+    return status;
+}
+
+td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_train_state *out)
+{
+    td_status status = TD_OK;
     bool averages = false;
     TD_TRY(load_state(c, out));
     TD_TRY(td_checkpoint_verify(c));
-    TD_TRY(td_checkpoint_tensor(c, "optimizer.", "control", &control));
-    TD_FAIL_IF(control->bytes != CONTROL_BYTES && control->bytes != OLDER_CONTROL_BYTES, TD_ERR_FORMAT,
-               "'%s': optimizer.control has a wrong size", td_checkpoint_path(c));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_WEIGHT));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT1));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT2));
     for (size_t i = 0; i < td_store_count(store); ++i)
         averages |= td_store_span(store, i, TD_BLOCK_AVERAGE).buffer != NULL;
     if (averages) TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_AVERAGE));
-    memcpy(words, control->data, control->bytes);
-    TD_TRY(td_store_write_control(store, words));
+    for (size_t i = 0; i < td_store_learners(store); ++i)
+        TD_TRY(load_control(c, store, i));
 fail:
     return status;
 }

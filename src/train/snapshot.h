@@ -6,7 +6,7 @@
 #define TD_TRAIN_SNAPSHOT_H
 
 #include "data/sampler.h"
-#include "model/checkpoint.h"
+#include "families/checkpoint.h"
 #include "train/run_dir.h"
 #include "train/side.h"
 
@@ -27,8 +27,9 @@ typedef struct td_train_state {
 
 typedef struct td_snapshot td_snapshot;
 
-/* Records the copies of a store and takes the pinned memory. All is borrowed until destroy. *out: owned. */
-td_status td_snapshot_create(td_memory *memory, td_store *store, td_snapshot **out);
+/* Records the copies of a store, made for a family's learners, and takes the pinned memory. All is borrowed
+ * until destroy. *out: owned. */
+td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family, td_snapshot **out);
 
 /* About what a checkpoint of it takes on the disk. */
 uint64_t td_snapshot_bytes(const td_snapshot *snapshot);

@@ -1,6 +1,5 @@
 /* Where a run begins: the newest whole checkpoint of its folder, one that the user names, the tensors of
  * another model, or nothing. See train.h. Covered by tests/train/test_train_run.c. */
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,6 @@
 #include "train/train_internal.h"
 
 enum { MAX_LISTED_BYTES = 700 };
-
-/* Names of docs/model.md. */
-static const char SYMBOL_TABLE[] = "text.embedding", SPEAKER_TABLE[] = "speaker.table";
 
 /* ---------------------------------------------------------------- finding */
 
@@ -171,21 +167,23 @@ static td_status map_rows(const td_trainer *t, const td_store_entry *entry, cons
                           uint32_t **map)
 {
     td_status status = TD_OK;
-    const td_model_config *now = &t->info.model, *then = &td_checkpoint_get_info(t->from)->model;
-    const bool symbols = strcmp(entry->name, SYMBOL_TABLE) == 0;
-    const bool speakers = strcmp(entry->name, SPEAKER_TABLE) == 0;
+    const td_family *family = t->info.model.family;
+    const td_model_facts now = td_model_describe(&t->info.model);
+    const td_model_facts then = td_model_describe(&td_checkpoint_get_info(t->from)->model);
+    const bool symbols = family->symbol_table != NULL && strcmp(entry->name, family->symbol_table) == 0;
+    const bool speakers = family->speaker_table != NULL && strcmp(entry->name, family->speaker_table) == 0;
     *map = NULL;
     if ((!symbols && !speakers) || old->rank != 2 || entry->shape.n_dims != 2 ||
         old->dims[1] != entry->shape.dims[1] ||
-        old->dims[0] != (symbols ? then->n_symbols : then->n_speakers) ||
-        entry->shape.dims[0] != (symbols ? now->n_symbols : now->n_speakers))
+        old->dims[0] != (symbols ? then.n_symbols : then.n_speakers) ||
+        entry->shape.dims[0] != (symbols ? now.n_symbols : now.n_speakers))
         return TD_OK;
     if (symbols && t->info.token_kind == TD_TOKENS_BPE) return TD_OK;
     TD_TRY(TD_NEW_ARRAY(map, entry->shape.dims[0]));
     if (symbols)
         TD_TRY(map_symbols(t, *map));
     else
-        map_speakers(t, now->n_speakers, *map);
+        map_speakers(t, now.n_speakers, *map);
     return TD_OK;
 fail:
     free(*map);
@@ -194,14 +192,6 @@ fail:
 }
 
 /* ---------------------------------------------------------------- loading */
-
-static bool has_shape(const td_safetensors_tensor *t, td_shape shape)
-{
-    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
-    for (size_t d = 0; d < t->rank; ++d)
-        if (t->dims[d] != shape.dims[d]) return false;
-    return true;
-}
 
 static td_status take_rows(td_trainer *t, size_t i, const td_store_entry *entry,
                            const td_safetensors_tensor *old, const uint32_t *map)
@@ -243,7 +233,7 @@ static td_status take_matching(td_trainer *t)
         if (old != NULL) TD_TRY(map_rows(t, &entry, old, &map));
         if (map != NULL) {
             TD_TRY(take_rows(t, i, &entry, old, map));
-        } else if (old != NULL && has_shape(old, entry.shape)) {
+        } else if (old != NULL && td_checkpoint_has_shape(old, entry.shape)) {
             TD_TRY(td_store_write(t->store, i, TD_BLOCK_WEIGHT, old->data));
         } else {
             add_name(made, entry.name);
@@ -267,18 +257,23 @@ fail:
 static td_status check_model(const td_trainer *t)
 {
     const td_checkpoint_info *then = td_checkpoint_get_info(t->from);
-    const size_t key = td_model_config_differ(&t->info.model, &then->model);
+    const td_family *family = t->info.model.family;
+    const char *what = "family";
     char now[TD_MODEL_VALUE_BYTES], old[TD_MODEL_VALUE_BYTES];
-    if (key < td_model_key_count()) {
+    if (then->model.family == family) {
+        const size_t key = td_model_config_differ(&t->info.model, &then->model);
+        if (key == family->n_keys) return TD_OK;
+        what = family->keys[key].name;
         td_model_config_get(&t->info.model, key, now);
         td_model_config_get(&then->model, key, old);
-        return TD_FAIL(
-            TD_ERR_CONFIG,
-            "'%s' is of another model: its %s is %s, here it is %s; choose the same model, another "
-            "--checkpoint-dir, or --init-from to take what fits",
-            td_checkpoint_path(t->from), td_model_key_name(key), old, now);
+    } else {
+        snprintf(now, sizeof now, "%s", family->name);
+        snprintf(old, sizeof old, "%s", then->model.family->name);
     }
-    return TD_OK;
+    return TD_FAIL(TD_ERR_CONFIG,
+                   "'%s' is of another model: its %s is %s, here it is %s; choose the same model, another "
+                   "--checkpoint-dir, or --init-from to take what fits",
+                   td_checkpoint_path(t->from), what, old, now);
 }
 
 static td_status go_on(td_trainer *t)
@@ -316,46 +311,10 @@ fail:
 td_status td_trainer_load_start(td_trainer *t)
 {
     td_status status = TD_OK;
-    TD_TRY(td_model_init(t->store, &t->info.model, t->s.seed));
+    TD_TRY(td_store_init(t->store, t->s.seed));
     if (t->resumes) return go_on(t);
     if (t->from != NULL) TD_TRY(take_matching(t));
     TD_TRY(begin_average(t));
-fail:
-    return status;
-}
-
-/* ---------------------------------------------------------------- freezing */
-
-static bool matches(const char *patterns, const char *name)
-{
-    char pattern[TD_SAFETENSORS_MAX_NAME_BYTES];
-    for (const char *at = patterns; *at != '\0';) {
-        const size_t bytes = strcspn(at, ",");
-        snprintf(pattern, sizeof pattern, "%.*s", (int)bytes, at);
-        if (fnmatch(pattern, name, 0) == 0) return true;
-        at += bytes;
-        at += *at == ',';
-    }
-    return false;
-}
-
-td_status td_trainer_expand_freeze(td_trainer *t, td_store *names)
-{
-    td_status status = TD_OK;
-    const size_t count = td_store_count(names);
-    TD_TRY(TD_NEW_ARRAY(&t->freeze, count + 1));
-    for (size_t i = 0; i < count; ++i) {
-        const td_store_entry entry = td_store_get(names, i);
-        if (entry.role != TD_TENSOR_PARAMETER || !matches(t->s.freeze, entry.name)) continue;
-        TD_TRY(TD_NEW_ARRAY(&t->freeze[t->n_freeze], strlen(entry.name) + 1));
-        memcpy(t->freeze[t->n_freeze], entry.name, strlen(entry.name) + 1);
-        ++t->n_freeze;
-    }
-    TD_FAIL_IF(
-        t->n_freeze == 0, TD_ERR_CONFIG,
-        "--freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands for anything",
-        t->s.freeze);
-    td_log_info("%zu of %zu tensors are not trained", t->n_freeze, count);
 fail:
     return status;
 }

@@ -11,35 +11,18 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "train/need.h"
 #include "train/train_internal.h"
 
-enum { ROUND = 32, BUFFER_SIZE = 50 };
+enum { BUFFER_SIZE = 50 };
 
 /* ---------------------------------------------------------------- small things */
 
-static uint32_t round_up(uint32_t n)
+td_batch_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items)
 {
-    return (n + ROUND - 1) / ROUND * ROUND;
-}
-
-td_model_shape td_trainer_shape(const td_batch *batch)
-{
-    return (td_model_shape){.items = batch->shape.items,
-                            .tokens = batch->shape.tokens,
-                            .frames = batch->shape.frames,
-                            .reference_frames = batch->shape.reference_frames};
-}
-
-static uint32_t count_reference_frames(const td_trainer *t)
-{
-    const td_mel_config *mel = td_mel_get_config(t->data.mel);
-    if (!t->info.model.speaker_encoder) return 0;
-    return td_mel_frames(mel, (uint64_t)(t->s.data.reference_s * mel->rate));
-}
-
-td_model_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items)
-{
-    td_model_shape shape = {.items = items, .reference_frames = count_reference_frames(t)};
+    td_batch_shape shape = {.items = items,
+                            .reference_frames =
+                                td_run_reference_frames(&t->s, td_mel_get_config(t->data.mel))};
     for (size_t i = 0; i < td_sampler_shape_count(t->train.sampler); ++i) {
         uint32_t frames, tokens;
         td_sampler_shape(t->train.sampler, i, &frames, &tokens);
@@ -71,14 +54,34 @@ fail:
     return status;
 }
 
-void td_train_event_add(td_train_event *event, const td_scalars *scalars, double weight)
+/* The term of this name, added if the event has none. */
+static double *find_term(td_trainer *t, td_train_event *event, const char *name)
 {
-    size_t at = 1;
-    event->n_terms = scalars->count;
+    size_t at = 0;
+    while (at < event->n_terms && strcmp(event->names[at], name) != 0)
+        ++at;
+    if (at == TD_TRAIN_TERMS) return NULL;
+    if (at == event->n_terms) {
+        snprintf(t->names[at], sizeof t->names[at], "%s", name);
+        event->names[at] = t->names[at];
+        event->values[at] = 0;
+        ++event->n_terms;
+    }
+    return &event->values[at];
+}
+
+void td_trainer_add(td_trainer *t, size_t learner, const td_scalars *scalars, double weight,
+                    td_train_event *event)
+{
+    const bool judges = learner == t->info.model.family->judge;
+    (void)find_term(t, event, "loss"); /* is the first */
     for (size_t i = 0; i < scalars->count; ++i) {
-        const size_t place = strcmp(scalars->names[i], "loss") == 0 ? 0 : at++;
-        event->names[place] = scalars->names[i];
-        event->values[place] += weight * (double)scalars->values[i];
+        const bool is_own = t->n_learners == 1 || (judges && strcmp(scalars->names[i], "loss") == 0);
+        char name[sizeof t->names[0]];
+        snprintf(name, sizeof name, "%s%s%s", is_own ? "" : td_learner_name(t->learners[learner]),
+                 is_own ? "" : ".", scalars->names[i]);
+        double *value = find_term(t, event, name);
+        if (value != NULL) *value += weight * (double)scalars->values[i];
     }
 }
 
@@ -87,10 +90,7 @@ void td_train_event_add(td_train_event *event, const td_scalars *scalars, double
 /* With one device the loader's batches are the model's; with two each side has its own. */
 static void plan_rooms(td_trainer *t)
 {
-    const uint32_t usual = 64 / (t->s.data.batch_size > 0 ? t->s.data.batch_size : 1);
-    uint32_t prefetch = t->s.prefetch_size;
-    if (prefetch == 0) prefetch = usual < 2 ? 2 : usual > 8 ? 8 : usual;
-    t->n_rooms = prefetch + 1; /* one is in use */
+    t->n_rooms = td_run_prefetch(&t->s) + 1; /* one is in use */
     t->s.data.n_ready = t->n_rooms;
     if (t->data_device == t->device) return;
     t->s.data.n_ready = t->s.buffer_size > 0 ? t->s.buffer_size : BUFFER_SIZE;
@@ -170,27 +170,29 @@ static uint64_t hash_data(const td_dataset *d)
     return td_hasher_digest(&hasher).low;
 }
 
-/* Tokens per step of the autoregressive decoder, on average. */
-static float measure_rate(const td_trainer *t)
+/* What the rows say about the model. */
+static td_data_facts measure_data(const td_trainer *t)
 {
     const td_dataset *d = t->data.dataset;
-    double tokens = 0, frames = 0;
     const td_mel_config *mel = td_mel_get_config(t->data.mel);
+    td_data_facts facts = {.n_symbols = d->view.header->vocab_size,
+                           .n_speakers = (uint32_t)d->view.n_speakers,
+                           .n_mels = mel->n_mels,
+                           .max_tokens = t->s.data.max_text_length,
+                           .max_frames = t->s.data.max_mel_frames};
     for (size_t i = 0; i < d->n_train; ++i) {
         td_sampler_row row;
         td_loader_lengths(d, &d->train[i], 1, mel, &row);
-        tokens += row.tokens;
-        frames += row.frames;
+        facts.tokens += row.tokens;
+        facts.frames += row.frames;
     }
-    return frames > 0 ? (float)(tokens * t->info.model.reduction / frames) : 0;
+    return facts;
 }
 
-/* What the data says about the model. */
 static td_status describe(td_trainer *t)
 {
     td_status status = TD_OK;
     const td_dataset *dataset = t->data.dataset;
-    td_model_config *model = &t->info.model;
     TD_TRY(list_speakers(t));
     t->info = (td_checkpoint_info){.model = t->s.model,
                                    .mel = *td_mel_get_config(t->data.mel),
@@ -200,36 +202,35 @@ static td_status describe(td_trainer *t)
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
-    model->n_symbols = dataset->view.header->vocab_size;
-    model->n_mels = t->info.mel.n_mels;
-    if (model->n_speakers == 0 && !model->speaker_encoder && dataset->view.n_speakers > 1)
-        model->n_speakers = (uint32_t)dataset->view.n_speakers;
-    model->attention_rate = measure_rate(t);
-    if (t->s.data.max_text_length > 0) model->max_tokens = round_up(t->s.data.max_text_length);
-    if (t->s.data.max_mel_frames > 0) model->max_frames = round_up(t->s.data.max_mel_frames);
-    if (t->resumes) model->attention_rate = td_checkpoint_get_info(t->from)->model.attention_rate;
-    TD_TRY(td_model_config_check(model));
+    const td_data_facts facts = measure_data(t);
+    const td_model_config *old = t->resumes ? &td_checkpoint_get_info(t->from)->model : NULL;
+    if (old != NULL && old->family != t->s.model.family) old = NULL; /* is refused later, with the reason */
+    t->info.model.family->fit(&facts, old != NULL ? &old->values : NULL, &t->info.model.values);
+    TD_TRY(td_model_config_check(&t->info.model));
 fail:
     return status;
 }
 
-/* What the model takes of a batch is what the loaders make: the inputs of a graph of the smallest shape. */
+/* What the learners take of a batch is what the loaders make: the inputs of their graphs. */
 static td_status choose_features(td_trainer *t)
 {
     td_status status = TD_OK;
-    td_model_graph small = {0};
-    const td_model_shape shape = {
-        .items = 1, .tokens = ROUND, .frames = ROUND, .reference_frames = count_reference_frames(t)};
-    TD_TRY(td_model_train_graph(&t->info.model, &t->s.losses, &shape, &(td_model_options){0}, &small));
+    td_graph *graph = NULL;
     t->s.data.n_features = 0;
-    for (size_t i = 0; i < td_graph_input_count(small.graph); ++i) {
-        const char *name =
-            td_loader_feature_name(td_graph_name(small.graph, td_graph_input_at(small.graph, i)));
-        if (name != NULL) TD_TRY(td_data_want(&t->s.data, name)); /* others are the trainer's own */
+    for (uint32_t l = 0; l < t->info.model.family->n_learners; ++l) {
+        TD_TRY(td_family_least_graph(&t->info.model, l, NULL, &graph));
+        for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
+            const char *name = td_loader_feature_name(td_graph_name(graph, td_graph_input_at(graph, i)));
+            if (name != NULL) TD_TRY(td_data_want(&t->s.data, name)); /* others are scalars of the family */
+        }
+        td_graph_destroy(graph);
+        graph = NULL;
     }
+    if (td_data_wants(&t->s.data, "reference_mel") && !(t->s.data.reference_s > 0))
+        t->s.data.reference_s = TD_REFERENCE_S;
     t->data.settings = t->s.data;
 fail:
-    td_model_graph_clear(&small);
+    td_graph_destroy(graph);
     return status;
 }
 
@@ -326,38 +327,56 @@ fail:
 
 /* ---------------------------------------------------------------- model */
 
-static td_plans_settings describe_plans(const td_trainer *t)
+static td_status open_learners(td_trainer *t)
 {
-    return (td_plans_settings){.memory = t->model_memory,
-                               .model = t->info.model,
-                               .losses = t->s.losses,
-                               .seed = t->s.seed,
-                               .grad_accum = t->s.grad_accum,
-                               .no_dropout = t->s.dump_step != NULL,
-                               .average = t->s.average,
-                               .freeze = (const char *const *)t->freeze,
-                               .n_freeze = t->n_freeze,
-                               .plan = t->s.plan,
-                               .n_slots = t->n_rooms};
+    td_status status = TD_OK;
+    td_learner_settings settings = {.store = t->store,
+                                    .model = t->info.model,
+                                    .seed = t->s.seed,
+                                    .grad_accum = t->s.grad_accum,
+                                    .no_dropout = t->s.dump_step != NULL,
+                                    .freeze = t->s.freeze,
+                                    .plan = t->s.plan,
+                                    .n_slots = t->n_rooms,
+                                    .optimizer = t->s.optimizer};
+    for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
+        TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
+        ++t->n_learners;
+    }
+fail:
+    return status;
+}
+
+/* A pattern that freezes nothing is a mistake. */
+static td_status check_freeze(const td_trainer *t)
+{
+    size_t frozen = 0, all = 0;
+    if (t->s.freeze == NULL || t->s.freeze[0] == '\0') return TD_OK;
+    for (size_t i = 0; i < td_store_count(t->store); ++i) {
+        const td_store_entry entry = td_store_get(t->store, i);
+        if (entry.role != TD_TENSOR_PARAMETER) continue;
+        ++all;
+        frozen += entry.learner == TD_MAX_LEARNERS;
+    }
+    if (frozen == 0)
+        return TD_FAIL(TD_ERR_CONFIG,
+                       "--freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
+                       "for anything",
+                       t->s.freeze);
+    td_log_info("%zu of %zu tensors are not trained", frozen, all);
+    return TD_OK;
 }
 
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_model_shape shape = td_trainer_largest_shape(t, t->s.data.batch_size);
-    td_plans_settings settings = describe_plans(t);
-    TD_TRY(td_plans_create(&settings, &shape, &t->plans));
-    if (t->s.freeze != NULL && t->s.freeze[0] != '\0') {
-        TD_TRY(td_trainer_expand_freeze(t, td_plans_store(t->plans)));
-        td_plans_destroy(t->plans);
-        t->plans = NULL;
-        settings = describe_plans(t);
-        TD_TRY(td_plans_create(&settings, &shape, &t->plans));
-    }
-    t->store = td_plans_store(t->plans);
+    const td_store_options options = {
+        .training = true, .average = t->s.average, .narrow = t->s.plan.narrow};
+    TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
+    TD_TRY(check_freeze(t));
     TD_TRY(td_trainer_load_start(t));
-    TD_TRY(td_optimizer_create(t->store, &t->s.optimizer, &t->optimizer));
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, &t->snapshot));
+    TD_TRY(open_learners(t));
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, &t->snapshot));
 fail:
     return status;
 }
@@ -427,7 +446,7 @@ static td_status tell_start(td_trainer *t)
                             .model_device = td_device_get_info(t->device),
                             .distance = NAN,
                             .text = td_run_dir_name(t->run)};
-    TD_TRY(td_model_count(&t->info.model, &event.parameters));
+    TD_TRY(td_family_parameters(&t->info.model, &event.parameters));
     TD_TRY(td_trainer_tell(t, &event));
 fail:
     return status;
@@ -457,7 +476,6 @@ static td_status open_trainer(td_trainer *t)
     TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "--pipeline-depth is %u; put 1 to %d", t->s.depth,
                TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
-    if (t->s.model.speaker_encoder && !(t->s.data.reference_s > 0)) t->s.data.reference_s = 3;
     TD_TRY(td_run_dir_open(t->s.run_dir, &t->run));
     TD_TRY(td_trainer_find_start(t));
     TD_TRY(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
@@ -501,8 +519,9 @@ static void close_trainer(td_trainer *t)
     td_batches_close(&t->train);
     td_batches_close(&t->val);
     td_snapshot_destroy(t->snapshot);
-    td_optimizer_destroy(t->optimizer);
-    td_plans_destroy(t->plans);
+    for (size_t i = 0; i < t->n_learners; ++i)
+        td_learner_close(t->learners[i]);
+    td_store_destroy(t->store);
     td_record_close(t->record);
     td_mel_cache_close(t->cache);
     td_mel_cache_close(t->val_cache);
@@ -513,9 +532,6 @@ static void close_trainer(td_trainer *t)
     td_monitor_destroy(t->own_monitor);
     td_checkpoint_close(t->from);
     td_run_dir_close(t->run);
-    for (size_t i = 0; i < t->n_freeze; ++i)
-        free(t->freeze[i]);
-    free((void *)t->freeze);
     free(t->symbols);
     free(t->speakers);
 }

@@ -10,7 +10,8 @@
 
 #include "base/json.h"
 #include "data/data.h"
-#include "model/model.h"
+#include "families/family.h"
+#include "graph/optimizer.h"
 #include "pipeline/monitor.h"
 #include "train/schedule.h"
 
@@ -28,12 +29,15 @@ typedef enum td_train_kind {
     TD_TRAIN_KIND_COUNT
 } td_train_kind;
 
+/* Of all learners: the loss that judges first, called "loss", then its terms and those of the others. */
+#define TD_TRAIN_TERMS 32
+
 typedef struct td_train_event {
     td_train_kind kind;
     uint64_t step, epoch;
     size_t n_terms; /* names and values of the loss and its terms */
-    const char *names[TD_PLAN_SCALARS];
-    double values[TD_PLAN_SCALARS];
+    const char *names[TD_TRAIN_TERMS];
+    double values[TD_TRAIN_TERMS];
     double lr, norm;
     double loss_scale;                                /* 0: none, since numbers are not fp16 */
     double ms_per_step, samples_per_s, audio_s_per_s; /* since the last log line */
@@ -59,8 +63,7 @@ void td_train_event_json(td_json *json, const td_train_event *event);
 
 /* Texts are borrowed during the run. Zero means: none, or the value in brackets. */
 typedef struct td_train_settings {
-    td_model_config model; /* what depends on the data is set here: symbols, speakers, rate of attention */
-    td_model_losses losses;
+    td_model_config model; /* what depends on the data is set here: symbols, speakers ... */
     td_data_settings data;  /* the features are those that the model takes */
     uint32_t buffer_size;   /* two devices: batches ahead on the data device [50] */
     uint32_t prefetch_size; /* batches ahead on the model device [by the batch size: 2 to 8] */
@@ -86,7 +89,6 @@ typedef struct td_train_settings {
     uint64_t patience;                                       /* validations without a better one */
     uint32_t max_bad_steps;                                  /* in a row [10] */
     uint64_t seed;
-    uint64_t supervision_start; /* autoregressive: step from which the alignment guides the attention */
 
     const char *run_dir;     /* --checkpoint-dir */
     const char *events_dir;  /* NULL: run_dir */

@@ -6,7 +6,7 @@
 
 #include "pipeline/batches.h"
 #include "pipeline/watch.h"
-#include "train/plans.h"
+#include "train/learner.h"
 #include "train/record.h"
 #include "train/run_dir.h"
 #include "train/side.h"
@@ -14,12 +14,15 @@
 #include "train/train.h"
 #include "train/warnings.h"
 
-/* A run of a plan whose scalars were not read yet. */
+/* A micro-batch whose scalars were not read yet: of each learner the run of its plan, and the update. */
 typedef struct td_pending {
-    td_shaped_plan *shaped;
-    uint64_t run;
+    struct {
+        td_shaped_plan *shaped;
+        uint64_t run, update;
+    } of[TD_MAX_LEARNERS];
     uint64_t step, epoch; /* the step is counted from 1 */
-    bool is_last;         /* of its step */
+    uint32_t micro;       /* number of the micro-batch in its step */
+    bool is_last;         /* of its step: there was an update */
     double lr;
 } td_pending;
 
@@ -44,11 +47,10 @@ typedef struct td_trainer {
     char *symbols;    /* owned; of the dataset with those of a model that it goes on from */
     char *speakers;   /* owned */
     td_checkpoint_info info;
-    char **freeze; /* owned names */
-    size_t n_freeze;
-    td_plans *plans;
-    td_store *store; /* borrowed from the plans */
-    td_optimizer *optimizer;
+    td_store *store;
+    td_learner *learners[TD_MAX_LEARNERS];
+    size_t n_learners;
+    char names[TD_TRAIN_TERMS][64]; /* of terms, with their learner's name where there are several */
     td_snapshot *snapshot;
     td_side *side;    /* writes checkpoints */
     td_side *painter; /* draws: a long queue here must not hold up a checkpoint */
@@ -81,22 +83,18 @@ typedef struct td_trainer {
 td_status td_trainer_find_start(td_trainer *t);
 td_status td_trainer_join_symbols(td_trainer *t, bool *changed);
 td_status td_trainer_load_start(td_trainer *t);
-td_status td_trainer_expand_freeze(td_trainer *t, td_store *names);
 
 /* train.c */
-td_model_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items);
-td_model_shape td_trainer_shape(const td_batch *batch);
-/* Adds a run's scalars times a weight; the loss comes first, then its terms. */
-void td_train_event_add(td_train_event *event, const td_scalars *scalars, double weight);
+td_batch_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items);
+/* Adds the scalars of a learner's run times a weight. */
+void td_trainer_add(td_trainer *t, size_t learner, const td_scalars *scalars, double weight,
+                    td_train_event *event);
 td_status td_trainer_tell(td_trainer *t, td_train_event *event);
 td_status td_trainer_tell_warnings(td_trainer *t); /* those that came since the last call */
 
 /* loop.c */
 td_status td_trainer_loop(td_trainer *t);
 td_status td_trainer_save(td_trainer *t, bool is_best);
-
-/* The inputs that say what the attention learns from; only the autoregressive strategy has them. */
-td_status td_trainer_fill_weights(td_shaped_plan *shaped, uint32_t slot, bool supervises);
 
 /* judge.c: validates, and with `sample` makes pictures and sounds. *better: the loss was the best so far. */
 td_status td_trainer_judge(td_trainer *t, bool sample, bool *better);

@@ -192,12 +192,18 @@ fail:
     return status;
 }
 
-/* Tokens per step, on average. */
-static void fit(const td_data_facts *facts, void *values)
+static void describe(const void *values, td_model_facts *out)
+{
+    td_acoustic_describe(values, out);
+}
+
+/* The rate is that of tokens per step, on average. */
+static void fit(const td_data_facts *facts, const void *old, void *values)
 {
     td_acoustic *c = values;
     td_acoustic_fit(facts, c);
     c->attention_rate = facts->frames > 0 ? (float)(facts->tokens * c->reduction / facts->frames) : 0;
+    if (old) c->attention_rate = ((const td_acoustic *)old)->attention_rate;
 }
 
 static const td_part parts[] = TD_ACOUSTIC_PARTS;
@@ -214,8 +220,11 @@ const td_family td_family_autoregressive = {
     .presets = TD_ACOUSTIC_PRESETS,
     .learners = learners,
     .n_learners = 1,
+    .symbol_table = "text.embedding",
+    .speaker_table = "speaker.table",
     .preset = preset,
     .check = check,
+    .describe = describe,
     .fit = fit,
     .check_shape = td_acoustic_check_shape,
     .build = build,

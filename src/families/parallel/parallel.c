@@ -150,8 +150,18 @@ static td_status check(const void *values)
     return td_acoustic_check(values);
 }
 
-static void fit(const td_data_facts *facts, void *values)
+static void describe(const void *values, td_model_facts *out)
 {
+    const td_acoustic *c = values;
+    td_acoustic_describe(c, out);
+    out->sets_speed = true;
+    out->sets_pitch = c->pitch_predictor;
+    out->sets_energy = c->energy_predictor;
+}
+
+static void fit(const td_data_facts *facts, const void *old, void *values)
+{
+    (void)old;
     td_acoustic_fit(facts, values);
 }
 
@@ -169,8 +179,11 @@ const td_family td_family_parallel = {
     .presets = TD_ACOUSTIC_PRESETS,
     .learners = learners,
     .n_learners = 1,
+    .symbol_table = "text.embedding",
+    .speaker_table = "speaker.table",
     .preset = preset,
     .check = check,
+    .describe = describe,
     .fit = fit,
     .check_shape = td_acoustic_check_shape,
     .build = build,

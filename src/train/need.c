@@ -1,0 +1,161 @@
+/* See need.h. */
+#include "train/need.h"
+
+#include "base/error.h"
+
+enum { ROUND = 32, SMALL = 2, LARGE = 4, MOST_ITEMS = 4096 };
+
+/* ---------------------------------------------------------------- rules */
+
+uint32_t td_run_round_length(uint32_t n)
+{
+    return (n + ROUND - 1) / ROUND * ROUND;
+}
+
+uint32_t td_run_prefetch(const td_train_settings *s)
+{
+    const uint32_t usual = 64 / (s->data.batch_size > 0 ? s->data.batch_size : 1);
+    if (s->prefetch_size > 0) return s->prefetch_size;
+    return usual < 2 ? 2 : usual > 8 ? 8 : usual;
+}
+
+uint32_t td_run_reference_frames(const td_train_settings *s, const td_mel_config *mel)
+{
+    const double seconds = s->data.reference_s > 0 ? s->data.reference_s : TD_REFERENCE_S;
+    if (!td_model_describe(&s->model).takes_reference) return 0;
+    return td_mel_frames(mel, (uint64_t)(seconds * mel->rate));
+}
+
+td_batch_shape td_run_shape(const td_train_settings *s, td_lengths longest)
+{
+    const td_mel_config mel = td_mel_config_default();
+    const bool is_static = s->data.n_buckets == 1;
+    uint32_t frames = s->data.max_mel_frames, tokens = s->data.max_text_length;
+    if (!is_static && longest.frames > 0 && longest.frames < frames) frames = longest.frames;
+    if (!is_static && longest.tokens > 0 && longest.tokens < tokens) tokens = longest.tokens;
+    return (td_batch_shape){.items = 1,
+                            .frames = td_run_round_length(frames),
+                            .tokens = td_run_round_length(tokens),
+                            .reference_frames = td_run_reference_frames(s, &mel)};
+}
+
+/* The model of the settings, for batches of this shape. */
+static td_model_config fit_model(const td_train_settings *s, const td_batch_shape *shape)
+{
+    td_model_config model = s->model;
+    const td_model_facts now = td_model_describe(&model);
+    const td_data_facts facts = {.n_symbols = now.n_symbols,
+                                 .n_mels = now.n_mels,
+                                 .max_tokens = shape->tokens,
+                                 .max_frames = shape->frames,
+                                 .tokens = shape->tokens,
+                                 .frames = shape->frames};
+    model.family->fit(&facts, NULL, &model.values);
+    return model;
+}
+
+/* Inputs of one element are the family's own, and next to nothing. */
+td_status td_run_batch_bytes(const td_train_settings *s, const td_batch_shape *shape, double *out)
+{
+    const td_model_config model = fit_model(s, shape);
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    *out = 0;
+    TD_TRY(td_family_build(&(td_build){.config = &model, .shape = *shape}, &graph));
+    for (size_t i = 0; i < td_graph_input_count(graph); ++i)
+        *out += 4.0 * (double)td_shape_size(td_graph_shape(graph, td_graph_input_at(graph, i)));
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
+/* ---------------------------------------------------------------- a step */
+
+td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_batch_shape *shape,
+                        td_ready_step *out)
+{
+    td_status status = TD_OK;
+    const td_store_options options = {.training = true, .average = s->average, .narrow = s->plan.narrow};
+    td_learner_settings settings = {.model = fit_model(s, shape),
+                                    .grad_accum = s->grad_accum,
+                                    .freeze = s->freeze,
+                                    .plan = s->plan,
+                                    .n_slots = 1,
+                                    .optimizer = s->optimizer};
+    *out = (td_ready_step){0};
+    TD_TRY(td_family_store(memory, &settings.model, s->freeze, &options, &out->store));
+    settings.store = out->store;
+    for (; settings.number < settings.model.family->n_learners; ++settings.number) {
+        td_shaped_plan *shaped;
+        const size_t n = out->n_learners;
+        TD_TRY(td_learner_open(&settings, &out->learners[n]));
+        ++out->n_learners;
+        TD_TRY(td_learner_plan(out->learners[n], TD_USE_TRAIN, shape, &shaped));
+        out->plans[n] = shaped->plan;
+    }
+fail:
+    return status;
+}
+
+void td_ready_close(td_ready_step *step)
+{
+    for (size_t i = 0; i < step->n_learners; ++i)
+        td_learner_close(step->learners[i]);
+    td_store_destroy(step->store);
+    *step = (td_ready_step){0};
+}
+
+/* The arena is shared: that of the largest plan counts. */
+uint64_t td_ready_bytes(const td_ready_step *step)
+{
+    uint64_t arena = 0, store = 0;
+    for (size_t i = 0; i < step->n_learners; ++i) {
+        td_plan_stats stats;
+        td_plan_get_stats(step->plans[i], &stats);
+        if (stats.arena_bytes > arena) arena = stats.arena_bytes;
+        store = stats.store_bytes;
+    }
+    return arena + store;
+}
+
+/* ---------------------------------------------------------------- needs */
+
+static td_status count_bytes(td_memory *memory, const td_train_settings *s, const td_batch_shape *shape,
+                             double *out)
+{
+    td_ready_step step = {0};
+    double batch_bytes = 0;
+    td_status status = TD_OK;
+    TD_TRY(td_run_batch_bytes(s, shape, &batch_bytes));
+    TD_TRY(td_ready_open(memory, s, shape, &step));
+    *out = (double)td_ready_bytes(&step) + (td_run_prefetch(s) + 1) * batch_bytes;
+fail:
+    td_ready_close(&step);
+    return status;
+}
+
+td_status td_run_need(td_memory *memory, const td_train_settings *s, td_batch_shape shape, td_need *out)
+{
+    double small = 0, large = 0;
+    td_status status = TD_OK;
+    shape.items = SMALL;
+    TD_TRY(count_bytes(memory, s, &shape, &small));
+    shape.items = LARGE;
+    TD_TRY(count_bytes(memory, s, &shape, &large));
+    out->item_bytes = large > small ? (large - small) / (LARGE - SMALL) : 1;
+    out->fixed_bytes = small - SMALL * out->item_bytes;
+fail:
+    return status;
+}
+
+uint64_t td_need_bytes(const td_need *need, uint32_t items)
+{
+    return (uint64_t)(need->fixed_bytes + need->item_bytes * items);
+}
+
+uint32_t td_need_largest(const td_need *need, uint64_t limit_bytes)
+{
+    const double fits = ((double)limit_bytes - need->fixed_bytes) / need->item_bytes;
+    const uint32_t items = fits < 1 ? 0 : fits > MOST_ITEMS ? MOST_ITEMS : (uint32_t)fits;
+    return items > 8 ? items / 8 * 8 : items;
+}
