@@ -18,6 +18,7 @@ enum { TD_EXIT_DONE = 0, TD_EXIT_FAILED = 1, TD_EXIT_USAGE = 2, TD_EXIT_SIGNAL =
 
 typedef struct td_cli {
     td_options *options; /* NULL before the arguments were read */
+    td_log_context *log; /* log lines to stderr; NULL: dropped */
     bool json;           /* stdout carries exactly one JSON document */
     bool color_out, color_err;
     size_t columns; /* of the terminal at stdout; 0: no terminal, so nothing is cut or wrapped */
@@ -63,7 +64,7 @@ typedef enum td_color { TD_COLOR_RED, TD_COLOR_GREEN, TD_COLOR_YELLOW, TD_COLOR_
 /* Decides colours by `color` (auto, always, never) and NO_COLOR, and sends log lines up to `level` to stderr.
  * Errors of commands are printed by td_cli_fail, not logged. cli is borrowed until td_cli_end_output(). */
 void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level);
-void td_cli_end_output(void);
+void td_cli_end_output(td_cli *cli);
 
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width);

@@ -147,7 +147,7 @@ int main(int argc, char **argv)
                 strerror(errno));
         code = TD_EXIT_FAILED;
     }
-    td_cli_end_output();
+    td_cli_end_output(&cli);
     td_options_destroy(cli.options);
     return code;
 }

@@ -172,7 +172,6 @@ static void test_speaking(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_configuration, temp_dir_make, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_preparing, temp_dir_make, temp_dir_remove),
