@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/help_texts.h"
+#include "tandem/version.h"
 
 /* Text as it is, or as the one field of a JSON object. Frees it. */
 static int print_text(const td_cli *cli, const char *field, char *text)
@@ -39,12 +40,12 @@ int td_cli_print_version(const td_cli *cli)
 {
     td_json *json;
     if (!cli->json) {
-        printf("tandem %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+        printf("tandem %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
         return TD_EXIT_DONE;
     }
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_put_string(json, "version", TD_VERSION);
+    td_json_put_string(json, "version", TANDEM_VERSION);
     td_json_put_string(json, "build", TD_BUILD_ID);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);

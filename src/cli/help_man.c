@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/help_texts.h"
+#include "tandem/version.h"
 
 /* Text as roff takes it: a hyphen stays one that can be copied, a backslash is one. */
 static void write_text(FILE *text, const char *words)
@@ -159,7 +160,8 @@ static void write_rest(FILE *text)
 
 void td_help_write_man(FILE *text, const td_option_table *table)
 {
-    fprintf(text, ".TH TANDEM 1 \"\" \"%s %s\" \"User Commands\"\n.nh\n.ad l\n", table->program, TD_VERSION);
+    fprintf(text, ".TH TANDEM 1 \"\" \"%s %s\" \"User Commands\"\n.nh\n.ad l\n", table->program,
+            TANDEM_VERSION);
     fprintf(text, ".SH NAME\n%s \\- ", table->program);
     fputs("trains and runs voices on any OpenCL or Vulkan device\n", text);
     fprintf(text, ".SH SYNOPSIS\n.B %s\n.I COMMAND\n[options]\n.SH DESCRIPTION\n", table->program);
