@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tandem/version.h"
 #include "tools/bench_pipeline.h"
 
@@ -77,9 +78,9 @@ int td_cmd_bench_pipeline(td_cli *cli)
     char cache_dir[TD_FILE_PATH_BYTES];
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
-    TD_TRY(td_cli_open_registry(cli, &registry));
-    TD_TRY(td_cli_resolve_roles(cli, registry, &roles));
-    TD_TRY(td_cli_train_settings(cli, roles.model, cache_dir, &settings));
+    TD_TRY(td_settings_open_registry(cli->options, &registry));
+    TD_TRY(td_settings_resolve_roles(cli->options, registry, &roles));
+    TD_TRY(td_settings_train(cli->options, roles.model, cache_dir, &settings));
     TD_TRY(td_bench_pipeline_run(registry, &roles, &settings, steps, &result));
     if (cli->json)
         code = print_json(cli, &result);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "settings/read.h"
 #include "tandem/version.h"
 
 void td_cli_put_setting(td_json *json, const td_device_info *info)
@@ -51,7 +52,7 @@ int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *cont
     td_registry *registry;
     const td_device_info *info;
     int code = TD_EXIT_DONE;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
     if (td_cli_find_device(cli, registry, &info) != TD_OK) {
         code = td_cli_fail(cli, registry);
     } else if (cli->json) {
