@@ -1,38 +1,77 @@
-/* The log sink behind a lock. See log.h for why it is process-wide. Covered by tests/unit/test_log.c. */
+/* Contexts of the log and the lines through them. See log.h. Covered by tests/unit/test_log.c. */
 #include "base/log.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
 
 enum { LEVEL_NONE = -1, LINE_BYTES = 2048 };
 
-/* The level is atomic so that a suppressed line never takes the lock; the lock keeps sink and ctx a pair, and
- * makes lines of several threads reach the sink one after the other. */
-static atomic_int max_level_now = LEVEL_NONE;
-static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
-static td_log_sink sink_now;
-static void *sink_ctx;
-static atomic_bool has_witness;
-static td_log_sink witness_now;
-static void *witness_ctx;
+struct td_log_context {
+    atomic_size_t n_references;
+    atomic_int max_level; /* LEVEL_NONE once closed; atomic, so that a dropped line takes no lock */
+    pthread_mutex_t lock; /* one line at a time */
+    td_log_sink sink;
+    void *ctx;
+    td_log_context *outer; /* retained; may be NULL */
+};
 
-void td_log_set_sink(td_log_sink sink, void *ctx, td_log_level max_level)
+static _Thread_local td_log_context *bound;
+
+td_status td_log_open(td_log_sink sink, void *ctx, td_log_level max_level, td_log_context *outer,
+                      td_log_context **out)
 {
-    pthread_mutex_lock(&sink_lock);
-    sink_now = sink;
-    sink_ctx = ctx;
-    atomic_store(&max_level_now, sink ? (int)max_level : LEVEL_NONE);
-    pthread_mutex_unlock(&sink_lock);
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW(out));
+    atomic_init(&(*out)->n_references, 1);
+    atomic_init(&(*out)->max_level, (int)max_level);
+    pthread_mutex_init(&(*out)->lock, NULL);
+    (*out)->sink = sink;
+    (*out)->ctx = ctx;
+    (*out)->outer = td_log_retain(outer);
+fail:
+    return status;
 }
 
-void td_log_set_witness(td_log_sink witness, void *ctx)
+td_log_context *td_log_retain(td_log_context *context)
 {
-    pthread_mutex_lock(&sink_lock);
-    witness_now = witness;
-    witness_ctx = ctx;
-    atomic_store(&has_witness, witness != NULL);
-    pthread_mutex_unlock(&sink_lock);
+    if (context != NULL) atomic_fetch_add(&context->n_references, 1);
+    return context;
+}
+
+void td_log_release(td_log_context *context)
+{
+    while (context != NULL && atomic_fetch_sub(&context->n_references, 1) == 1) {
+        td_log_context *outer = context->outer;
+        pthread_mutex_destroy(&context->lock);
+        free(context);
+        context = outer;
+    }
+}
+
+void td_log_close(td_log_context *context)
+{
+    if (context == NULL) return;
+    pthread_mutex_lock(&context->lock);
+    atomic_store(&context->max_level, LEVEL_NONE);
+    pthread_mutex_unlock(&context->lock);
+    if (bound == context) bound = context->outer;
+    td_log_release(context);
+}
+
+td_log_context *td_log_bind(td_log_context *context)
+{
+    td_log_context *former = bound;
+    bound = context;
+    return former;
+}
+
+td_log_context *td_log_bound(void)
+{
+    return bound;
 }
 
 const char *td_log_level_name(td_log_level level)
@@ -41,30 +80,28 @@ const char *td_log_level_name(td_log_level level)
     return (unsigned)level < sizeof NAMES / sizeof *NAMES ? NAMES[level] : "unknown";
 }
 
-static bool is_shown(td_log_level level)
+static bool takes(const td_log_context *context, td_log_level level)
 {
-    return (int)level <= atomic_load(&max_level_now);
-}
-
-static bool is_kept(td_log_level level)
-{
-    return level <= TD_LOG_WARN && atomic_load(&has_witness);
+    return (int)level <= atomic_load(&context->max_level);
 }
 
 static bool is_wanted(td_log_level level)
 {
-    return is_shown(level) || is_kept(level);
+    const td_log_context *context = bound;
+    while (context != NULL && !takes(context, level))
+        context = context->outer;
+    return context != NULL;
 }
 
 static void send_line(td_log_level level, const char *format, va_list args)
 {
     char line[LINE_BYTES];
     vsnprintf(line, sizeof line, format, args);
-    pthread_mutex_lock(&sink_lock);
-    /* Asked again under the lock: the sink may have been taken away meanwhile. */
-    if (is_shown(level)) sink_now(sink_ctx, level, line);
-    if (is_kept(level)) witness_now(witness_ctx, level, line);
-    pthread_mutex_unlock(&sink_lock);
+    for (td_log_context *context = bound; context != NULL; context = context->outer) {
+        pthread_mutex_lock(&context->lock);
+        if (takes(context, level)) context->sink(context->ctx, level, line);
+        pthread_mutex_unlock(&context->lock);
+    }
 }
 
 void td_log(td_log_level level, const char *format, ...)

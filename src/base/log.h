@@ -1,9 +1,8 @@
-/* Leveled log. The library is silent until the program installs a sink; lines then reach it one at a
- * time, from any thread. Errors that a function returns are not logged: they belong to the caller.
- *
- * The sink is the one process-wide mutable state of the library: a warning found deep inside a cache
- * or a driver must reach the user without every function carrying a logger. It is guarded by a lock,
- * and by an atomic level so that a suppressed line costs one load. Covered by tests/unit/test_log.c.
+/* Leveled log without process-wide state. A context is a receiver of lines; a thread logs to the context that
+ * is bound to it, and to nobody while there is none. Threads started with base/thread.h inherit their
+ * creator's context, so a warning found deep inside a cache or a driver reaches the run it belongs to without
+ * every function carrying a logger. Errors that a function returns are not logged: they belong to the caller.
+ * Covered by tests/unit/test_log.c.
  */
 #ifndef TD_BASE_LOG_H
 #define TD_BASE_LOG_H
@@ -11,19 +10,31 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-typedef enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG } td_log_level;
+#include "tandem/log.h"
+#include "tandem/status.h"
 
-/* Gets one line without a newline, borrowed until it returns. Called from any thread, never from two at
- * once; it must not log itself. */
-typedef void (*td_log_sink)(void *ctx, td_log_level level, const char *message);
+typedef struct td_log_context td_log_context;
 
-/* Installs the sink for levels up to `max_level`; NULL drops everything (the default). When it returns,
- * the former sink is no longer running, so its ctx may be freed. ctx: borrowed until the next call. */
-void td_log_set_sink(td_log_sink sink, void *ctx, td_log_level max_level);
+/* Receives levels up to `max_level` of the threads it is bound to. `outer` (may be NULL, retained) gets their
+ * lines too, by its own level. ctx: borrowed until td_log_close(). *out: owned, td_log_close(). */
+td_status td_log_open(td_log_sink sink, void *ctx, td_log_level max_level, td_log_context *outer,
+                      td_log_context **out);
 
-/* Beside the sink, and also where there is none: who keeps warnings and errors, such as a run that writes
- * them down. The same rules as for the sink; NULL ends it. */
-void td_log_set_witness(td_log_sink witness, void *ctx);
+/* When it returns, the sink is not running and will not be called again; threads that still have the context
+ * log to its outer one. If the calling thread has it, that one is bound instead. NULL is fine. */
+void td_log_close(td_log_context *context);
+
+/* Binds a context (or NULL) to the calling thread; returns the former one. Does not own it: bind the former
+ * one again before the context is closed. */
+td_log_context *td_log_bind(td_log_context *context);
+
+/* What is bound to the calling thread; NULL: nothing. */
+td_log_context *td_log_bound(void);
+
+/* A context lives until it is closed and nobody retains it: for who keeps it longer than a call. NULL is
+ * fine. */
+td_log_context *td_log_retain(td_log_context *context);
+void td_log_release(td_log_context *context);
 
 /* "error", "warning", "info", "debug". */
 const char *td_log_level_name(td_log_level level);
@@ -36,7 +47,7 @@ void td_log(td_log_level level, const char *format, ...) __attribute__((format(p
 #define td_log_debug(...) td_log(TD_LOG_DEBUG, __VA_ARGS__)
 
 /* A message said once in the life of the flag; zero-initialised, usually a member of the object the message
- * is about. A line that no sink wanted does not count as said. */
+ * is about. A line that no receiver wanted does not count as said. */
 typedef struct td_log_once_flag {
     atomic_bool said;
 } td_log_once_flag;

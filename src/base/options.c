@@ -62,6 +62,24 @@ void td_option_opposite(const td_option *option, char out[TD_OPTION_FLAG_BYTES])
              enables ? flag + 7 : flag);
 }
 
+bool td_option_is_taken(const td_option_table *table, const td_option *option, size_t command)
+{
+    return (option->topics & table->commands[command].topics) != 0;
+}
+
+void td_option_takers(const td_option_table *table, const td_option *option, const char *quote, char *out,
+                      size_t capacity)
+{
+    size_t used = 0, count = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < table->n_commands && used < capacity; i++) {
+        if (!td_option_is_taken(table, option, i)) continue;
+        used += (size_t)snprintf(out + used, capacity - used, "%s%s%s%s", count++ ? ", " : "", quote,
+                                 table->commands[i].name, quote);
+    }
+    if (count == table->n_commands) out[0] = 0;
+}
+
 /* Row whose value a row gives: the first one with its key, or itself. */
 static size_t find_owner(const td_option_table *table, const td_option *option)
 {
@@ -371,11 +389,6 @@ typedef struct parsed_flag {
     bool is_opposite;
 } parsed_flag;
 
-static bool takes(const td_option *option, size_t command)
-{
-    return (option->commands >> command & 1) != 0;
-}
-
 static bool find_flag(const td_option_table *table, const char *name, size_t length, parsed_flag *out)
 {
     char forms[2][TD_OPTION_FLAG_BYTES];
@@ -405,7 +418,7 @@ static td_status refuse_flag(td_options *options, size_t command, const char *ar
     TD_TRY(TD_NEW_ARRAY(&forms, n_forms));
     TD_TRY(TD_NEW_ARRAY(&names, n_forms));
     for (size_t i = 0; i < table->n_options; i++) {
-        if (!takes(&table->options[i], command)) continue;
+        if (!td_option_is_taken(table, &table->options[i], command)) continue;
         td_option_flag(&table->options[i], forms[count]);
         count++;
         td_option_opposite(&table->options[i], forms[count]);
@@ -435,12 +448,8 @@ static td_status refuse_foreign(td_options *options, const td_option *option, si
                                 const char *flag)
 {
     const td_option_table *table = options->table;
-    char takers[256] = "";
-    for (size_t i = 0, used = 0; i < table->n_commands && used < sizeof takers; i++) {
-        if (!takes(option, i)) continue;
-        used += (size_t)snprintf(takers + used, sizeof takers - used, "%s`%s`", used ? ", " : "",
-                                 table->commands[i].name);
-    }
+    char takers[256];
+    td_option_takers(table, option, "`", takers, sizeof takers);
     return td_options_add_mistake(options, COMMAND_LINE, "`%s` does not take %s; it is an option of %s",
                                   table->commands[command].name, flag, takers);
 }
@@ -505,7 +514,8 @@ static td_status read_flag(td_options *options, size_t command, int argc, const 
     if (wants_value && !value && *position < argc && strncmp(argv[*position], "--", 2) != 0) {
         value = argv[(*position)++];
     }
-    if (!takes(found.option, command)) return refuse_foreign(options, found.option, command, flag);
+    if (!td_option_is_taken(options->table, found.option, command))
+        return refuse_foreign(options, found.option, command, flag);
     if (!wants_value && value) {
         return td_options_add_mistake(options, COMMAND_LINE, "%s takes no value; write it without '=%s'",
                                       flag, value);
@@ -523,7 +533,8 @@ static td_status read_letter(td_options *options, size_t command, int argc, cons
     const char *argument = argv[(*position)++];
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
-        if (!option->letter || argument[1] != option->letter || argument[2] || !takes(option, command))
+        if (!option->letter || argument[1] != option->letter || argument[2] ||
+            !td_option_is_taken(table, option, command))
             continue;
         if (option->type == TD_OPTION_BOOL) return use_flag(options, option, argument, "true");
         if (*position == argc || strncmp(argv[*position], "--", 2) == 0)

@@ -2,8 +2,9 @@
  * page and --print-config, so they cannot drift apart. Values keep where they came from; the order of
  * authority is command line > --set > INI file > preset > default, whatever order they arrive in. Mistakes
  * are collected, so that a user sees all of them at once. Prints nothing and knows no concrete option: the
- * program's table is src/cli/option_table.c. options.c holds values and reads argv, options_ini.c reads
- * files, options_help.c writes the texts. Not thread-safe. Covered by tests/unit/test_options.c.
+ * program's table is put together in src/cli/option_table.c. options.c holds values and reads argv,
+ * options_ini.c reads files, options_help.c writes the texts. Not thread-safe. Covered by
+ * tests/unit/test_options.c.
  */
 #ifndef TD_BASE_OPTIONS_H
 #define TD_BASE_OPTIONS_H
@@ -40,9 +41,9 @@ typedef struct td_option {
     const char *choices;      /* CHOICE: "a|b|c"; INT: words that may stand for a number */
     double min, max;          /* INT, FLOAT, SIZE_MB; equal: no limit */
     const char *group;        /* heading in --help */
-    uint64_t commands;        /* bit i: command i takes the flag; files and --set may hold every key */
-    const char *help;         /* one line, no full stop */
-    bool usual;               /* explained where --help has no room for all */
+    uint64_t topics;  /* bits; a command that has one of them takes the flag. 0: files and --set alone */
+    const char *help; /* one line, no full stop */
+    bool usual;       /* explained where --help has no room for all */
 } td_option;
 
 typedef struct td_option_command {
@@ -51,6 +52,8 @@ typedef struct td_option_command {
     size_t min_arguments, max_arguments;
     const char *summary; /* one line, no full stop */
     const char *detail;  /* sentences for its --help; may be "" */
+    uint64_t topics;
+    const char *examples; /* lines with their ends; NULL: none */
 } td_option_command;
 
 typedef struct td_option_table {
@@ -58,10 +61,28 @@ typedef struct td_option_table {
     const char *summary; /* one sentence */
     const td_option *options;
     size_t n_options;
-    const td_option_command *commands; /* at most 64 */
+    const td_option_command *commands;
     size_t n_commands;
-    const char *const *examples; /* of each command, lines with their ends, or NULL; NULL: there are none */
 } td_option_table;
+
+/* Rows put together at run time, to be a table's: begins as {0}; td_option_rows_free(). */
+typedef struct td_option_rows {
+    td_option *rows;
+    size_t count, capacity;
+    struct td_arena *texts;
+} td_option_rows;
+
+/* Copies rows behind those that are there; their texts are borrowed as long as the list lives. */
+td_status td_option_rows_add(td_option_rows *list, const td_option *rows, size_t n_rows);
+
+/* A text for a row, kept by the list. */
+td_status td_option_rows_text(td_option_rows *list, char **out, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The row that owns "section.key", or NULL; borrowed until the next row is added. */
+const td_option *td_option_rows_find(const td_option_rows *list, const char *section, const char *key);
+
+void td_option_rows_free(td_option_rows *list);
 
 /* In rising authority. */
 typedef enum td_option_origin {
@@ -135,6 +156,13 @@ td_status td_options_check_section(td_options *options, const char *section, con
 
 /* The row that owns "section.key", or NULL. */
 const td_option *td_option_find(const td_option_table *table, const char *section, const char *key);
+
+/* Whether a command takes the option as a flag. */
+bool td_option_is_taken(const td_option_table *table, const td_option *option, size_t command);
+
+/* Names of the commands that take it, separated by ", ", each between two `quote`; "" if all do, or none. */
+void td_option_takers(const td_option_table *table, const td_option *option, const char *quote, char *out,
+                      size_t capacity);
 
 /* "data-gpu"; and of a BOOL with a key its opposite ("no-cache", "disable-x"), else "". */
 void td_option_flag(const td_option *option, char out[TD_OPTION_FLAG_BYTES]);

@@ -40,7 +40,7 @@ static void format_usage(const td_option *option, char *out, size_t capacity)
     td_option_opposite(option, opposite);
     if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
     const char *value = option->type == TD_OPTION_CHOICE ? option->choices : option->placeholder;
-    if (!option->commands) { /* in files, or so */
+    if (!option->topics) { /* in files, or so */
         snprintf(out, capacity, "--set %s.%s=%s", option->section, option->key, value ? value : "true");
     } else if (strncmp(opposite, "disable-", 8) == 0) {
         snprintf(out, capacity, "%s--%s, --%s", letter, flag, opposite);
@@ -72,26 +72,25 @@ static void write_option(FILE *text, const td_option *option, bool with_key)
     td_wrap_write(text, words, HELP_INDENT, HELP_INDENT, HELP_COLUMNS);
 }
 
-static bool is_first_of_group(const td_option_table *table, size_t row, uint64_t commands)
+static bool is_first_of_group(const td_option_table *table, size_t row, uint64_t topics)
 {
     for (size_t i = 0; i < row; i++) {
         const td_option *other = &table->options[i];
-        if ((other->commands & commands) && strcmp(other->group, table->options[row].group) == 0)
-            return false;
+        if ((other->topics & topics) && strcmp(other->group, table->options[row].group) == 0) return false;
     }
     return true;
 }
 
-/* The options any of `commands` takes, under their headings, in the order of the table. */
-static void write_groups(FILE *text, const td_option_table *table, uint64_t commands)
+/* The options of any of `topics`, under their headings, in the order of the table. */
+static void write_groups(FILE *text, const td_option_table *table, uint64_t topics)
 {
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *first = &table->options[i];
-        if (!(first->commands & commands) || !is_first_of_group(table, i, commands)) continue;
+        if (!(first->topics & topics) || !is_first_of_group(table, i, topics)) continue;
         fprintf(text, "\n%s:\n", first->group);
         for (size_t j = i; j < table->n_options; j++) {
             const td_option *option = &table->options[j];
-            if ((option->commands & commands) && strcmp(option->group, first->group) == 0) {
+            if ((option->topics & topics) && strcmp(option->group, first->group) == 0) {
                 write_option(text, option, true);
             }
         }
@@ -129,9 +128,9 @@ static void write_head(FILE *text, const td_option_table *table, size_t command,
         fputc('\n', text);
         td_wrap_write(text, c->detail, 0, 0, HELP_COLUMNS);
     }
-    if (table->examples && table->examples[command]) {
+    if (c->examples) {
         fputs("\nExamples:\n", text);
-        write_indented(text, table->examples[command]);
+        write_indented(text, c->examples);
     }
 }
 
@@ -139,7 +138,7 @@ static void write_head(FILE *text, const td_option_table *table, size_t command,
 static void write_command(FILE *text, const td_option_table *table, size_t command)
 {
     write_head(text, table, command, false);
-    write_groups(text, table, UINT64_C(1) << command);
+    write_groups(text, table, table->commands[command].topics);
     fputc('\n', text);
     td_wrap_write(
         text,
@@ -149,17 +148,16 @@ static void write_command(FILE *text, const td_option_table *table, size_t comma
 }
 
 /* What is not usual, by name, a paragraph for each group. */
-static void write_names(FILE *text, const td_option_table *table, uint64_t commands)
+static void write_names(FILE *text, const td_option_table *table, uint64_t topics)
 {
     for (size_t i = 0; i < table->n_options; i++) {
         const char *group = table->options[i].group;
         char line[4096] = "", flag[TD_OPTION_FLAG_BYTES];
         size_t used = 0;
-        if (!(table->options[i].commands & commands) || !is_first_of_group(table, i, commands)) continue;
+        if (!(table->options[i].topics & topics) || !is_first_of_group(table, i, topics)) continue;
         for (size_t j = i; j < table->n_options && used < sizeof line; j++) {
             const td_option *option = &table->options[j];
-            if (!(option->commands & commands) || option->usual || strcmp(option->group, group) != 0)
-                continue;
+            if (!(option->topics & topics) || option->usual || strcmp(option->group, group) != 0) continue;
             td_option_flag(option, flag);
             used += (size_t)snprintf(line + used, sizeof line - used, "%s--%s", used > 0 ? ", " : "", flag);
         }
@@ -176,11 +174,11 @@ static void write_command_shortly(FILE *text, const td_option_table *table, size
     fputs("\nMost used options:\n", text);
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
-        if (option->usual && (option->commands >> command & 1)) write_option(text, option, false);
+        if (option->usual && td_option_is_taken(table, option, command)) write_option(text, option, false);
     }
     fprintf(text, "\nMore, explained by `%s help %s --all`:\n", table->program,
             table->commands[command].name);
-    write_names(text, table, UINT64_C(1) << command);
+    write_names(text, table, table->commands[command].topics);
 }
 
 static size_t count_lines(const char *text)
@@ -243,14 +241,8 @@ static void write_row(FILE *text, const td_option_table *table, const td_option 
     td_option_allowed(option, cell, sizeof cell);
     write_cell(text, option->section || option->type != TD_OPTION_BOOL ? cell : "");
     write_cell(text, option->default_text ? option->default_text : "");
-    cell[0] = 0;
-    for (size_t i = 0, used = 0; i < table->n_commands && used < sizeof cell; i++) {
-        if (!(option->commands >> i & 1)) continue;
-        used += (size_t)snprintf(cell + used, sizeof cell - used, "%s%s", used ? ", " : "",
-                                 table->commands[i].name);
-    }
-    const uint64_t all = table->n_commands < 64 ? (UINT64_C(1) << table->n_commands) - 1 : UINT64_MAX;
-    write_cell(text, (option->commands & all) == all || !option->commands ? "all" : cell);
+    td_option_takers(table, option, "", cell, sizeof cell);
+    write_cell(text, *cell ? cell : "all");
     write_cell(text, option->help);
     fputc('\n', text);
 }

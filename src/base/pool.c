@@ -10,11 +10,13 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 typedef struct job {
     struct job *next;
@@ -106,13 +108,9 @@ td_status td_pool_create(size_t n_threads, td_pool **out)
     pthread_cond_init(&pool->progress, NULL);
     TD_TRY(TD_NEW_ARRAY(&pool->workers, n_threads - 1));
     while (pool->n_workers < n_threads - 1) {
-        int error = pthread_create(&pool->workers[pool->n_workers], NULL, work, pool);
-        if (error) {
-            status = TD_FAIL_NATIVE(TD_ERR_LIMIT, strerrorname_np(error),
-                                    "thread %zu of %zu could not be started (%s); ask for fewer threads",
-                                    pool->n_workers + 2, n_threads, strerrordesc_np(error));
-            goto fail;
-        }
+        char what[64];
+        snprintf(what, sizeof what, "a pool of %zu", n_threads);
+        TD_TRY(td_thread_start(&pool->workers[pool->n_workers], what, work, pool));
         pool->n_workers++;
     }
     *out = pool;

@@ -17,8 +17,10 @@
 enum { TD_EXIT_DONE = 0, TD_EXIT_FAILED = 1, TD_EXIT_USAGE = 2, TD_EXIT_SIGNAL = 128 };
 
 typedef struct td_cli {
-    td_options *options; /* NULL before the arguments were read */
-    bool json;           /* stdout carries exactly one JSON document */
+    const td_option_table *table; /* of td_cli_make_table() */
+    td_options *options;          /* NULL before the arguments were read */
+    td_log_context *log;          /* log lines to stderr; NULL: dropped */
+    bool json;                    /* stdout carries exactly one JSON document */
     bool color_out, color_err;
     size_t columns; /* of the terminal at stdout; 0: no terminal, so nothing is cut or wrapped */
 } td_cli;
@@ -26,35 +28,22 @@ typedef struct td_cli {
 /* ---------------------------------------------------------------- option_table.c */
 
 enum {
-    TD_COMMAND_DEVICES,
-    TD_COMMAND_VALIDATE,
-    TD_COMMAND_CHECK_CONFIG,
-    TD_COMMAND_ADVISE,
-    TD_COMMAND_PREPARE,
-    TD_COMMAND_INSPECT,
-    TD_COMMAND_ANALYZE,
-    TD_COMMAND_TRAIN,
-    TD_COMMAND_PROFILE,
-    TD_COMMAND_SYNTH,
-    TD_COMMAND_TUNE,
-    TD_COMMAND_BENCH_GEMM,
-    TD_COMMAND_BENCH_MEL,
-    TD_COMMAND_BENCH_STEP,
-    TD_COMMAND_BENCH_KERNELS,
-    TD_COMMAND_BENCH_SUBMIT,
-    TD_COMMAND_BENCH_TEXT,
-    TD_COMMAND_BENCH_LOAD,
-    TD_COMMAND_BENCH_PIPELINE,
-    TD_COMMAND_REPORT,
-    TD_COMMAND_DOCTOR,
-    TD_COMMAND_HELP,
+#define TD_COMMAND(id, ...) TD_COMMAND_##id,
+#include "cli/commands.def"
+#undef TD_COMMAND
     TD_COMMAND_COUNT
 };
 
-extern const td_option_table td_cli_table;
+extern const td_option_command td_cli_commands[TD_COMMAND_COUNT];
 
-/* help_examples.c: lines of each command. */
-extern const char *const td_cli_examples[TD_COMMAND_COUNT];
+/* All that the program knows of its options; td_cli_free_table(). */
+typedef struct td_cli_table {
+    td_option_table table;
+    td_option_rows rows;
+} td_cli_table;
+
+td_status td_cli_make_table(td_cli_table *out);
+void td_cli_free_table(td_cli_table *table);
 
 /* ---------------------------------------------------------------- output.c */
 
@@ -63,7 +52,7 @@ typedef enum td_color { TD_COLOR_RED, TD_COLOR_GREEN, TD_COLOR_YELLOW, TD_COLOR_
 /* Decides colours by `color` (auto, always, never) and NO_COLOR, and sends log lines up to `level` to stderr.
  * Errors of commands are printed by td_cli_fail, not logged. cli is borrowed until td_cli_end_output(). */
 void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level);
-void td_cli_end_output(void);
+void td_cli_end_output(td_cli *cli);
 
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width);
@@ -94,12 +83,6 @@ const char *td_cli_api_name(td_api api);
 /* "", or the folder that stands for / (TANDEM_SYSTEM_ROOT, for tests). */
 const char *td_cli_system_root(void);
 
-/* The registry with the environment's and the options' settings. *out is owned. */
-td_status td_cli_open_registry(const td_cli *cli, td_registry **out);
-
-/* The roles the options ask for. */
-td_status td_cli_resolve_roles(const td_cli *cli, const td_registry *registry, td_roles *out);
-
 /* The device that an option such as --simulate-device describes, in place of one of this computer. *registry
  * is owned; *out is borrowed from it. */
 td_status td_cli_open_stand_in(const char *model, td_registry **registry, const td_device_info **out);
@@ -124,35 +107,16 @@ int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *cont
 
 /* ---------------------------------------------------------------- commands: each returns the exit code */
 
-int td_cmd_devices(td_cli *cli);
-int td_cmd_validate(td_cli *cli);
-int td_cmd_check_config(td_cli *cli);
-int td_cmd_advise(td_cli *cli);
-int td_cmd_prepare(td_cli *cli);
-int td_cmd_inspect(td_cli *cli);
-int td_cmd_analyze(td_cli *cli);
-int td_cmd_train(td_cli *cli);
-int td_cmd_profile(td_cli *cli);
-int td_cmd_synth(td_cli *cli);
-int td_cmd_tune(td_cli *cli);
-int td_cmd_bench_gemm(td_cli *cli);
-int td_cmd_bench_mel(td_cli *cli);
-int td_cmd_bench_step(td_cli *cli);
-int td_cmd_bench_kernels(td_cli *cli);
-int td_cmd_bench_submit(td_cli *cli);
-int td_cmd_bench_text(td_cli *cli);
-int td_cmd_bench_load(td_cli *cli);
-int td_cmd_bench_pipeline(td_cli *cli);
-int td_cmd_report(td_cli *cli);
-int td_cmd_doctor(td_cli *cli);
-int td_cmd_help(td_cli *cli);
+#define TD_COMMAND(id, function, ...) int td_cmd_##function(td_cli *cli);
+#include "cli/commands.def"
+#undef TD_COMMAND
 
-/* The help of `command`, or with td_cli_table.n_commands the overview. */
+/* The help of `command`, or with TD_COMMAND_COUNT the overview. */
 int td_cli_print_help(const td_cli *cli, size_t command, bool all);
 int td_cli_print_version(const td_cli *cli);
 
-/* The command whose name begins the words: its number and how many words it took; n_commands if there is
- * none, with the error recorded. */
+/* The command whose name begins the words: its number and how many words it took; TD_COMMAND_COUNT if there
+ * is none, with the error recorded. */
 size_t td_cli_find_command(const char *const *words, size_t n_words, size_t *n_used);
 
 #endif

@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/advise.h"
 
 typedef struct adviser {
@@ -43,8 +44,8 @@ static td_status find_devices(adviser *a)
         a->data = a->model;
         if (data) TD_TRY(td_cli_open_stand_in(data, &a->data_registry, &a->data));
     } else {
-        TD_TRY(td_cli_open_registry(a->cli, &a->registry));
-        TD_TRY(td_cli_resolve_roles(a->cli, a->registry, &roles));
+        TD_TRY(td_settings_open_registry(a->cli->options, &a->registry));
+        TD_TRY(td_settings_resolve_roles(a->cli->options, a->registry, &roles));
         a->data = roles.data;
         a->model = roles.model;
     }
@@ -59,7 +60,7 @@ static td_status ask(adviser *a)
     TD_TRY(find_devices(a));
     batch = td_options_get(a->cli->options, "training.batch_size");
     const uint32_t wanted = batch->origin == TD_ORIGIN_DEFAULT ? 0 : (uint32_t)batch->integer;
-    TD_TRY(td_cli_plan_settings(a->cli, a->model, a->cache_dir, &a->settings));
+    TD_TRY(td_settings_plan(a->cli->options, a->model, a->cache_dir, &a->settings));
     if (a->settings.data.dataset.dir) TD_TRY(td_planner_measure(&a->settings.data, &a->longest));
     TD_TRY(td_advise(&(td_advice_request){.settings = &a->settings,
                                           .data = a->data,

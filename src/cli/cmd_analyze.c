@@ -2,7 +2,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/load_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/analyze.h"
 
 enum { MAX_FILES = 1000 };
@@ -165,7 +166,7 @@ int td_cmd_analyze(td_cli *cli)
 {
     td_analyze_options options = {.max_files = MAX_FILES};
     char cache_dir[TD_FILE_PATH_BYTES];
-    if (td_cli_load_options(cli, cache_dir, &options.load) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_load(cli->options, cache_dir, &options.load) != TD_OK) return td_cli_fail(cli, NULL);
     options.load.workers = (size_t)td_options_get(cli->options, "pipeline.num_workers")->integer;
     options.step_ms = (double)td_options_get(cli->options, "analyze.step_ms")->integer;
     options.max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer;

@@ -2,7 +2,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/load_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/bench_load.h"
 
 static void put_numbers(td_json *json, const td_bench_load_result *r)
@@ -84,7 +85,7 @@ int td_cmd_bench_load(td_cli *cli)
         .max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer,
     };
     char cache_dir[TD_FILE_PATH_BYTES];
-    if (td_cli_load_options(cli, cache_dir, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_load(cli->options, cache_dir, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
     w.options.workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
     return td_cli_measure_device(cli, measure, &w);
 }

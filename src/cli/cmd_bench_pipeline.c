@@ -3,7 +3,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
+#include "tandem/version.h"
 #include "tools/bench_pipeline.h"
 
 static double get_ratio(const td_bench_pipeline_result *r, td_pipeline_way slow)
@@ -16,7 +18,7 @@ static int print_json(const td_cli *cli, const td_bench_pipeline_result *r)
     td_json *json;
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "build", TANDEM_VERSION " (" TD_BUILD_ID ")");
     td_json_put_string(json, "data_device", r->profiles[TD_WAY_TWO].data_device);
     td_json_put_string(json, "model_device", r->profiles[TD_WAY_TWO].model_device);
     td_json_put_bool(json, "simulated", r->profiles[TD_WAY_TWO].is_simulated);
@@ -46,7 +48,7 @@ static void print_result(const td_bench_pipeline_result *r)
 {
     static const char *const LABELS[] = {"single device", "two, unoverlapped", "two, overlapped"};
     const td_profile *two = &r->profiles[TD_WAY_TWO];
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
     printf("devices        data on %s, model on %s%s\n", two->data_device, two->model_device,
            two->is_simulated ? " (simulated)" : "");
     printf("work           %zu steps each, the first %zu not counted\n\n", two->n_times, two->n_warm_up);
@@ -76,9 +78,9 @@ int td_cmd_bench_pipeline(td_cli *cli)
     char cache_dir[TD_FILE_PATH_BYTES];
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
-    TD_TRY(td_cli_open_registry(cli, &registry));
-    TD_TRY(td_cli_resolve_roles(cli, registry, &roles));
-    TD_TRY(td_cli_train_settings(cli, roles.model, cache_dir, &settings));
+    TD_TRY(td_settings_open_registry(cli->options, &registry));
+    TD_TRY(td_settings_resolve_roles(cli->options, registry, &roles));
+    TD_TRY(td_settings_train(cli->options, roles.model, cache_dir, &settings));
     TD_TRY(td_bench_pipeline_run(registry, &roles, &settings, steps, &result));
     if (cli->json)
         code = print_json(cli, &result);

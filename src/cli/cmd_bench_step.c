@@ -5,7 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/bench_step.h"
 
 typedef struct work {
@@ -85,7 +86,7 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     td_status status = TD_OK;
     *out = (td_bench_step_options){
         .steps = count(cli, "bench.steps"),
-        .narrow = td_cli_precision(td_options_get(cli->options, "bench.precision")->text),
+        .narrow = td_settings_precision(td_options_get(cli->options, "bench.precision")->text),
         .checkpoint = td_options_get(cli->options, "bench.checkpointing")->truth,
         .ragged = td_options_get(cli->options, "bench.ragged")->truth,
         .dump = dump && dump[0] ? dump : NULL,
@@ -93,7 +94,7 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     TD_TRY(td_sketch_parse(td_options_get(cli->options, "bench.sketch")->text, &out->size));
     if (td_options_get(cli->options, "model.model_size")->origin != TD_ORIGIN_DEFAULT)
         out->preset = td_options_get(cli->options, "model.model_size")->text;
-    out->family = td_cli_family(cli);
+    out->family = td_settings_family(cli->options);
     out->size.items = count(cli, "training.batch_size");
     out->size.tokens = count(cli, "bench.text_length");
     out->size.frames = count(cli, "bench.mel_frames");

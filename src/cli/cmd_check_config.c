@@ -11,7 +11,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/wrap.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/check_config.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
@@ -145,8 +146,8 @@ static td_status find_roles(check *c)
                                         &c->request.data));
         return TD_OK;
     }
-    TD_TRY(td_cli_open_registry(c->cli, &c->registry));
-    if (td_cli_resolve_roles(c->cli, c->registry, &roles) != TD_OK)
+    TD_TRY(td_settings_open_registry(c->cli->options, &c->registry));
+    if (td_settings_resolve_roles(c->cli->options, c->registry, &roles) != TD_OK)
         return blame_roles(c, data, model, td_error_last()->message);
     c->request.data = roles.data;
     c->request.model = roles.model;
@@ -165,7 +166,7 @@ static td_status read_settings(check *c, bool *is_read)
     if (!c->request.has_data)
         TD_TRY(td_config_report_add(&c->report, true, "data.train_data", "",
                                     "no dataset is named; put the folder that has metadata.csv and wavs/"));
-    *is_read = td_cli_plan_settings(c->cli, device, c->cache_dir, &c->settings) == TD_OK;
+    *is_read = td_settings_plan(c->cli->options, device, c->cache_dir, &c->settings) == TD_OK;
     if (*is_read) return TD_OK;
     const char *message = td_error_last()->message, *at = strstr(message, ": model.");
     if (at) at += 2;

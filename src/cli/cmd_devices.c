@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "settings/read.h"
 
 /* Simulated device n, or NULL after the last. */
 static const td_device_info *get_simulated(const td_registry *registry, uint32_t n)
@@ -68,7 +69,7 @@ int td_cmd_devices(td_cli *cli)
 {
     td_registry *registry;
     int code = TD_EXIT_DONE;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
     if (cli->json) {
         code = print_json(cli, registry);
     } else {

@@ -6,6 +6,7 @@
 
 #include "base/wrap.h"
 #include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/doctor.h"
 
 enum { INDENT = 11, PACKAGES_BYTES = 1024 };
@@ -124,7 +125,7 @@ int td_cmd_doctor(td_cli *cli)
     td_registry *registry;
     td_diagnosis diagnosis;
     int code;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
     const td_doctor_request request = {
         .registry = registry,
         .cache_dir = td_options_get(cli->options, "data.cache_dir")->text,

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/help_texts.h"
+#include "tandem/version.h"
 
 /* Text as it is, or as the one field of a JSON object. Frees it. */
 static int print_text(const td_cli *cli, const char *field, char *text)
@@ -31,7 +32,7 @@ static int print_text(const td_cli *cli, const char *field, char *text)
 int td_cli_print_help(const td_cli *cli, size_t command, bool all)
 {
     char *text;
-    if (td_options_help(&td_cli_table, command, all, &text) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_options_help(cli->table, command, all, &text) != TD_OK) return td_cli_fail(cli, NULL);
     return print_text(cli, "help", text);
 }
 
@@ -39,12 +40,12 @@ int td_cli_print_version(const td_cli *cli)
 {
     td_json *json;
     if (!cli->json) {
-        printf("tandem %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+        printf("tandem %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
         return TD_EXIT_DONE;
     }
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_begin_object(json);
-    td_json_put_string(json, "version", TD_VERSION);
+    td_json_put_string(json, "version", TANDEM_VERSION);
     td_json_put_string(json, "build", TD_BUILD_ID);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
@@ -56,8 +57,8 @@ static size_t list_family(const char *first, char *members, size_t capacity)
     size_t count = 0, used = 0;
     const size_t length = strlen(first);
     members[0] = 0;
-    for (size_t i = 0; i < td_cli_table.n_commands && used < capacity; i++) {
-        const char *name = td_cli_table.commands[i].name;
+    for (size_t i = 0; i < TD_COMMAND_COUNT && used < capacity; i++) {
+        const char *name = td_cli_commands[i].name;
         if (strncmp(name, first, length) != 0 || name[length] != ' ') continue;
         used +=
             (size_t)snprintf(members + used, capacity - used, "%s%s", count++ ? ", " : "", name + length + 1);
@@ -76,7 +77,7 @@ static void refuse_command(const char *first, const char *second)
         return;
     }
     for (size_t i = 0; i < TD_COMMAND_COUNT; i++) {
-        const char *name = td_cli_table.commands[i].name;
+        const char *name = td_cli_commands[i].name;
         snprintf(firsts[i], sizeof firsts[i], "%.*s", (int)strcspn(name, " "), name);
         names[count++] = firsts[i];
     }
@@ -91,8 +92,8 @@ static void refuse_command(const char *first, const char *second)
 size_t td_cli_find_command(const char *const *words, size_t n_words, size_t *n_used)
 {
     const char *second = n_words > 1 && words[1][0] != '-' ? words[1] : "";
-    for (size_t i = 0; i < td_cli_table.n_commands; i++) {
-        const char *name = td_cli_table.commands[i].name;
+    for (size_t i = 0; i < TD_COMMAND_COUNT; i++) {
+        const char *name = td_cli_commands[i].name;
         const size_t length = strcspn(name, " ");
         if (strlen(words[0]) != length || strncmp(name, words[0], length) != 0) continue;
         if (name[length] && strcmp(name + length + 1, second) != 0) continue;
@@ -101,7 +102,7 @@ size_t td_cli_find_command(const char *const *words, size_t n_words, size_t *n_u
     }
     refuse_command(words[0], second);
     *n_used = 0;
-    return td_cli_table.n_commands;
+    return TD_COMMAND_COUNT;
 }
 
 /* The man page, or with `shell` its completion. */
@@ -112,9 +113,9 @@ static int print_made_text(const td_cli *cli, const char *field, const char *she
     FILE *file = open_memstream(&text, &bytes);
     if (file != NULL) {
         if (shell) {
-            td_help_write_completion(file, &td_cli_table, shell);
+            td_help_write_completion(file, cli->table, shell);
         } else {
-            td_help_write_man(file, &td_cli_table);
+            td_help_write_man(file, cli->table);
         }
         if (fclose(file) == 0) return print_text(cli, field, text);
         free(text);
@@ -127,17 +128,17 @@ int td_cmd_help(td_cli *cli)
 {
     char *text;
     const char *shell = td_options_get(cli->options, "completion")->text;
-    size_t n_words, n_used, command = td_cli_table.n_commands;
+    size_t n_words, n_used, command = TD_COMMAND_COUNT;
     const char *const *words = td_options_arguments(cli->options, &n_words);
     if (td_options_get(cli->options, "man")->truth) return print_made_text(cli, "man", NULL);
     if (shell) return print_made_text(cli, "completion", shell);
     if (td_options_get(cli->options, "markdown")->truth) {
-        if (td_options_markdown(&td_cli_table, &text) != TD_OK) return td_cli_fail(cli, NULL);
+        if (td_options_markdown(cli->table, &text) != TD_OK) return td_cli_fail(cli, NULL);
         return print_text(cli, "markdown", text);
     }
     if (n_words > 0) {
         command = td_cli_find_command(words, n_words, &n_used);
-        if (command == td_cli_table.n_commands) return td_cli_fail(cli, NULL);
+        if (command == TD_COMMAND_COUNT) return td_cli_fail(cli, NULL);
     }
     return td_cli_print_help(cli, command, td_options_get(cli->options, "all")->truth);
 }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/dataset_view.h"
 #include "cli/inspect_checkpoint.h"
+#include "settings/read.h"
 
 /* ---------------------------------------------------------------- a dataset */
 
@@ -45,7 +46,7 @@ static int inspect_dataset(const td_cli *cli, const char *dir, const char *table
     td_pool *pool = NULL;
     td_cli_progress progress = {0};
     int code = TD_EXIT_DONE;
-    TD_TRY(td_cli_dataset_settings(cli, cache_dir, &settings));
+    TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
     settings.dir = dir;
     settings.metadata = table;
     settings.max_bad_fraction = 1;
@@ -53,7 +54,7 @@ static int inspect_dataset(const td_cli *cli, const char *dir, const char *table
         settings.report = td_cli_show_progress;
         settings.report_context = &progress;
     }
-    TD_TRY(td_cli_open_pool(cli, &pool));
+    TD_TRY(td_settings_open_pool(cli->options, &pool));
     status = td_dataset_open(&settings, pool, &dataset);
     td_cli_end_progress(&progress);
     TD_TRY(status);

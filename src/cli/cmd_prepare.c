@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/dataset_view.h"
 #include "data/pair.h"
+#include "settings/read.h"
 
 static int print_json(const td_cli *cli, const td_dataset_pair *pair, const td_summary *summaries,
                       double seconds, size_t workers)
@@ -62,14 +63,14 @@ int td_cmd_prepare(td_cli *cli)
     td_cli_progress progress = {0};
     td_pool *pool = NULL;
     int code = TD_EXIT_DONE;
-    TD_TRY(td_cli_dataset_settings(cli, cache_dir, &settings));
+    TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
     settings.dir = td_options_get(cli->options, "data.train_data")->text;
     TD_FAIL_IF(settings.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
     if (!td_options_get(cli->options, "quiet")->truth) {
         settings.report = td_cli_show_progress;
         settings.report_context = &progress;
     }
-    TD_TRY(td_cli_open_pool(cli, &pool));
+    TD_TRY(td_settings_open_pool(cli->options, &pool));
     const uint64_t start = td_clock_ns();
     status =
         td_dataset_pair_open(&settings, td_options_get(cli->options, "data.val_data")->text, pool, &pair);

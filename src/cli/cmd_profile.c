@@ -2,7 +2,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/profile.h"
 
 static void print_row(const char *name, const td_stats *s, double step_ms)
@@ -93,7 +94,7 @@ static td_status run_forecast(td_cli *cli, const char *model, td_profile *out)
                                            .settings = &settings};
     td_status status = TD_OK;
     TD_TRY(td_cli_open_stand_in(model, &registry, &info));
-    TD_TRY(td_cli_plan_settings(cli, info, cache_dir, &settings));
+    TD_TRY(td_settings_plan(cli->options, info, cache_dir, &settings));
     TD_FAIL_IF(settings.auto_batch, TD_ERR_CONFIG,
                "--batch-size auto cannot be forecast; `tandem advise` tells what fits, then give a number");
     if (settings.data.dataset.dir) TD_TRY(td_planner_measure(&settings.data, &request.longest));
@@ -121,7 +122,7 @@ static td_status run_training(td_cli *cli, td_registry *registry, const td_roles
     char cache_dir[TD_FILE_PATH_BYTES];
     td_status status = TD_OK;
     const uint64_t steps = (uint64_t)td_options_get(cli->options, "profile.num_steps")->integer;
-    TD_TRY(td_cli_train_settings(cli, roles->model, cache_dir, &settings));
+    TD_TRY(td_settings_train(cli->options, roles->model, cache_dir, &settings));
     settings.is_serial = td_options_get(cli->options, "profile.serial")->truth;
     TD_TRY(td_profile_train(registry, roles, &settings, steps, out));
 fail:
@@ -158,8 +159,8 @@ int td_cmd_profile(td_cli *cli)
     } else if (stages) {
         TD_TRY(run_simulation(cli, stages, &profile));
     } else {
-        TD_TRY(td_cli_open_registry(cli, &registry));
-        TD_TRY(td_cli_resolve_roles(cli, registry, &roles));
+        TD_TRY(td_settings_open_registry(cli->options, &registry));
+        TD_TRY(td_settings_resolve_roles(cli->options, registry, &roles));
         TD_TRY(run_training(cli, registry, &roles, &profile));
     }
     TD_TRY(write_files(cli, &profile));

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "device/once.h"
+#include "settings/read.h"
 #include "synth/voice.h"
 
 #define LONGEST_COPY_S 300.0
@@ -251,7 +252,7 @@ int td_cmd_synth(td_cli *cli)
 {
     synth_run run = {0};
     int code;
-    if (check_usage(cli) != TD_OK || td_cli_open_registry(cli, &run.registry) != TD_OK ||
+    if (check_usage(cli) != TD_OK || td_settings_open_registry(cli->options, &run.registry) != TD_OK ||
         speak(cli, &run) != TD_OK)
         code = td_cli_fail(cli, NULL);
     else

@@ -13,7 +13,8 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/text.h"
-#include "cli/train_options.h"
+#include "cli/cli.h"
+#include "settings/read.h"
 
 /* ---------------------------------------------------------------- signals */
 
@@ -163,7 +164,7 @@ static td_status run(td_cli *cli, td_registry *registry, const td_roles *roles, 
     td_train_result result = {0};
     char cache_dir[TD_FILE_PATH_BYTES], *config = NULL;
     view v = {.cli = cli, .quiet = td_options_get(cli->options, "quiet")->truth || cli->json};
-    TD_TRY(td_cli_train_settings(cli, roles->model, cache_dir, &settings));
+    TD_TRY(td_settings_train(cli->options, roles->model, cache_dir, &settings));
     TD_FAIL_IF(settings.run_dir == NULL, TD_ERR_CONFIG,
                "no folder for the run was named; add --checkpoint-dir DIR");
     TD_FAIL_IF(settings.max_steps == 0 && settings.epochs == 0 && !(settings.max_minutes > 0) &&
@@ -194,8 +195,8 @@ int td_cmd_train(td_cli *cli)
     td_registry *registry;
     td_roles roles;
     int code = TD_EXIT_DONE;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_resolve_roles(cli, registry, &roles) != TD_OK) {
+    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_resolve_roles(cli->options, registry, &roles) != TD_OK) {
         code = td_cli_fail(cli, registry);
     } else if (roles.model->type == TD_DEVICE_SIM) {
         TD_FAIL(TD_ERR_CONFIG, "the simulated device computes nothing, so it learns nothing; choose another");

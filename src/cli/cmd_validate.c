@@ -6,6 +6,7 @@
 
 #include "base/wrap.h"
 #include "cli/cli.h"
+#include "settings/read.h"
 #include "tools/validate.h"
 
 static const char *const STATUS_NAMES[] = {
@@ -117,8 +118,8 @@ int td_cmd_validate(td_cli *cli)
     td_registry *registry;
     td_roles roles;
     int code;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_resolve_roles(cli, registry, &roles) != TD_OK) {
+    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_resolve_roles(cli->options, registry, &roles) != TD_OK) {
         code = td_cli_fail(cli, registry);
     } else {
         code = run_checks(cli, registry, &roles);

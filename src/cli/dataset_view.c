@@ -14,42 +14,6 @@
 
 enum { BAR_COLUMNS = 40, QUICK_NS = 500000000 };
 
-/* ---------------------------------------------------------------- settings */
-
-static const char *get_text(const td_cli *cli, const char *key)
-{
-    return td_options_get(cli->options, key)->text;
-}
-
-td_status td_cli_dataset_settings(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES],
-                                  td_dataset_settings *out)
-{
-    const char *chosen = get_text(cli, "data.cache_dir");
-    const bool phonemes = td_options_get(cli->options, "data.phonemes")->truth;
-    *out = (td_dataset_settings){
-        .table = {.columns = get_text(cli, "data.columns"),
-                  .speaker_pattern = get_text(cli, "data.speaker_pattern")},
-        .language = get_text(cli, "data.language"),
-        .tokens = phonemes ? TD_TOKENS_PHONEMES : TD_TOKENS_CHARACTERS,
-        .bpe_path = get_text(cli, "data.tokenizer"),
-        .val_fraction = td_options_get(cli->options, "data.val_fraction")->real,
-        .max_bad_fraction = td_options_get(cli->options, "data.max_bad_fraction")->real,
-        .listen = td_options_get(cli->options, "data.listen")->truth,
-        .seed = (uint64_t)td_options_get(cli->options, "training.seed")->integer,
-    };
-    if (out->bpe_path != NULL && phonemes)
-        return TD_FAIL(TD_ERR_CONFIG, "--phonemes and --tokenizer exclude each other; keep one");
-    if (out->bpe_path != NULL) out->tokens = TD_TOKENS_BPE;
-    if (!td_options_get(cli->options, "data.cache")->truth) return TD_OK;
-    out->cache_dir = cache_dir;
-    return td_file_cache_dir(chosen != NULL ? chosen : getenv("TANDEM_CACHE_DIR"), cache_dir);
-}
-
-td_status td_cli_open_pool(const td_cli *cli, td_pool **out)
-{
-    return td_pool_create((size_t)td_options_get(cli->options, "pipeline.num_workers")->integer, out);
-}
-
 /* ---------------------------------------------------------------- progress */
 
 /* A stage that is over in no time shows nothing. */

@@ -6,13 +6,6 @@
 #include "cli/cli.h"
 #include "data/summary.h"
 
-/* What the options say; `dir` is left to the caller. `cache_dir` is where a part of *out lives. */
-td_status td_cli_dataset_settings(const td_cli *cli, char cache_dir[TD_FILE_PATH_BYTES],
-                                  td_dataset_settings *out);
-
-/* A pool of --num-workers threads. *out is owned. */
-td_status td_cli_open_pool(const td_cli *cli, td_pool **out);
-
 /* Progress on stderr, a line per stage; a td_dataset_report. Starts as {0}. */
 typedef struct td_cli_progress {
     td_progress *bar; /* NULL: none is shown */

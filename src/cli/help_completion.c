@@ -18,11 +18,6 @@ static bool takes_path(const td_option *option)
     return option->type == TD_OPTION_PATH || option->type == TD_OPTION_CONFIG;
 }
 
-static bool belongs(const td_option *option, size_t command)
-{
-    return (option->commands >> command & 1) != 0;
-}
-
 /* The second word of a command's name, or NULL. */
 static const char *second_word(const td_option_command *command)
 {
@@ -93,7 +88,7 @@ static void write_bash_values(FILE *text, const td_option_table *table)
     fputs("    case $previous in\n", text);
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
-        if (!option->commands || !takes_value(option)) continue;
+        if (!option->topics || !takes_value(option)) continue;
         td_option_flag(option, flag);
         fprintf(text, "    --%s", flag);
         if (option->letter) fprintf(text, "|-%c", option->letter);
@@ -117,7 +112,7 @@ static void write_bash_flags(FILE *text, const td_option_table *table, size_t co
     const char *joint = "";
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
-        if (!belongs(option, command)) continue;
+        if (!td_option_is_taken(table, option, command)) continue;
         td_option_flag(option, flag);
         fprintf(text, "%s--%s", joint, flag);
         joint = " ";
@@ -197,7 +192,7 @@ static void write_zsh_command(FILE *text, const td_option_table *table, size_t c
     fprintf(text, "    '%s')\n        _arguments -s", c->name);
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
-        if (!belongs(option, command)) continue;
+        if (!td_option_is_taken(table, option, command)) continue;
         td_option_flag(option, flag);
         write_zsh_flag(text, option, "--", flag);
         if (option->letter) write_zsh_flag(text, option, "-", (const char[]){option->letter, 0});
@@ -291,7 +286,7 @@ static void write_fish(FILE *text, const td_option_table *table)
         }
         for (size_t j = 0; j < table->n_options; j++) {
             const td_option *option = &table->options[j];
-            if (!belongs(option, i)) continue;
+            if (!td_option_is_taken(table, option, i)) continue;
             td_option_flag(option, flag);
             write_fish_flag(text, table, i, option, flag, option->letter != 0);
             td_option_opposite(option, flag);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/help_texts.h"
+#include "tandem/version.h"
 
 /* Text as roff takes it: a hyphen stays one that can be copied, a backslash is one. */
 static void write_text(FILE *text, const char *words)
@@ -35,7 +36,7 @@ static void write_usage(FILE *text, const td_option *option)
     td_option_flag(option, flag);
     td_option_opposite(option, opposite);
     const char *value = option->type == TD_OPTION_CHOICE ? option->choices : option->placeholder;
-    if (!option->commands) {
+    if (!option->topics) {
         write_flag(text, "--", "set");
         fprintf(text, " %s.%s=", option->section, option->key);
         write_text(text, value ? value : "true");
@@ -60,7 +61,8 @@ static void write_usage(FILE *text, const td_option *option)
 
 static void write_option(FILE *text, const td_option_table *table, const td_option *option)
 {
-    const uint64_t all = table->n_commands < 64 ? (UINT64_C(1) << table->n_commands) - 1 : UINT64_MAX;
+    char takers[512];
+    td_option_takers(table, option, "", takers, sizeof takers);
     fputs(".TP\n", text);
     write_usage(text, option);
     write_text(text, option->help);
@@ -71,14 +73,9 @@ static void write_option(FILE *text, const td_option_table *table, const td_opti
         fputc('.', text);
     }
     if (option->section) fprintf(text, " Key: %s.%s.", option->section, option->key);
-    if (option->commands && (option->commands & all) != all) {
-        const char *joint = " Of: ";
-        for (size_t i = 0; i < table->n_commands; i++) {
-            if (!(option->commands >> i & 1)) continue;
-            fputs(joint, text);
-            write_text(text, table->commands[i].name);
-            joint = ", ";
-        }
+    if (*takers) {
+        fputs(" Of: ", text);
+        write_text(text, takers);
         fputc('.', text);
     }
     fputc('\n', text);
@@ -107,8 +104,8 @@ static void write_commands(FILE *text, const td_option_table *table)
 static void write_examples(FILE *text, const td_option_table *table)
 {
     fputs(".SH EXAMPLES\n.nf\n", text);
-    for (size_t i = 0; table->examples && i < table->n_commands; i++) {
-        if (table->examples[i]) write_text(text, table->examples[i]);
+    for (size_t i = 0; i < table->n_commands; i++) {
+        if (table->commands[i].examples) write_text(text, table->commands[i].examples);
     }
     fputs(".fi\n", text);
 }
@@ -159,7 +156,8 @@ static void write_rest(FILE *text)
 
 void td_help_write_man(FILE *text, const td_option_table *table)
 {
-    fprintf(text, ".TH TANDEM 1 \"\" \"%s %s\" \"User Commands\"\n.nh\n.ad l\n", table->program, TD_VERSION);
+    fprintf(text, ".TH TANDEM 1 \"\" \"%s %s\" \"User Commands\"\n.nh\n.ad l\n", table->program,
+            TANDEM_VERSION);
     fprintf(text, ".SH NAME\n%s \\- ", table->program);
     fputs("trains and runs voices on any OpenCL or Vulkan device\n", text);
     fprintf(text, ".SH SYNOPSIS\n.B %s\n.I COMMAND\n[options]\n.SH DESCRIPTION\n", table->program);

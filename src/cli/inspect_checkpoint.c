@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/checkpoint.h"
+#include "families/checkpoint.h"
 
 static void format_shape(const td_safetensors_tensor *t, char *out, size_t capacity)
 {

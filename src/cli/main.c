@@ -1,6 +1,7 @@
 /* The program: finds the command, reads its options, runs it and turns its result into an exit code: 0 done,
  * 1 the work or a check failed, 2 wrong usage or configuration, 128+signal. What a command does is in
- * cmd_*.c, which options there are in option_table.c. Covered by tests/cli/test_cli.py.
+ * cmd_*.c, which commands and options there are in commands.def
+ * and option_table.c. Covered by tests/cli/test_cli.py.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,31 +15,13 @@
 #include "cli/cli.h"
 
 static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
-    [TD_COMMAND_DEVICES] = td_cmd_devices,
-    [TD_COMMAND_VALIDATE] = td_cmd_validate,
-    [TD_COMMAND_CHECK_CONFIG] = td_cmd_check_config,
-    [TD_COMMAND_ADVISE] = td_cmd_advise,
-    [TD_COMMAND_PREPARE] = td_cmd_prepare,
-    [TD_COMMAND_INSPECT] = td_cmd_inspect,
-    [TD_COMMAND_ANALYZE] = td_cmd_analyze,
-    [TD_COMMAND_TRAIN] = td_cmd_train,
-    [TD_COMMAND_PROFILE] = td_cmd_profile,
-    [TD_COMMAND_SYNTH] = td_cmd_synth,
-    [TD_COMMAND_TUNE] = td_cmd_tune,
-    [TD_COMMAND_BENCH_GEMM] = td_cmd_bench_gemm,
-    [TD_COMMAND_BENCH_MEL] = td_cmd_bench_mel,
-    [TD_COMMAND_BENCH_STEP] = td_cmd_bench_step,
-    [TD_COMMAND_BENCH_KERNELS] = td_cmd_bench_kernels,
-    [TD_COMMAND_BENCH_SUBMIT] = td_cmd_bench_submit,
-    [TD_COMMAND_BENCH_TEXT] = td_cmd_bench_text,
-    [TD_COMMAND_BENCH_LOAD] = td_cmd_bench_load,
-    [TD_COMMAND_BENCH_PIPELINE] = td_cmd_bench_pipeline,
-    [TD_COMMAND_REPORT] = td_cmd_report,
-    [TD_COMMAND_DOCTOR] = td_cmd_doctor,
-    [TD_COMMAND_HELP] = td_cmd_help,
+#define TD_COMMAND(id, function, ...) [TD_COMMAND_##id] = td_cmd_##function,
+#include "cli/commands.def"
+#undef TD_COMMAND
 };
 
-/* No command has a state worth saving yet: files are written by atomic rename, so ending at once is clean. */
+/* Files are written by atomic rename, so ending at once is clean. `train`, which has more to save, catches
+ * signals itself. */
 static void end_by_signal(int number)
 {
     _exit(TD_EXIT_SIGNAL + number);
@@ -92,7 +75,7 @@ static bool is_on(const td_cli *cli, const char *flag)
 /* Runs a command whose arguments stand at argv. */
 static int run_command(td_cli *cli, size_t command, int argc, const char *const *argv)
 {
-    td_status status = td_options_create(&td_cli_table, &cli->options);
+    td_status status = td_options_create(cli->table, &cli->options);
     if (status != TD_OK) return td_cli_fail(cli, NULL);
     status = td_options_parse(cli->options, command, argc, argv);
     if (is_on(cli, "help")) return td_cli_print_help(cli, command, false);
@@ -119,7 +102,7 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
         return td_cli_fail(cli, NULL);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        return td_cli_print_help(cli, td_cli_table.n_commands, false);
+        return td_cli_print_help(cli, TD_COMMAND_COUNT, false);
     }
     if (strcmp(argv[1], "--version") == 0) return td_cli_print_version(cli);
     if (argv[1][0] == '-') {
@@ -130,7 +113,7 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
         return td_cli_fail(cli, NULL);
     }
     const size_t command = td_cli_find_command(argv + 1, (size_t)argc - 1, &n_used);
-    if (command == td_cli_table.n_commands) return td_cli_fail(cli, NULL);
+    if (command == TD_COMMAND_COUNT) return td_cli_fail(cli, NULL);
     const int first = 1 + (int)n_used;
     return run_command(cli, command, argc - first, argv + first);
 }
@@ -139,15 +122,19 @@ int main(int argc, char **argv)
 {
     const char *const *words = (const char *const *)argv;
     td_cli cli = {.json = wants_json(argc, words)};
+    td_cli_table table;
     catch_signals();
     td_cli_begin_output(&cli, "auto", TD_LOG_INFO);
-    int code = run_program(&cli, argc, words);
+    const bool has_table = td_cli_make_table(&table) == TD_OK;
+    cli.table = &table.table;
+    int code = has_table ? run_program(&cli, argc, words) : td_cli_fail(&cli, NULL);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == TD_EXIT_DONE) {
         fprintf(stderr, "error: writing the result to stdout failed: %s; check where it goes\n",
                 strerror(errno));
         code = TD_EXIT_FAILED;
     }
-    td_cli_end_output();
+    td_cli_end_output(&cli);
     td_options_destroy(cli.options);
+    if (has_table) td_cli_free_table(&table);
     return code;
 }

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "settings/read.h"
+#include "tandem/version.h"
 
 void td_cli_put_setting(td_json *json, const td_device_info *info)
 {
@@ -13,13 +15,13 @@ void td_cli_put_setting(td_json *json, const td_device_info *info)
     td_json_put_string(json, "selector", info->selector);
     td_json_put_string(json, "driver", info->driver);
     td_json_put_bool(json, "simulated", info->type == TD_DEVICE_SIM);
-    td_json_put_string(json, "build", TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "build", TANDEM_VERSION " (" TD_BUILD_ID ")");
 }
 
 void td_cli_print_setting(const td_device_info *info)
 {
     printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
-    printf("build          %s (%s)\n", TD_VERSION, TD_BUILD_ID);
+    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
 }
 
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
@@ -50,7 +52,7 @@ int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *cont
     td_registry *registry;
     const td_device_info *info;
     int code = TD_EXIT_DONE;
-    if (td_cli_open_registry(cli, &registry) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
     if (td_cli_find_device(cli, registry, &info) != TD_OK) {
         code = td_cli_fail(cli, registry);
     } else if (cli->json) {

@@ -50,12 +50,14 @@ void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level)
     if (isatty(STDOUT_FILENO) == 1) {
         cli->columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
     }
-    td_log_set_sink(write_log_line, cli, level);
+    td_cli_end_output(cli);
+    if (td_log_open(write_log_line, cli, level, NULL, &cli->log) == TD_OK) td_log_bind(cli->log);
 }
 
-void td_cli_end_output(void)
+void td_cli_end_output(td_cli *cli)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    td_log_close(cli->log);
+    cli->log = NULL;
 }
 
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width)

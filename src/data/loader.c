@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "data/loader_internal.h"
 
 /* ---------------------------------------------------------------- the thread */
@@ -198,8 +199,7 @@ td_status td_loader_create(const td_loader_settings *settings, td_loader **out)
         TD_TRY(
             td_references_create(settings->dataset, settings->rows, settings->n_rows, &loader->references));
     TD_TRY(td_loader_make_slots(loader));
-    const int error = pthread_create(&loader->thread, NULL, run, loader);
-    TD_FAIL_IF(error != 0, TD_ERR_LIMIT, "the loader's thread could not be started: %s", strerror(error));
+    TD_TRY(td_thread_start(&loader->thread, "the loader", run, loader));
     loader->has_thread = true;
     *out = loader;
     return TD_OK;

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define CLOCK_MAP_AGE_NS UINT64_C(2000000000) /* clocks drift by microseconds in this time */
 
@@ -242,10 +243,7 @@ static td_status defer(td_queue *queue, const td_submission *submission, uint64_
     item->n_waits = submission->n_waits;
     if (item->n_waits) memcpy(item->waits, submission->waits, item->n_waits * sizeof item->waits[0]);
     if (!queue->has_thread) {
-        const int error = pthread_create(&queue->thread, NULL, serve_deferred, queue);
-        TD_FAIL_IF(error, TD_ERR_HOST_MEMORY,
-                   "cannot start a thread for the %s queue of %s: %s; raise the limit of threads",
-                   kind_name(queue->kind), queue->device->info.name, strerror(error));
+        TD_TRY(td_thread_start(&queue->thread, queue->device->info.name, serve_deferred, queue));
         queue->has_thread = true;
     }
     if (queue->tail) {

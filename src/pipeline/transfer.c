@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 typedef struct slot {
     td_list *list;  /* packs the last batch; NULL before the first */
@@ -138,8 +139,7 @@ td_status td_transfer_create(const td_transfer_settings *settings, td_transfer *
     TD_TRY(TD_NEW_ARRAY(&transfer->slots, transfer->settings.n_ready));
     TD_TRY(td_channel_create(settings->data, settings->model, settings->batch_bytes,
                              &(td_channel_options){.slots = transfer->settings.n_ready}, &transfer->channel));
-    const int error = pthread_create(&transfer->thread, NULL, run, transfer);
-    TD_FAIL_IF(error != 0, TD_ERR_LIMIT, "the transfer's thread could not be started: %s", strerror(error));
+    TD_TRY(td_thread_start(&transfer->thread, "the transfer", run, transfer));
     transfer->has_thread = true;
     *out = transfer;
     return TD_OK;

@@ -43,7 +43,7 @@ static void close_writer(writer *w)
     td_normalizer_destroy(w->normalizer);
 }
 
-static td_status check_tokens(const td_tokens *tokens, const td_model_config *model)
+static td_status check_tokens(const td_tokens *tokens, const td_model_facts *model)
 {
     unsigned char shown[U8_MAX_LENGTH + 1] = "";
     const uint32_t c = tokens->first_unknown;
@@ -68,7 +68,7 @@ fail:
 static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_end end)
 {
     td_script *s = w->out;
-    const td_model_config *model = &w->voice->model;
+    const td_model_facts model = td_model_describe(&w->voice->model);
     td_status status = TD_OK;
     TD_TRY(td_alloc_grow(&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
     td_script_piece *piece = &s->pieces[s->count++];
@@ -76,11 +76,11 @@ static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_e
     TD_TRY(TD_NEW_ARRAY(&piece->text, bytes + 1));
     memcpy(piece->text, text, bytes);
     TD_TRY(td_tokenizer_encode(w->tokenizer, s->lang, text, bytes, &piece->tokens));
-    TD_TRY(check_tokens(&piece->tokens, model));
+    TD_TRY(check_tokens(&piece->tokens, &model));
     TD_FAIL_IF(
-        piece->tokens.count > model->max_tokens, TD_ERR_LIMIT,
+        piece->tokens.count > model.max_tokens, TD_ERR_LIMIT,
         "a piece of the text has %zu tokens, and the voice takes %u: '%.40s'; add full stops or commas",
-        piece->tokens.count, model->max_tokens, piece->text);
+        piece->tokens.count, model.max_tokens, piece->text);
 fail:
     return status;
 }
@@ -140,7 +140,8 @@ td_status td_script_make(const td_checkpoint_info *voice, const char *language, 
     TD_TRY(td_lang_parse(language, &out->lang));
     TD_TRY(open_writer(&w));
     /* Start and end are tokens too; phonemes are more than the characters they stand for. */
-    w.max_characters = voice->model.max_tokens > 4 ? voice->model.max_tokens - 2 : 1;
+    const uint32_t most = td_model_describe(&voice->model).max_tokens;
+    w.max_characters = most > 4 ? most - 2 : 1;
     if (voice->token_kind != TD_TOKENS_CHARACTERS) w.max_characters = (w.max_characters + 1) / 2;
     if (w.max_characters > TD_SCRIPT_PIECE_CHARACTERS) w.max_characters = TD_SCRIPT_PIECE_CHARACTERS;
     for (size_t at = 0, behind; at < bytes; at += behind) {

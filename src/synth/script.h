@@ -4,7 +4,7 @@
 #ifndef TD_SYNTH_SCRIPT_H
 #define TD_SYNTH_SCRIPT_H
 
-#include "model/checkpoint.h"
+#include "families/checkpoint.h"
 #include "synth/split.h"
 
 enum {

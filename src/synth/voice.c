@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "device/once.h"
-#include "model/speak.h"
+#include "families/speak.h"
 #include "synth/join.h"
 
 #define BATCH_ITEMS 8u /* at most */
@@ -30,6 +30,7 @@ struct td_voice {
     td_memory *memory; /* borrowed */
     td_checkpoint *checkpoint;
     const td_checkpoint_info *info; /* the checkpoint's */
+    td_model_facts facts;
     td_mel *mel;
     td_vocoder *vocoder;
     td_store *store;  /* NULL until it first speaks */
@@ -48,9 +49,10 @@ td_status td_voice_open(td_memory *memory, const char *checkpoint, td_voice **ou
     v->memory = memory;
     TD_TRY(td_checkpoint_open(checkpoint, &v->checkpoint));
     v->info = td_checkpoint_get_info(v->checkpoint);
-    TD_FAIL_IF(v->info->mel.n_mels != v->info->model.n_mels, TD_ERR_FORMAT,
+    v->facts = td_model_describe(&v->info->model);
+    TD_FAIL_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
                "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged",
-               checkpoint, v->info->model.n_mels, v->info->mel.n_mels);
+               checkpoint, v->facts.n_mels, v->info->mel.n_mels);
     TD_TRY(td_mel_create(memory, &v->info->mel, &v->mel));
     TD_TRY(td_vocoder_griffin_lim(v->mel, memory, 0, &v->vocoder));
     *out = v;
@@ -80,7 +82,7 @@ const td_checkpoint_info *td_voice_info(const td_voice *voice)
 
 td_status td_voice_find_speaker(const td_voice *voice, const char *name, uint32_t *out)
 {
-    const uint32_t n = voice->info->model.n_speakers;
+    const uint32_t n = voice->facts.n_speakers;
     const char *names = voice->info->speakers;
     uint64_t number;
     *out = 0;
@@ -120,7 +122,7 @@ fail:
 
 td_status td_voice_set_reference(td_voice *v, const char *path)
 {
-    const bool is_needed = v->info->model.speaker_encoder;
+    const bool is_needed = v->facts.takes_reference;
     const uint32_t rate = v->info->mel.rate;
     td_decode_options options = {.rate = rate, .trim_db = TRIM_DB, .margin_s = TRIM_MARGIN_S};
     td_audio audio = {0};
@@ -148,13 +150,13 @@ fail:
 
 td_status td_voice_check_options(const td_voice *voice, const td_speak_options *o)
 {
-    const td_model_config *m = &voice->info->model;
+    const td_model_facts *m = &voice->facts;
     td_status status = TD_OK;
-    TD_FAIL_IF(m->decoder_strategy == TD_AUTOREGRESSIVE && o->speed != 1, TD_ERR_CONFIG,
+    TD_FAIL_IF(!m->sets_speed && o->speed != 1, TD_ERR_CONFIG,
                "--speed: an autoregressive voice decides by itself how fast it speaks");
-    TD_FAIL_IF(!m->pitch_predictor && o->pitch_shift != 0, TD_ERR_CONFIG,
+    TD_FAIL_IF(!m->sets_pitch && o->pitch_shift != 0, TD_ERR_CONFIG,
                "--pitch-shift: the voice was trained without model.pitch_predictor");
-    TD_FAIL_IF(!m->energy_predictor && o->energy != 1, TD_ERR_CONFIG,
+    TD_FAIL_IF(!m->sets_energy && o->energy != 1, TD_ERR_CONFIG,
                "--energy: the voice was trained without model.energy_predictor");
 fail:
     return status;
@@ -177,16 +179,11 @@ typedef struct call {
 
 static td_status make_store(td_voice *v)
 {
-    const bool refers = v->info->model.speaker_encoder;
-    const td_model_shape least = {.items = 1, .tokens = 1, .reference_frames = refers};
-    td_model_encode encode = {0};
     td_status status = TD_OK;
     if (v->store) return TD_OK;
-    TD_TRY(td_model_encode_graph(&v->info->model, &least, NULL, &encode));
-    TD_TRY(td_store_create(v->memory, encode.graph, &(td_store_options){0}, &v->store));
-    TD_TRY(td_checkpoint_load(v->checkpoint, v->store, TD_BLOCK_WEIGHT));
+    TD_TRY(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
+    TD_TRY(td_checkpoint_load_voice(v->checkpoint, v->store));
 fail:
-    td_graph_destroy(encode.graph);
     if (status != TD_OK) {
         td_store_destroy(v->store);
         v->store = NULL;
@@ -198,7 +195,7 @@ static td_status fill_speaker(call *c, uint32_t speaker)
 {
     const td_voice *v = c->voice;
     const uint32_t items = c->speaking.items;
-    const size_t size = (size_t)v->reference_frames * v->info->model.n_mels;
+    const size_t size = (size_t)v->reference_frames * v->facts.n_mels;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&c->speakers, items));
     TD_TRY(TD_NEW_ARRAY(&c->reference_counts, items));
@@ -301,7 +298,7 @@ fail:
 static td_status keep_mels(const call *c, td_speech *out)
 {
     const td_speaking *s = &c->speaking;
-    const size_t n_mels = s->model->n_mels;
+    const size_t n_mels = c->voice->facts.n_mels;
     td_status status = TD_OK;
     out->n_mels = n_mels;
     for (size_t i = 0; i < s->n_utterances; i++)
@@ -334,7 +331,7 @@ td_status td_voice_speak(td_voice *voice, const td_script *script, const td_spea
               .script = script,
               .seed = options->seed,
               .speaking = {.model = model,
-                           .options = {.seed = options->seed},
+                           .seed = options->seed,
                            .reference_frames = voice->reference_frames,
                            .speed = options->speed,
                            .pitch_shift = options->pitch_shift,
@@ -343,7 +340,7 @@ td_status td_voice_speak(td_voice *voice, const td_script *script, const td_spea
     td_status status = TD_OK;
     *out = (td_speech){.rate = join.rate};
     TD_TRY(td_voice_check_options(voice, options));
-    TD_FAIL_IF(model->speaker_encoder && !voice->reference, TD_ERR_ARGUMENT,
+    TD_FAIL_IF(voice->facts.takes_reference && !voice->reference, TD_ERR_ARGUMENT,
                "the voice has no reference yet");
     TD_TRY(make_store(voice));
     c.speaking.store = voice->store;

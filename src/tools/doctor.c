@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "tandem/version.h"
 #include "text/phonemes.h"
 #include "tools/doctor_internal.h"
 
@@ -84,7 +85,7 @@ static void look_at_program(td_doctor *d)
                cores = sysconf(_SC_NPROCESSORS_ONLN);
     (void)uname(&system);
     td_text_format_bytes(pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0, memory);
-    td_doctor_add(d, "program", TD_FINDING_OK, "tandem", "%s (%s)", TD_VERSION, TD_BUILD_ID);
+    td_doctor_add(d, "program", TD_FINDING_OK, "tandem", "%s (%s)", TANDEM_VERSION, TD_BUILD_ID);
     td_doctor_add(d, "program", TD_FINDING_OK, "system", "%s %s %s, %ld cores, %s of memory", system.sysname,
                   system.release, system.machine, cores, memory);
 }

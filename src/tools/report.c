@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "tandem/version.h"
 #include "tools/page.h"
 #include "tools/report_internal.h"
 
@@ -202,7 +203,7 @@ static void put_head(td_json *json)
     char text[64];
     struct tm parts;
     const time_t now = time(NULL);
-    td_json_put_string(json, "made_by", "tandem " TD_VERSION " (" TD_BUILD_ID ")");
+    td_json_put_string(json, "made_by", "tandem " TANDEM_VERSION " (" TD_BUILD_ID ")");
     if (gmtime_r(&now, &parts) != NULL && strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts) > 0)
         td_json_put_string(json, "made_at", text);
     td_json_put_uint(json, "media_limit_bytes", TD_REPORT_MEDIA_BYTES);

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "device/dispatch.h"
 #include "tandem/channel.h"
 #include "tools/validate_internal.h"
@@ -82,8 +83,7 @@ static td_status start_load(td_device *device, compute_load *out)
     TD_TRY(td_list_dispatch(out->list, TD_K_matmul, spans, &params,
                             td_grid_matmul(td_device_class(device), LOAD_MATRIX, LOAD_MATRIX), cost));
     TD_TRY(td_list_finish(out->list));
-    const int error = pthread_create(&out->thread, NULL, compute_until_stopped, out);
-    TD_FAIL_IF(error, TD_ERR_HOST_MEMORY, "cannot start a thread: %s", strerror(error));
+    TD_TRY(td_thread_start(&out->thread, "the load", compute_until_stopped, out));
     out->running = true;
 fail:
     return status;

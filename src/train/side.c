@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 typedef struct job {
     td_side_job run;
@@ -74,9 +75,8 @@ td_status td_side_create(td_side **out)
     side->last = &side->first;
     pthread_mutex_init(&side->lock, NULL);
     pthread_cond_init(&side->changed, NULL);
-    const int failed = pthread_create(&side->thread, NULL, work, side);
-    side->started = failed == 0;
-    TD_FAIL_IF(failed != 0, TD_ERR_HOST_MEMORY, "no thread could be started; close other programs");
+    TD_TRY(td_thread_start(&side->thread, "files and pictures", work, side));
+    side->started = true;
     *out = side;
     return TD_OK;
 fail:

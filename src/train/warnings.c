@@ -13,6 +13,7 @@ enum { MOST = 16 };
 
 struct td_warnings {
     pthread_mutex_t lock;
+    td_log_context *log;                /* in front of what the thread had; that one gets the lines too */
     char lines[MOST][TD_WARNING_BYTES]; /* oldest first */
     size_t count;
 };
@@ -31,7 +32,8 @@ td_status td_warnings_open(td_warnings **out)
     td_status status = TD_OK;
     TD_TRY(TD_NEW(out));
     pthread_mutex_init(&(*out)->lock, NULL);
-    td_log_set_witness(keep, *out);
+    TD_TRY(td_log_open(keep, *out, TD_LOG_WARN, td_log_bound(), &(*out)->log));
+    td_log_bind((*out)->log);
 fail:
     return status;
 }
@@ -39,7 +41,7 @@ fail:
 void td_warnings_close(td_warnings *w)
 {
     if (w == NULL) return;
-    td_log_set_witness(NULL, NULL);
+    td_log_close(w->log);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }

@@ -1,5 +1,6 @@
 /* Warnings of a run, from whichever thread and level they come, kept until the loop tells them as events.
- * While one is open it is the log's witness (base/log.h). Covered by tests/faults/test_events.py.
+ * While one is open it receives what the thread that opened it logs, and the threads it starts (base/log.h).
+ * Covered by tests/faults/test_events.py.
  */
 #ifndef TD_TRAIN_WARNINGS_H
 #define TD_TRAIN_WARNINGS_H
@@ -12,7 +13,7 @@ enum { TD_WARNING_BYTES = 512 };
 
 typedef struct td_warnings td_warnings;
 
-/* *out: owned, td_warnings_close(). One at a time in a process: a second one takes over. */
+/* *out: owned, td_warnings_close() on the same thread. */
 td_status td_warnings_open(td_warnings **out);
 void td_warnings_close(td_warnings *warnings);
 

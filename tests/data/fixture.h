@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "support/listen.h"
 #include "support/temp_dir.h"
 
 static char logged[1 << 16];

@@ -62,13 +62,13 @@ static int set_up(void **state)
                                      .cache_dir = cache,
                                      .without_audio = true};
     logged[0] = '\0';
-    td_log_set_sink(keep_log, NULL, TD_LOG_INFO);
+    listen_to(keep_log, NULL, TD_LOG_INFO);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     return temp_dir_remove(state);
 }
 

@@ -91,13 +91,13 @@ static int set_up(void **state)
                                     .n_batches = N_BATCHES};
     plan = (td_sampler_settings){.batch_size = BATCH, .n_buckets = 3, .round_frames = 8, .seed = 3};
     logged[0] = '\0';
-    td_log_set_sink(keep_log, NULL, TD_LOG_INFO);
+    listen_to(keep_log, NULL, TD_LOG_INFO);
     return status == TD_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     td_dataset_close(dataset);
     return temp_dir_remove(state);
 }

@@ -10,11 +10,11 @@
 
 #include "base/blob_cache.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "device/backend.h"
 #include "device/opencl/cl_api.h"
 #include "device/vulkan/vk_api.h"
 #include "support.h"
+#include "support/listen.h"
 #include "support/temp_dir.h"
 
 /* As selftest.c writes it. */
@@ -40,13 +40,13 @@ static int set_up(void **state)
 {
     warnings[0] = '\0';
     tests_run = 0;
-    td_log_set_sink(listen, NULL, TD_LOG_INFO);
+    listen_to(listen, NULL, TD_LOG_INFO);
     return temp_dir_make(state);
 }
 
 static int tear_down(void **state)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     return temp_dir_remove(state);
 }
 

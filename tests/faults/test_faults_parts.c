@@ -68,9 +68,11 @@ static td_status configure(const void *context, uint64_t *out)
 {
     const char *const arguments[] = {"--config", context, "--set", "training.seed=9", "--batch-size", "4"};
     td_status status = TD_OK;
+    td_cli_table table;
     td_options *options = NULL;
     char *text = NULL;
-    TD_TRY(td_options_create(&td_cli_table, &options));
+    TD_TRY(td_cli_make_table(&table));
+    TD_TRY(td_options_create(&table.table, &options));
     TD_TRY(td_options_parse(options, TD_COMMAND_TRAIN, sizeof arguments / sizeof arguments[0], arguments));
     TD_TRY(td_options_read_file(options, context));
     TD_TRY(td_options_config(options, &text));
@@ -78,6 +80,7 @@ static td_status configure(const void *context, uint64_t *out)
 fail:
     free(text);
     td_options_destroy(options);
+    td_cli_free_table(&table);
     return status;
 }
 
@@ -172,7 +175,6 @@ static void test_speaking(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_configuration, temp_dir_make, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_preparing, temp_dir_make, temp_dir_remove),

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
 #include "scenario.h"
+#include "support/listen.h"
 #include "walk.h"
 
 typedef struct script {
@@ -39,9 +39,9 @@ static bool run_script(const void *context, uint64_t n, td_error *outcome)
         .selectors = {"sim", "sim:1"},
         .path = given->path,
     };
-    td_log_set_sink(notice_fault, &fired, TD_LOG_INFO);
+    listen_to(notice_fault, &fired, TD_LOG_INFO);
     scenario_run(&run, outcome);
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     if (given->expected != TD_OK && outcome->status != TD_OK)
         assert_int_equal(outcome->status, given->expected);
     return atomic_load(&fired);

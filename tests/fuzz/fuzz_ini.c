@@ -21,12 +21,19 @@ static size_t count_mistakes(const td_options *options)
     return count;
 }
 
+static const td_option_table *get_table(void)
+{
+    static td_cli_table table;
+    if (table.table.options == NULL && td_cli_make_table(&table) != TD_OK) abort();
+    return &table.table;
+}
+
 static void read_back(const td_options *options)
 {
     char *first = NULL;
     td_options *again = NULL;
     if (td_options_config(options, &first) != TD_OK) return;
-    if (td_options_create(&td_cli_table, &again) != TD_OK) abort();
+    if (td_options_create(get_table(), &again) != TD_OK) abort();
     if (td_options_read_text(again, "fuzz", first, strlen(first)) != TD_OK || count_mistakes(again) != 0)
         abort();
     td_options_destroy(again);
@@ -36,7 +43,7 @@ static void read_back(const td_options *options)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     td_options *options = NULL;
-    if (td_options_create(&td_cli_table, &options) != TD_OK) return 0;
+    if (td_options_create(get_table(), &options) != TD_OK) return 0;
     if (td_options_read_text(options, "fuzz", (const char *)data, bytes) == TD_OK &&
         count_mistakes(options) == 0)
         read_back(options);

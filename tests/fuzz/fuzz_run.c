@@ -16,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static td_report_state state;
+    static td_cli_table table;
     td_report_run run = {.dir = scratch_dir()};
     const uint8_t *zero = bytes > 0 ? memchr(data, 0, bytes) : NULL;
     const size_t first = zero ? (size_t)(zero - data) : bytes;
@@ -23,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     scratch_file("metrics.jsonl", data, first);
     scratch_file("config.ini", data + first, bytes - first);
     if (td_json_create(NULL, 0, &json) != TD_OK) return 0;
-    state = (td_report_state){.json = json, .run = &run, .table = &td_cli_table};
+    if (table.table.options == NULL && td_cli_make_table(&table) != TD_OK) abort();
+    state = (td_report_state){.json = json, .run = &run, .table = &table.table};
     td_json_begin_object(json);
     if (td_report_put_events(&state) != TD_OK || td_report_put_config(&state) != TD_OK) abort();
     td_json_end_object(json);

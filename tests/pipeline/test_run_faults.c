@@ -25,13 +25,13 @@ static int set_up(void **state)
         write_wav(temp_path(path), 22050, 1, 9000 + 500 * i);
     }
     write_text(temp_path("set/metadata.csv"), text);
-    td_log_set_sink(keep_log, NULL, TD_LOG_ERROR);
+    listen_to(keep_log, NULL, TD_LOG_ERROR);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     return temp_dir_remove(state);
 }
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "pipeline/watch.h"
+#include "support/listen.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -28,7 +28,7 @@ static int begin(void **state)
     td_monitor *monitor;
     n_warnings = 0;
     last[0] = '\0';
-    td_log_set_sink(hear, NULL, TD_LOG_WARN);
+    listen_to(hear, NULL, TD_LOG_WARN);
     if (td_monitor_create(TD_MONITOR_WINDOW, false, &monitor) != TD_OK) return -1;
     *state = monitor;
     return 0;
@@ -36,7 +36,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     td_monitor_destroy(*state);
     return 0;
 }

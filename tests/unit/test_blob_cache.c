@@ -14,7 +14,7 @@
 
 #include "base/blob_cache.h"
 #include "base/file.h"
-#include "base/log.h"
+#include "support/listen.h"
 #include "support/temp_dir.h"
 
 static const td_digest KEY = {.low = 0x0123456789abcdef, .high = 0xfedcba9876543210};
@@ -35,13 +35,13 @@ static int begin(void **state)
 {
     n_warnings = 0;
     last_warning[0] = '\0';
-    td_log_set_sink(count_warning, NULL, TD_LOG_INFO);
+    listen_to(count_warning, NULL, TD_LOG_INFO);
     return temp_dir_make(state);
 }
 
 static int end(void **state)
 {
-    td_log_set_sink(NULL, NULL, TD_LOG_INFO);
+    listen_to(NULL, NULL, TD_LOG_INFO);
     return temp_dir_remove(state);
 }
 

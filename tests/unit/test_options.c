@@ -21,8 +21,9 @@ enum { COOK, WASH, N_COMMANDS };
 enum { ON_COOK = 1, ON_WASH = 2, ON_ALL = 3 };
 
 static const td_option_command COMMANDS[] = {
-    {"cook", "DISH [SIDE]", 1, 2, "Cooks a dish", "It takes a while. The kitchen must be clean."},
-    {"wash up", "", 0, 0, "Washes the dishes", ""},
+    {"cook", "DISH [SIDE]", 1, 2, "Cooks a dish", "It takes a while. The kitchen must be clean.", ON_COOK,
+     "kitchen cook soup\nkitchen cook \\\n  rice\n"},
+    {"wash up", "", 0, 0, "Washes the dishes", "", ON_WASH, NULL},
 };
 
 static const td_option OPTIONS[] = {
@@ -30,19 +31,19 @@ static const td_option OPTIONS[] = {
      .letter = 'h',
      .type = TD_OPTION_BOOL,
      .group = "General",
-     .commands = ON_ALL,
+     .topics = ON_ALL,
      .help = "Help"},
     {.flag = "config",
      .type = TD_OPTION_CONFIG,
      .placeholder = "FILE",
      .group = "General",
-     .commands = ON_ALL,
+     .topics = ON_ALL,
      .help = "Reads FILE"},
     {.flag = "set",
      .type = TD_OPTION_SET,
      .placeholder = "SECTION.KEY=VALUE",
      .group = "General",
-     .commands = ON_ALL,
+     .topics = ON_ALL,
      .help = "Sets a key"},
     {"oven", "heat", NULL, 0, TD_OPTION_INT, "180", "DEGREES", NULL, 50, 300, "Oven", ON_COOK,
      "Heat of the oven", true},
@@ -63,12 +64,8 @@ static const td_option OPTIONS[] = {
      false},
 };
 
-static const char *const EXAMPLES[N_COMMANDS] = {
-    [COOK] = "kitchen cook soup\nkitchen cook \\\n  rice\n",
-};
-
 static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0],
-                                      COMMANDS,  N_COMMANDS,   EXAMPLES};
+                                      COMMANDS,  N_COMMANDS};
 
 static int set_up(void **state)
 {
@@ -140,7 +137,7 @@ static void test_bad_default_is_refused(void **state)
 {
     (void)state;
     td_option row = OPTIONS[3];
-    const td_option_table table = {"kitchen", "", &row, 1, COMMANDS, N_COMMANDS, NULL};
+    const td_option_table table = {"kitchen", "", &row, 1, COMMANDS, N_COMMANDS};
     td_options *options;
     row.default_text = "20";
     assert_int_equal(td_options_create(&table, &options), TD_ERR_ARGUMENT);
@@ -452,11 +449,12 @@ static void test_help_fits_a_screen(void **state)
 {
     static const char LONG[] = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\none\ntwo\nthree\n"
                                "four\nfive\nsix\nseven\neight\nnine\nten\none\ntwo\nthree\nfour\nfive\nsix\n";
-    const char *const examples[N_COMMANDS] = {[COOK] = LONG};
+    const td_option_command commands[] = {
+        {"cook", "DISH [SIDE]", 1, 2, "Cooks a dish", "It takes a while.", ON_COOK, LONG}, COMMANDS[WASH]};
     td_option_table table = TABLE;
     char *text;
     (void)state;
-    table.examples = examples;
+    table.commands = commands;
     assert_int_equal(td_options_help(&table, COOK, false, &text), TD_OK);
     assert_non_null(strstr(text, "\nMost used options:\n  --heat DEGREES"));
     assert_non_null(strstr(text, "Heat of the oven (default 180)\n"));
@@ -468,6 +466,31 @@ static void test_help_fits_a_screen(void **state)
     assert_non_null(strstr(text, "Use the fan"));
     assert_null(strstr(text, "Most used"));
     free(text);
+}
+
+/* Rows that came at run time are as good as the others, and a text made for one lives as long. */
+static void test_rows_are_added_at_run_time(void **state)
+{
+    (void)state;
+    td_option_rows rows = {0};
+    td_options *options;
+    char *key;
+    assert_int_equal(td_option_rows_add(&rows, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0]), TD_OK);
+    assert_null(td_option_rows_find(&rows, "oven", "racks_2"));
+    assert_int_equal(td_option_rows_text(&rows, &key, "racks_%d", 2), TD_OK);
+    const td_option row = {"oven", key, NULL,   0, TD_OPTION_INT, "1",  "N", NULL,
+                           0,      5,   "Oven", 0, "Racks",       false};
+    assert_int_equal(td_option_rows_add(&rows, &row, 1), TD_OK);
+    assert_non_null(td_option_rows_find(&rows, "oven", "racks_2"));
+    td_option_table table = TABLE;
+    table.options = rows.rows;
+    table.n_options = rows.count;
+    assert_int_equal(td_options_create(&table, &options), TD_OK);
+    read_text(options, "[oven]\nracks_2 = 3\nrack_2 = 4\n");
+    assert_int_equal(td_options_get(options, "oven.racks_2")->integer, 3);
+    expect_mistake(options, 0, "k.ini:3", "did you mean 'racks_2'?");
+    td_options_destroy(options);
+    td_option_rows_free(&rows);
 }
 
 static void test_markdown_holds_every_row(void **state)
@@ -522,6 +545,7 @@ int main(void)
         OPTIONS_TEST(test_config_reads_back),
         OPTIONS_TEST(test_help_of_a_command),
         OPTIONS_TEST(test_help_fits_a_screen),
+        OPTIONS_TEST(test_rows_are_added_at_run_time),
         OPTIONS_TEST(test_markdown_holds_every_row),
         OPTIONS_TEST(test_config_as_json),
     };

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "pipeline/roles.h"
+#include "support/listen.h"
 
 /* ---------------------------------------------------------------- the registry of this test */
 
@@ -200,10 +200,10 @@ static void test_mapping_is_logged(void **state)
     char lines[512] = "";
     td_roles roles;
     (void)state;
-    td_log_set_sink(collect_lines, lines, TD_LOG_INFO);
+    listen_to(collect_lines, lines, TD_LOG_INFO);
     assert_int_equal(resolve(&registry, "2", "0", false, &roles), TD_OK);
     assert_int_equal(resolve(&registry, NULL, "sim", false, &roles), TD_OK);
-    td_log_set_sink(NULL, NULL, TD_LOG_ERROR);
+    listen_to(NULL, NULL, TD_LOG_ERROR);
     assert_non_null(strstr(lines, "data role: device 2 (given index 4), vk:1"));
     assert_non_null(strstr(lines, "model role: device 0 (given index 2), cl:0.0"));
     assert_non_null(strstr(lines, "model role: simulated device, sim"));

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "device/sim/sim.h"
 
 #define NS_PER_US 1e3
@@ -253,9 +254,7 @@ td_status td_sim_queue_start(sim_device *device, td_queue_kind kind, td_queue **
     queue->base.kind = kind;
     queue->group = group;
     queue->random_stream = (uint64_t)device->base.info.ordinal * TD_QUEUE_KIND_COUNT + (uint64_t)kind;
-    const int error = pthread_create(&queue->worker, NULL, serve, queue);
-    TD_FAIL_IF(error != 0, TD_ERR_HOST_MEMORY, "cannot start a thread for %s: %s; raise the limit of threads",
-               device->base.info.name, strerror(error));
+    TD_TRY(td_thread_start(&queue->worker, device->base.info.name, serve, queue));
     group->queues[group->n_queues++] = queue;
     *out = &queue->base;
     return TD_OK;

@@ -1,0 +1,284 @@
+/* See read.h. */
+#include "settings/read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const td_option_value *get(const td_options *options, const char *key)
+{
+    return td_options_get(options, key);
+}
+
+static uint64_t get_count(const td_options *options, const char *key)
+{
+    return (uint64_t)get(options, key)->integer;
+}
+
+static float get_float(const td_options *options, const char *key)
+{
+    return (float)get(options, key)->real;
+}
+
+static const char *get_text(const td_options *options, const char *key)
+{
+    return get(options, key)->text;
+}
+
+/* ---------------------------------------------------------------- devices and data */
+
+td_status td_settings_open_registry(const td_options *options, td_registry **out)
+{
+    td_registry_options settings;
+    td_registry_options_from_env(&settings);
+    const char *cache_dir = get(options, "data.cache_dir")->text;
+    if (cache_dir) settings.cache_dir = cache_dir;
+    return td_registry_open(&settings, out);
+}
+
+td_status td_settings_resolve_roles(const td_options *options, const td_registry *registry, td_roles *out)
+{
+    const td_roles_request request = {
+        .data_device = get(options, "devices.data")->text,
+        .model_device = get(options, "devices.model")->text,
+        .allow_same = get(options, "devices.allow_same_device")->truth,
+    };
+    return td_roles_resolve(registry, &request, out);
+}
+
+td_status td_settings_dataset(const td_options *options, char cache_dir[TD_FILE_PATH_BYTES],
+                              td_dataset_settings *out)
+{
+    const char *chosen = get_text(options, "data.cache_dir");
+    const bool phonemes = get(options, "data.phonemes")->truth;
+    *out = (td_dataset_settings){
+        .table = {.columns = get_text(options, "data.columns"),
+                  .speaker_pattern = get_text(options, "data.speaker_pattern")},
+        .language = get_text(options, "data.language"),
+        .tokens = phonemes ? TD_TOKENS_PHONEMES : TD_TOKENS_CHARACTERS,
+        .bpe_path = get_text(options, "data.tokenizer"),
+        .val_fraction = get(options, "data.val_fraction")->real,
+        .max_bad_fraction = get(options, "data.max_bad_fraction")->real,
+        .listen = get(options, "data.listen")->truth,
+        .seed = (uint64_t)get(options, "training.seed")->integer,
+    };
+    if (out->bpe_path != NULL && phonemes)
+        return TD_FAIL(TD_ERR_CONFIG, "--phonemes and --tokenizer exclude each other; keep one");
+    if (out->bpe_path != NULL) out->tokens = TD_TOKENS_BPE;
+    if (!get(options, "data.cache")->truth) return TD_OK;
+    out->cache_dir = cache_dir;
+    return td_file_cache_dir(chosen != NULL ? chosen : getenv("TANDEM_CACHE_DIR"), cache_dir);
+}
+
+td_status td_settings_open_pool(const td_options *options, td_pool **out)
+{
+    return td_pool_create((size_t)get(options, "pipeline.num_workers")->integer, out);
+}
+
+static td_mel_cache_kind find_kind(const char *name)
+{
+    for (td_mel_cache_kind kind = TD_MEL_CACHE_AUTO; kind < TD_MEL_CACHE_DISK; ++kind)
+        if (strcmp(td_mel_cache_kind_name(kind), name) == 0) return kind;
+    return TD_MEL_CACHE_DISK;
+}
+
+/* What is loaded for no model in particular. */
+static td_status want_usual(const td_options *options, td_data_settings *out)
+{
+    static const char *const USUAL[] = {"token_ids", "token_counts", "frame_counts",
+                                        "speakers",  "mel",          "energy"};
+    td_status status = TD_OK;
+    for (size_t i = 0; i < sizeof USUAL / sizeof USUAL[0]; ++i)
+        TD_TRY(td_data_want(out, USUAL[i]));
+    if (get(options, "data.pitch")->truth) TD_TRY(td_data_want(out, "pitch"));
+    if (out->reference_s > 0) TD_TRY(td_data_want(out, "reference_mel"));
+    if (out->reference_s > 0) TD_TRY(td_data_want(out, "reference_counts"));
+fail:
+    return status;
+}
+
+td_status td_settings_load(const td_options *options, char cache_dir[TD_FILE_PATH_BYTES],
+                           td_data_settings *out)
+{
+    td_status status = TD_OK;
+    *out = (td_data_settings){
+        .batch_size = (uint32_t)get(options, "training.batch_size")->integer,
+        .max_mel_frames = (uint32_t)get(options, "data.max_mel_frames")->integer,
+        .max_text_length = (uint32_t)get(options, "data.max_text_length")->integer,
+        .mel_cache = find_kind(get(options, "data.mel_cache")->text),
+        .mel_cache_bytes = get(options, "data.mel_cache_size")->bytes,
+        .reference_s = (double)get(options, "data.reference_seconds")->integer,
+    };
+    TD_TRY(want_usual(options, out));
+    TD_TRY(td_settings_dataset(options, cache_dir, &out->dataset));
+    out->dataset.dir = get(options, "data.train_data")->text;
+    out->dataset.listen = false; /* what is to be measured decodes by itself */
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- model */
+
+const td_family *td_settings_family(const td_options *options)
+{
+    const td_option_value *strategy = get(options, "model.decoder_strategy");
+    const td_option_value *family = get(options, "model.family");
+    return td_family_find(family->origin >= strategy->origin ? family->text : strategy->text);
+}
+
+/* Whichever of its two names was given, both tell it. */
+static td_status name_family(td_options *options, const td_family *family)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_options_assign(options, "model.family", family->name, TD_ORIGIN_PRESET, "decoder_strategy"));
+    if (family->alias != NULL)
+        TD_TRY(td_options_assign(options, "model.decoder_strategy", family->alias, TD_ORIGIN_PRESET, "family"));
+fail:
+    return status;
+}
+
+/* The preset's values become options of little authority; then what came out on top is the model. */
+static td_status read_model(td_options *options, td_model_config *out)
+{
+    td_status status = TD_OK;
+    char place[64], name[64], value[TD_MODEL_VALUE_BYTES];
+    const char *size = get(options, "model.model_size")->text;
+    const td_family *family = td_settings_family(options);
+    TD_TRY(name_family(options, family));
+    TD_TRY(td_model_preset(family, size, out));
+    snprintf(place, sizeof place, "preset %s", size);
+    for (size_t i = 0; i < family->n_keys; ++i) {
+        const td_model_key *key = &family->keys[i];
+        snprintf(name, sizeof name, "%s.%s", key->section, key->name);
+        td_model_config_get(out, i, value);
+        TD_TRY(td_options_assign(options, name, value, TD_ORIGIN_PRESET, place));
+        const td_option_value *chosen = get(options, name);
+        if (td_model_config_put(out, key->name, chosen->text) == TD_OK) continue;
+        TD_FAIL_IF(true, TD_ERR_CONFIG, "%s: %s", chosen->place, td_error_last()->message);
+    }
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+/* What a device of this memory usually bears. */
+static td_status choose_batch_size(td_options *options, const td_device_info *device, td_train_settings *out)
+{
+    td_status status = TD_OK;
+    const td_option_value *value = get(options, "training.batch_size");
+    const double gigabytes = (double)device->caps.memory_bytes / (double)(UINT64_C(1) << 30);
+    char text[16];
+    if (value->origin == TD_ORIGIN_DEFAULT) {
+        snprintf(text, sizeof text, "%d", gigabytes < 12 ? 16 : gigabytes < 24 ? 32 : 48);
+        TD_TRY(td_options_assign(options, "training.batch_size", text, TD_ORIGIN_PRESET, "device memory"));
+        value = get(options, "training.batch_size");
+    }
+    out->auto_batch = value->integer == 0;
+    out->data.batch_size = out->auto_batch ? 4 : (uint32_t)value->integer;
+fail:
+    return status;
+}
+
+static void read_limits(const td_options *options, td_train_settings *out)
+{
+    if (!get(options, "pipeline.enable_memory_isolation")->truth) return;
+    out->data_limit_bytes = get(options, "pipeline.data_gpu_memory")->bytes;
+    out->model_limit_bytes = get(options, "pipeline.model_gpu_memory")->bytes;
+}
+
+/* ---------------------------------------------------------------- the rest */
+
+static void read_schedule(const td_options *options, td_schedule *out)
+{
+    static const char *const NAMES[] = {"noam", "cosine", "exponential", "constant"};
+    const double lr = get(options, "training.lr")->real;
+    *out = (td_schedule){.lr = lr,
+                         .min_lr = lr * get(options, "training.min_lr_share")->real,
+                         .warmup_steps = get_count(options, "training.warmup_steps"),
+                         .decay_steps = get_count(options, "training.decay_steps"),
+                         .decay_rate = get(options, "training.decay_rate")->real};
+    for (int i = 0; i < TD_SCHEDULE_COUNT; ++i)
+        if (strcmp(NAMES[i], get(options, "training.scheduler")->text) == 0) out->kind = (td_schedule_kind)i;
+}
+
+td_dtype td_settings_precision(const char *name)
+{
+    if (strcmp(name, "bf16") == 0) return TD_BF16;
+    return strcmp(name, "fp16") == 0 ? TD_F16 : TD_F32;
+}
+
+/* What is kept in 16 bits, if anything. */
+static td_dtype read_narrow(const td_options *options)
+{
+    if (!get(options, "training.mixed_precision")->truth) return TD_F32;
+    return td_settings_precision(get(options, "training.mixed_format")->text);
+}
+
+static void read_training(const td_options *options, td_train_settings *out)
+{
+    out->optimizer = (td_optimizer_options){.beta1 = get_float(options, "training.beta1"),
+                                            .beta2 = get_float(options, "training.beta2"),
+                                            .eps = get_float(options, "training.eps"),
+                                            .decay = get_float(options, "training.weight_decay"),
+                                            .max_norm = get_float(options, "training.grad_clip"),
+                                            .average_decay = get_float(options, "training.average_decay")};
+    out->average = out->optimizer.average_decay > 0;
+    out->plan = (td_plan_options){.checkpoint = get(options, "model.gradient_checkpointing")->truth,
+                                  .narrow = read_narrow(options)};
+    if (out->plan.narrow == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
+    out->epochs = get_count(options, "training.epochs");
+    out->max_steps = get_count(options, "training.max_steps");
+    out->max_minutes = get(options, "training.max_minutes")->real;
+    out->grad_accum = (uint32_t)get_count(options, "training.grad_accum");
+    out->save_every = get_count(options, "training.save_every");
+    out->val_every = get_count(options, "training.val_every");
+    out->sample_every = get_count(options, "training.sample_every");
+    out->log_every = get_count(options, "logging.log_every");
+    out->patience = get_count(options, "training.early_stopping_patience");
+    out->max_bad_steps = (uint32_t)get_count(options, "training.max_bad_steps");
+    out->seed = get_count(options, "training.seed");
+    out->keep = get_count(options, "training.keep_checkpoints");
+    out->run_dir = get(options, "training.checkpoint_dir")->text;
+    out->resume = get(options, "training.resume")->text;
+    out->reset = get(options, "training.reset_training")->truth;
+    out->init_from = get(options, "training.init_from")->text;
+    out->freeze = get(options, "training.freeze")->text;
+    out->val_dir = get(options, "data.val_data")->text;
+    out->events_dir = get(options, "logging.tensorboard_log_dir")->text;
+    out->dump_step = get(options, "logging.dump_step")->text;
+}
+
+td_status td_settings_plan(td_options *options, const td_device_info *device,
+                           char cache_dir[TD_FILE_PATH_BYTES], td_train_settings *out)
+{
+    td_status status = TD_OK;
+    *out = (td_train_settings){0};
+    TD_TRY(td_settings_load(options, cache_dir, &out->data));
+    out->data.workers = get_count(options, "pipeline.num_workers");
+    out->data.n_buckets = get(options, "pipeline.enable_static_shapes")->truth ? 1 : 0;
+    TD_TRY(read_model(options, &out->model));
+    read_schedule(options, &out->schedule);
+    read_training(options, out);
+    read_limits(options, out);
+    out->buffer_size = (uint32_t)get_count(options, "pipeline.buffer_size");
+    out->prefetch_size = (uint32_t)get_count(options, "pipeline.prefetch_buffer_size");
+    out->depth = (uint32_t)get_count(options, "pipeline.pipeline_depth");
+    out->start_delay_s = get(options, "pipeline.model_start_delay")->real;
+    out->auto_tune = get(options, "pipeline.auto_tune")->truth;
+    TD_TRY(choose_batch_size(options, device, out));
+fail:
+    return status;
+}
+
+td_status td_settings_train(td_options *options, const td_device_info *device,
+                            char cache_dir[TD_FILE_PATH_BYTES], td_train_settings *out)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_settings_plan(options, device, cache_dir, out));
+    TD_FAIL_IF(out->data.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
+fail:
+    return status;
+}
