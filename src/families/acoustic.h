@@ -116,6 +116,9 @@ typedef struct td_acoustic {
          .offset = offsetof(td_acoustic, simple_loss),                                                       \
          .most = 1},
 
+/* Runs of 0.1 go on to the same bits: sums over all gradients depend on how they lie. */
+extern const char *const td_acoustic_order[];
+
 /* A copy of a config's values, and back. */
 td_acoustic td_acoustic_get(const td_model_config *config);
 void td_acoustic_put(td_model_config *config, const td_acoustic *values);

@@ -9,6 +9,10 @@ static_assert(sizeof(td_acoustic) <= TD_MODEL_CONFIG_BYTES, "a config has room f
 
 enum { ROUND = 32 };
 
+const char *const td_acoustic_order[] = {"text.",    "speaker.table", "audio.", "speaker.",
+                                         "prior.",   "duration.",     "pitch.", "energy.",
+                                         "decoder.", "postnet.",      NULL};
+
 td_acoustic td_acoustic_get(const td_model_config *config)
 {
     td_acoustic c;

@@ -15,7 +15,8 @@ void td_utterance_clear(td_utterance *utterance)
 
 td_status td_speaking_plan(const td_speaking *s, const td_graph *graph, td_plan **out)
 {
-    return td_plan_create(s->store, graph, &(td_plan_options){.forward_only = true, .averaged = true, .slots = 1}, out);
+    return td_plan_create(s->store, graph,
+                          &(td_plan_options){.forward_only = true, .averaged = true, .slots = 1}, out);
 }
 
 td_status td_speaking_fill(td_plan *plan, td_tensor input, const void *values)

@@ -108,11 +108,13 @@ td_status td_family_store(td_memory *memory, const td_model_config *config, cons
 {
     td_graph *graphs[TD_MAX_LEARNERS] = {0};
     const size_t n = config->family->n_learners;
+    td_store_options ordered = *options;
     td_status status = TD_OK;
     *out = NULL;
+    ordered.order = config->family->order;
     for (uint32_t i = 0; i < n; i++)
         TD_TRY(td_family_least_graph(config, i, freeze, &graphs[i]));
-    TD_TRY(td_store_create_shared(memory, (const td_graph *const *)graphs, n, options, out));
+    TD_TRY(td_store_create_shared(memory, (const td_graph *const *)graphs, n, &ordered, out));
 fail:
     for (size_t i = 0; i < n; i++)
         td_graph_destroy(graphs[i]);

@@ -76,7 +76,7 @@ typedef struct td_data_facts {
 /* What others must know of a model. */
 typedef struct td_model_facts {
     uint32_t n_symbols, n_speakers, n_mels, max_tokens, max_frames;
-    bool takes_reference;                    /* a recording that tells the speaker */
+    bool takes_reference;                     /* a recording that tells the speaker */
     bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
 } td_model_facts;
 td_model_facts td_model_describe(const td_model_config *config);
@@ -112,6 +112,8 @@ struct td_family {
     const char *alias; /* what 0.1 called it; NULL: it had none */
     const td_part *parts;
     size_t n_parts;
+    const char *const
+        *order; /* of parameters in stores and files (td_store_options); NULL: as graphs use them */
     const td_model_key *keys;
     size_t n_keys;
     const char *presets; /* "nano|tiny|..."; every family has them all */
@@ -123,7 +125,7 @@ struct td_family {
 
     /* `values` is the family's own struct. */
     td_status (*preset)(const char *name, void *values);
-    td_status (*check)(const void *values);                /* what ranges do not say; may be NULL */
+    td_status (*check)(const void *values); /* what ranges do not say; may be NULL */
     void (*describe)(const void *values, td_model_facts *out);
     /* Fits values to the data; `old`: those of a run that goes on, or NULL. */
     void (*fit)(const td_data_facts *facts, const void *old, void *values);

@@ -32,8 +32,10 @@ typedef enum td_block {
 } td_block;
 
 typedef struct td_store_options {
-    bool training; /* gradients and moments */
-    bool average;  /* running average of the parameters */
+    bool training;            /* gradients and moments */
+    bool average;             /* running average of the parameters */
+    const char *const *order; /* prefixes of names, ended by NULL: entries lie in the order of the first that
+                                 fits, those that none fits last. NULL: as the graphs have them */
     td_dtype
         narrow; /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which
                    every change of them brings up to date; the groups DECAY and FROZEN have one. Else none.

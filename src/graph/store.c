@@ -115,6 +115,37 @@ fail:
     return status;
 }
 
+/* The first prefix that fits, or their number. */
+static size_t find_prefix(const char *const *order, const char *name)
+{
+    size_t i = 0;
+    while (order[i] && strncmp(name, order[i], strlen(order[i])) != 0)
+        i++;
+    return i;
+}
+
+/* Entries that go together stay in the order of the graphs. */
+static td_status sort_entries(td_store *store)
+{
+    const char *const *order = store->options.order;
+    td_placed_entry *sorted = NULL;
+    size_t n = 0, n_prefixes = 0;
+    td_status status = TD_OK;
+    if (!order) return TD_OK;
+    while (order[n_prefixes])
+        n_prefixes++;
+    TD_TRY(TD_NEW_ARRAY(&sorted, store->entry_capacity));
+    for (size_t p = 0; p <= n_prefixes; p++) {
+        for (size_t i = 0; i < store->n_entries; i++) {
+            if (find_prefix(order, store->entries[i].entry.name) == p) sorted[n++] = store->entries[i];
+        }
+    }
+    free(store->entries);
+    store->entries = sorted;
+fail:
+    return status;
+}
+
 /* Where an entry's segment stands in the order: learner after learner and group after group, then what no
  * learner updates, then states. */
 static uint32_t rank_of(const td_store_entry *e)
@@ -123,7 +154,7 @@ static uint32_t rank_of(const td_store_entry *e)
     return e->learner * TD_PARAM_GROUPS + (uint32_t)e->group;
 }
 
-/* Within a rank in the order of the graphs. */
+/* Within a rank in the order of the entries. */
 static td_status lay_out(td_store *store)
 {
     const td_device_caps *caps = &td_device_get_info(store->device)->caps;
@@ -226,6 +257,7 @@ td_status td_store_create_shared(td_memory *memory, const td_graph *const *graph
     store->n_learners = n_graphs;
     for (size_t i = 0; i < n_graphs; i++)
         TD_TRY(list_entries(store, graphs[i], (uint32_t)i));
+    TD_TRY(sort_entries(store));
     TD_TRY(lay_out(store));
     TD_TRY(allocate(store));
     *out = store;

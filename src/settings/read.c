@@ -134,7 +134,8 @@ static td_status name_family(td_options *options, const td_family *family)
     td_status status = TD_OK;
     TD_TRY(td_options_assign(options, "model.family", family->name, TD_ORIGIN_PRESET, "decoder_strategy"));
     if (family->alias != NULL)
-        TD_TRY(td_options_assign(options, "model.decoder_strategy", family->alias, TD_ORIGIN_PRESET, "family"));
+        TD_TRY(
+            td_options_assign(options, "model.decoder_strategy", family->alias, TD_ORIGIN_PRESET, "family"));
 fail:
     return status;
 }

@@ -73,8 +73,9 @@ static td_status take_spans(const td_planner *planner, const td_train_settings *
                             const td_batch_shape *shape, uint64_t samples, td_mel_args *args, td_span *whole)
 {
     const uint64_t frames = (uint64_t)shape->items * shape->frames;
-    const uint64_t words[] = {shape->items * samples, 2 * (uint64_t)shape->items, frames * td_model_describe(&s->model).n_mels,
-                              frames, td_data_wants(&s->data, "pitch") ? frames : 0};
+    const uint64_t words[] = {shape->items * samples, 2 * (uint64_t)shape->items,
+                              frames * td_model_describe(&s->model).n_mels, frames,
+                              td_data_wants(&s->data, "pitch") ? frames : 0};
     td_span *const spans[] = {&args->pcm, &args->places, &args->mel, &args->energy, &args->pitch};
     uint64_t at = 0;
     td_status status = TD_OK;

@@ -126,11 +126,11 @@ td_status td_step_work_model(const td_family *family, const char *preset, const 
     *out = (td_step_work){0};
     TD_TRY(td_model_preset(family, preset, &config));
     family->fit(&(td_data_facts){.n_symbols = SYMBOLS,
-                                     .n_mels = TD_SKETCH_BANDS,
-                                     .max_tokens = size->tokens,
-                                     .max_frames = size->frames,
-                                     .tokens = size->tokens,
-                                     .frames = size->frames},
+                                 .n_mels = TD_SKETCH_BANDS,
+                                 .max_tokens = size->tokens,
+                                 .max_frames = size->frames,
+                                 .tokens = size->tokens,
+                                 .frames = size->frames},
                 NULL, &config.values);
     TD_TRY(td_family_build(&(td_build){.config = &config,
                                        .shape = shape,

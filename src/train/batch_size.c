@@ -1,5 +1,5 @@
-/* The largest batch that fits: what plans need is a line in the number of items, and the answer is tried before
- * it is given. See train.h. Covered by tests/train/test_train_run.c. */
+/* The largest batch that fits: what plans need is a line in the number of items, and the answer is tried
+ * before it is given. See train.h. Covered by tests/train/test_train_run.c. */
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"

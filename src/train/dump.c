@@ -112,8 +112,8 @@ static td_status add_losses(dump *d, const td_trainer *t, size_t learner, const 
         TD_TRY(TD_NEW_ARRAY(&value, 1));
         *value = scalars->values[i];
         snprintf(d->names[d->n_names], sizeof d->names[0], "%s%s%s",
-                 t->n_learners > 1 ? td_learner_name(t->learners[learner]) : "",
-                 t->n_learners > 1 ? "." : "", is_term ? scalars->names[i] + 5 : "total");
+                 t->n_learners > 1 ? td_learner_name(t->learners[learner]) : "", t->n_learners > 1 ? "." : "",
+                 is_term ? scalars->names[i] + 5 : "total");
         TD_TRY(add(d, "loss.", d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
     }
 fail:
@@ -122,8 +122,8 @@ fail:
 
 /* ---------------------------------------------------------------- the step */
 
-/* One learner's losses and gradients, then its update. Where there are several, what one updates the next sees, as
- * in training. */
+/* One learner's losses and gradients, then its update. Where there are several, what one updates the next
+ * sees, as in training. */
 static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, dump *d, td_point *taken)
 {
     td_status status = TD_OK;

@@ -1,7 +1,7 @@
-/* A learner: the graph that it builds for each shape of batch and each use, with the plans of those, made when
- * first needed and kept, the least recently used making way; and the optimizer of the parameters it updates.
- * All learners of a run share one store. Batches are bound to plans by the names of their features. Covered by
- * tests/train/test_train_run.c and tests/families.
+/* A learner: the graph that it builds for each shape of batch and each use, with the plans of those, made
+ * when first needed and kept, the least recently used making way; and the optimizer of the parameters it
+ * updates. All learners of a run share one store. Batches are bound to plans by the names of their features.
+ * Covered by tests/train/test_train_run.c and tests/families.
  */
 #ifndef TD_TRAIN_LEARNER_H
 #define TD_TRAIN_LEARNER_H
@@ -47,8 +47,8 @@ td_optimizer *td_learner_optimizer(const td_learner *learner); /* borrowed */
 td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_shape *shape,
                           td_shaped_plan **out);
 
-/* The slot that takes in this batch: each feature that the graph has an input for by the same name. Inputs that
- * batches do not have get what the family says of `step`. */
+/* The slot that takes in this batch: each feature that the graph has an input for by the same name. Inputs
+ * that batches do not have get what the family says of `step`. */
 td_status td_learner_bind(const td_learner *learner, td_shaped_plan *shaped, const td_batch *batch,
                           uint64_t step, uint32_t *slot);
 

@@ -51,18 +51,17 @@ td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run 
     enum { N_PARTS = sizeof NAMES / sizeof NAMES[0] };
     void *values[N_PARTS] = {0};
     td_utterance utterance = {.count = batch->count};
-    td_speaking speaking = {
-        .store = t->store,
-        .model = &t->info.model,
-        .seed = t->s.seed,
-        .items = shape.items,
-        .max_tokens = shape.tokens,
-        .reference_frames = shape.reference_frames,
-        .limit = (shape.frames + shape.frames / 2 + ROUND) / ROUND * ROUND,
-        .speed = 1,
-        .energy = 1,
-        .utterances = &utterance,
-        .n_utterances = 1};
+    td_speaking speaking = {.store = t->store,
+                            .model = &t->info.model,
+                            .seed = t->s.seed,
+                            .items = shape.items,
+                            .max_tokens = shape.tokens,
+                            .reference_frames = shape.reference_frames,
+                            .limit = (shape.frames + shape.frames / 2 + ROUND) / ROUND * ROUND,
+                            .speed = 1,
+                            .energy = 1,
+                            .utterances = &utterance,
+                            .n_utterances = 1};
     *out = (td_free_run){0};
     for (size_t i = 0; i < N_PARTS; ++i)
         TD_TRY(td_trainer_fetch(t, batch, NAMES[i], &values[i]));
@@ -204,7 +203,8 @@ static td_status read_view(td_trainer *t, td_shaped_plan *shaped, const td_batch
 {
     td_status status = TD_OK;
     const td_graph *g = shaped->graph;
-    const td_tensor attention = td_graph_find_output(g, "attention"), index = td_graph_find_output(g, "index");
+    const td_tensor attention = td_graph_find_output(g, "attention"),
+                    index = td_graph_find_output(g, "index");
     const td_tensor forced = td_graph_find_output(g, "predicted_mel");
     TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &v->counts));
     TD_TRY(td_trainer_fetch(t, batch, "token_counts", &v->token_counts));
@@ -258,9 +258,8 @@ static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *
     const uint32_t tokens = v->token_counts != NULL ? v->token_counts[item] : 0;
     const bool is_free = run->items > item;
     const uint32_t frames = is_free ? run->counts[item] : target_frames;
-    const uint32_t steps = v->attention != NULL
-                               ? target_frames / (v->forced_frames / v->attention_steps)
-                               : target_frames;
+    const uint32_t steps =
+        v->attention != NULL ? target_frames / (v->forced_frames / v->attention_steps) : target_frames;
     const float *made = is_free ? run->mel + (size_t)item * run->frames * n_mels
                                 : v->forced + (size_t)item * v->forced_frames * n_mels;
     TD_TRY(make_job(t, frames, target_frames, steps, tokens, &job));

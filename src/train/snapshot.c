@@ -10,7 +10,13 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { N_KEYS = 16, VALUE_BYTES = 32, HEADER_BYTES_EACH = 200, CONTROL_BYTES = 4 * TD_CONTROL_WORDS, NAME_BYTES = 64 };
+enum {
+    N_KEYS = 16,
+    VALUE_BYTES = 32,
+    HEADER_BYTES_EACH = 200,
+    CONTROL_BYTES = 4 * TD_CONTROL_WORDS,
+    NAME_BYTES = 64
+};
 enum { OLDER_CONTROL_BYTES = 32 }; /* before there was a loss scale */
 
 struct td_snapshot {

@@ -20,9 +20,8 @@ enum { BUFFER_SIZE = 50 };
 
 td_batch_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items)
 {
-    td_batch_shape shape = {.items = items,
-                            .reference_frames =
-                                td_run_reference_frames(&t->s, td_mel_get_config(t->data.mel))};
+    td_batch_shape shape = {
+        .items = items, .reference_frames = td_run_reference_frames(&t->s, td_mel_get_config(t->data.mel))};
     for (size_t i = 0; i < td_sampler_shape_count(t->train.sampler); ++i) {
         uint32_t frames, tokens;
         td_sampler_shape(t->train.sampler, i, &frames, &tokens);
@@ -359,10 +358,11 @@ static td_status check_freeze(const td_trainer *t)
         frozen += entry.learner == TD_MAX_LEARNERS;
     }
     if (frozen == 0)
-        return TD_FAIL(TD_ERR_CONFIG,
-                       "--freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
-                       "for anything",
-                       t->s.freeze);
+        return TD_FAIL(
+            TD_ERR_CONFIG,
+            "--freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
+            "for anything",
+            t->s.freeze);
     td_log_info("%zu of %zu tensors are not trained", frozen, all);
     return TD_OK;
 }
@@ -370,8 +370,7 @@ static td_status check_freeze(const td_trainer *t)
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_store_options options = {
-        .training = true, .average = t->s.average, .narrow = t->s.plan.narrow};
+    const td_store_options options = {.training = true, .average = t->s.average, .narrow = t->s.plan.narrow};
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
     TD_TRY(td_trainer_load_start(t));

@@ -63,7 +63,7 @@ void td_train_event_json(td_json *json, const td_train_event *event);
 
 /* Texts are borrowed during the run. Zero means: none, or the value in brackets. */
 typedef struct td_train_settings {
-    td_model_config model; /* what depends on the data is set here: symbols, speakers ... */
+    td_model_config model;  /* what depends on the data is set here: symbols, speakers ... */
     td_data_settings data;  /* the features are those that the model takes */
     uint32_t buffer_size;   /* two devices: batches ahead on the data device [50] */
     uint32_t prefetch_size; /* batches ahead on the model device [by the batch size: 2 to 8] */

@@ -174,6 +174,7 @@ const td_family td_family_parallel = {
     .alias = "non_autoregressive",
     .parts = parts,
     .n_parts = 1,
+    .order = td_acoustic_order,
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
     .presets = TD_ACOUSTIC_PRESETS,
