@@ -111,7 +111,7 @@ static td_status copy_recording(const td_cli *cli, synth_run *run)
     td_status status = TD_OK;
     TD_TRY(td_audio_decode(get_text(cli, "copy"), &options, &audio));
     TD_TRY(td_mel_create(run->memory, &config, &mel));
-    TD_TRY(td_vocoder_griffin_lim(mel, run->memory, 0, &vocoder));
+    TD_TRY(td_vocoder_open("griffin-lim", mel, run->memory, NULL, &vocoder));
     TD_TRY(td_copy_run(vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli),
                        &run->speech.samples, &run->speech.count));
     run->speech.rate = config.rate;

@@ -52,7 +52,7 @@ td_status td_voice_open(td_memory *memory, const char *checkpoint, td_voice **ou
                "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged",
                checkpoint, v->info->model.n_mels, v->info->mel.n_mels);
     TD_TRY(td_mel_create(memory, &v->info->mel, &v->mel));
-    TD_TRY(td_vocoder_griffin_lim(v->mel, memory, 0, &v->vocoder));
+    TD_TRY(td_vocoder_open("griffin-lim", v->mel, memory, NULL, &v->vocoder));
     *out = v;
     return TD_OK;
 fail:
@@ -281,6 +281,7 @@ static td_status add_sound(const call *c, size_t number, td_join *join)
     float *samples = NULL;
     size_t firsts[BATCH_ITEMS + 1];
     const td_vocoder_batch batch = {.items = u->count,
+                                    .count = u->count,
                                     .max_frames = c->speaking.max_frames,
                                     .frames = u->frames,
                                     .seed = c->seed + number};

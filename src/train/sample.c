@@ -190,8 +190,9 @@ static td_status make_sound(td_trainer *t, show_job *job)
     float *samples = NULL;
     size_t firsts[2];
     const td_vocoder_batch batch = {
-        .items = 1, .max_frames = job->frames, .frames = &job->frames, .seed = t->s.seed};
-    TD_TRY(td_vocoder_griffin_lim(t->feed.mel, t->data_memory, GRIFFIN_LIM_ITERATIONS, &vocoder));
+        .items = 1, .count = 1, .max_frames = job->frames, .frames = &job->frames, .seed = t->s.seed};
+    TD_TRY(td_vocoder_open("griffin-lim", t->feed.mel, t->data_memory,
+                           &(td_vocoder_options){.iterations = GRIFFIN_LIM_ITERATIONS}, &vocoder));
     TD_TRY(td_vocoder_run_host(vocoder, &batch, job->mel, &samples, firsts));
     memcpy(job->samples, samples, sizeof(float) * job->n_samples);
 fail:
