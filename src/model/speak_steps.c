@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/once.h"
 #include "model/speak_internal.h"
 
 #define LOOK_BACK 1u
@@ -13,185 +14,186 @@
 #define FORBIDDEN (-1e4f)
 #define ROUND_STEPS 32u
 
-/* The state of one utterance. */
-typedef struct walk {
-    float *window, *attention; /* [B, L] */
-    float *previous;           /* [B, n_mels] */
-    float *made;               /* [B, r, n_mels] */
-    float *stop;               /* [B] */
-    uint32_t *position, *keys; /* [B] */
-    uint32_t *at;              /* [B]: token that is being said */
-    bool *is_done;             /* [B] */
-} walk;
-
-static td_status make_walk(const td_speaking *s, walk *w)
-{
-    const size_t b = s->items, l = s->max_tokens, m = s->model->n_mels;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&w->window, b * l));
-    TD_TRY(TD_NEW_ARRAY(&w->attention, b * l));
-    TD_TRY(TD_NEW_ARRAY(&w->previous, b * m));
-    TD_TRY(TD_NEW_ARRAY(&w->made, b * m * s->model->reduction));
-    TD_TRY(TD_NEW_ARRAY(&w->stop, b));
-    TD_TRY(TD_NEW_ARRAY(&w->position, b));
-    TD_TRY(TD_NEW_ARRAY(&w->keys, b));
-    TD_TRY(TD_NEW_ARRAY(&w->at, b));
-    TD_TRY(TD_NEW_ARRAY(&w->is_done, b));
-fail:
-    return status;
-}
-
-static void free_walk(walk *w)
-{
-    free(w->window);
-    free(w->attention);
-    free(w->previous);
-    free(w->made);
-    free(w->stop);
-    free(w->position);
-    free(w->keys);
-    free(w->at);
-    free(w->is_done);
-}
-
-static void open_window(const td_speaking *s, walk *w)
-{
-    for (uint32_t i = 0; i < s->items; i++) {
-        const uint32_t first = w->at[i] > LOOK_BACK ? w->at[i] - LOOK_BACK : 0;
-        for (uint32_t k = 0; k < s->max_tokens; k++)
-            w->window[(size_t)i * s->max_tokens + k] =
-                k >= first && k <= w->at[i] + LOOK_AHEAD ? 0 : FORBIDDEN;
-    }
-}
-
-/* Keeps the new frames and finds out who is done. */
-static bool take_frames(const td_speaking *s, td_utterance *u, walk *w, uint32_t step)
-{
-    const size_t m = s->model->n_mels, r = s->model->reduction;
-    bool are_done = true;
-    for (uint32_t i = 0; i < u->count; i++) {
-        const float *attention = w->attention + (size_t)i * s->max_tokens;
-        const float *made = w->made + i * r * m;
-        if (w->is_done[i]) continue;
-        memcpy(u->mel + ((size_t)i * s->max_frames + step * r) * m, made, r * m * sizeof *made);
-        u->frames[i] = (step + 1) * (uint32_t)r;
-        uint32_t best = w->at[i];
-        for (uint32_t k = w->at[i]; k < u->tokens[i] && k <= w->at[i] + LOOK_AHEAD; k++)
-            if (attention[k] > attention[best]) best = k;
-        w->at[i] = best;
-        w->is_done[i] = w->stop[i] > 0 && best + 2 >= u->tokens[i];
-        are_done &= w->is_done[i];
-        memcpy(w->previous + i * m, made + (r - 1) * m, m * sizeof *made);
-    }
-    return are_done;
-}
-
-static td_status run_step(const td_model_step *d, td_plan *plan, const td_utterance *u,
-                          const td_spoken *spoken, walk *w, uint32_t step)
-{
-    td_status status = TD_OK;
-    TD_TRY(td_speaking_fill(plan, d->hidden, spoken->hidden));
-    TD_TRY(td_speaking_fill(plan, d->speaker, spoken->speaker));
-    TD_TRY(td_speaking_fill(plan, d->token_counts, u->tokens));
-    TD_TRY(td_speaking_fill(plan, d->previous, w->previous));
-    TD_TRY(td_speaking_fill(plan, d->position, w->position));
-    TD_TRY(td_speaking_fill(plan, d->key_counts, w->keys));
-    TD_TRY(td_speaking_fill(plan, d->window, w->window));
-    TD_TRY(td_speaking_run(plan, step));
-    TD_TRY(td_plan_read(plan, d->mel, w->made));
-    TD_TRY(td_plan_read(plan, d->stop, w->stop));
-    TD_TRY(td_plan_read(plan, d->attention, w->attention));
-fail:
-    return status;
-}
-
-static td_status walk_through(td_speaking *s, const td_model_step *d, td_plan *plan, td_utterance *u,
-                              const td_spoken *spoken, walk *w)
-{
-    const size_t b = s->items;
-    bool are_done = false;
-    td_status status = TD_OK;
-    memset(w->previous, 0, b * s->model->n_mels * sizeof *w->previous);
-    memset(w->at, 0, b * sizeof *w->at);
-    memset(w->is_done, 0, b * sizeof *w->is_done);
-    for (uint32_t step = 0; step < d->capacity && !are_done; step++) {
-        for (size_t i = 0; i < b; i++) {
-            w->position[i] = step;
-            w->keys[i] = step + 1;
-        }
-        open_window(s, w);
-        TD_TRY(run_step(d, plan, u, spoken, w, step));
-        are_done = take_frames(s, u, w, step);
-    }
-    for (uint32_t i = 0; i < u->count; i++)
-        s->n_cut += !w->is_done[i];
-fail:
-    return status;
-}
-
-/* The post-net, over all frames. */
-static td_status finish(const td_speaking *s)
-{
-    const td_model_shape shape = {.items = s->items, .tokens = s->max_tokens, .frames = s->max_frames};
-    td_model_finish f = {0};
-    td_plan *plan = NULL;
-    td_status status = TD_OK;
-    if (!s->model->postnet) return TD_OK;
-    TD_TRY(td_model_finish_graph(s->model, &shape, &s->options, &f));
-    TD_TRY(td_speaking_plan(s, f.graph, &plan));
-    for (size_t i = 0; i < s->n_utterances; i++) {
-        td_utterance *u = &s->utterances[i];
-        TD_TRY(td_speaking_fill(plan, f.coarse, u->mel));
-        TD_TRY(td_speaking_fill(plan, f.frame_counts, u->frames));
-        TD_TRY(td_speaking_run(plan, 0));
-        TD_TRY(td_plan_read(plan, f.mel, u->mel));
-    }
-fail:
-    td_plan_destroy(plan);
-    td_graph_destroy(f.graph);
-    return status;
-}
-
 /* Frames that there is room for: what slow speech of so many tokens takes, in steps that let texts of like
  * length share their caches. */
-static uint32_t count_frames(const td_speaking *s)
+static uint32_t count_frames(const td_speaker *s)
 {
-    const uint32_t r = s->model->reduction, most = s->model->max_frames;
+    const uint32_t r = s->model->reduction, most = s->model->max_frames, asked = s->speaking->limit;
     const double rate = s->model->attention_rate > 0 ? (double)s->model->attention_rate : 0.2;
-    const uint32_t limit = s->limit && s->limit < most ? s->limit : most;
-    const uint32_t steps = (uint32_t)fmin(20 + 1.7 * s->max_tokens / rate, most);
+    const uint32_t limit = asked && asked < most ? asked : most;
+    const uint32_t steps = (uint32_t)fmin(20 + 1.7 * s->speaking->max_tokens / rate, most);
     const uint32_t rounded = (steps + ROUND_STEPS - 1) / ROUND_STEPS * ROUND_STEPS;
     const uint32_t fitting = limit / r < rounded ? limit / r : rounded;
     return (fitting > 0 ? fitting : 1) * r;
 }
 
-td_status td_speaking_steps(td_speaking *s, const td_spoken *spoken)
+td_status td_speaker_start_steps(td_speaker *s)
 {
-    td_model_step step = {0};
-    td_plan *plan = NULL;
-    walk w = {0};
+    const size_t b = s->speaking->items, l = s->speaking->max_tokens;
+    td_speaker_walk *w = &s->walk;
     td_status status = TD_OK;
     s->max_frames = count_frames(s);
-    const td_model_shape shape = {.items = s->items,
-                                  .tokens = s->max_tokens,
-                                  .frames = s->max_frames,
-                                  .reference_frames = s->reference_frames};
-    TD_TRY(make_walk(s, &w));
-    TD_TRY(td_model_step_graph(s->model, &shape, &s->options, &step));
-    TD_TRY(td_store_extend(s->store, step.graph));
-    TD_TRY(td_speaking_plan(s, step.graph, &plan));
-    for (size_t i = 0; i < s->n_utterances; i++) {
-        td_utterance *u = &s->utterances[i];
-        TD_TRY(TD_NEW_ARRAY(&u->frames, s->items));
-        TD_TRY(TD_NEW_ARRAY(&u->mel, (size_t)s->items * s->max_frames * s->model->n_mels));
-        for (uint32_t k = 0; k < s->items; k++)
-            u->frames[k] = 1;
-        TD_TRY(walk_through(s, &step, plan, u, &spoken[i], &w));
-    }
-    TD_TRY(finish(s));
+    TD_TRY(TD_NEW_ARRAY(&w->window, b * l));
+    TD_TRY(TD_NEW_ARRAY(&w->position, b));
+    TD_TRY(TD_NEW_ARRAY(&w->keys, b));
+    TD_TRY(TD_NEW_ARRAY(&w->at, b));
+    TD_TRY(TD_NEW_ARRAY(&w->is_done, b));
+    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_DEVICE, sizeof(float) * b * s->max_frames * s->model->n_mels,
+                           &w->mel));
+    TD_TRY(td_memory_alloc(s->memory, TD_MEMORY_HOST, sizeof(float) * b * (l + 1), &w->decided));
 fail:
-    td_plan_destroy(plan);
-    td_graph_destroy(step.graph);
-    free_walk(&w);
+    return status;
+}
+
+static void open_window(td_speaker *s)
+{
+    td_speaker_walk *w = &s->walk;
+    const uint32_t most = s->speaking->max_tokens;
+    for (uint32_t i = 0; i < s->speaking->items; i++) {
+        const uint32_t first = w->at[i] > LOOK_BACK ? w->at[i] - LOOK_BACK : 0;
+        for (uint32_t k = 0; k < most; k++)
+            w->window[(size_t)i * most + k] = k >= first && k <= w->at[i] + LOOK_AHEAD ? 0 : FORBIDDEN;
+    }
+}
+
+/* The new frames of items that go on to their places and into the next step; to the host what decides. */
+static td_status record_taking(td_speaker *s, const td_utterance *u, const td_speaker_plan *plan,
+                               uint32_t step, td_list *list)
+{
+    const td_speaker_walk *w = &s->walk;
+    const uint64_t frame = sizeof(float) * s->model->n_mels, group = frame * s->model->reduction;
+    td_span made, attention, stop;
+    td_status status = TD_OK;
+    TD_TRY(td_plan_output(plan->plan, plan->step.mel, &made));
+    TD_TRY(td_plan_output(plan->plan, plan->step.attention, &attention));
+    TD_TRY(td_plan_output(plan->plan, plan->step.stop, &stop));
+    for (uint32_t i = 0; i < u->count; i++) {
+        if (w->is_done[i]) continue;
+        TD_TRY(td_list_copy(list, td_span_part(w->mel, i * s->max_frames * frame + step * group, group),
+                            td_span_part(made, i * group, group)));
+        TD_TRY(td_list_copy(list, td_span_part(plan->previous, i * frame, frame),
+                            td_span_part(made, (i + 1) * group - frame, frame)));
+    }
+    TD_TRY(td_list_copy(list, td_span_part(w->decided, 0, attention.bytes), attention));
+    TD_TRY(td_list_copy(list, td_span_part(w->decided, attention.bytes, stop.bytes), stop));
+fail:
+    return status;
+}
+
+static td_status take_frames(td_speaker *s, const td_utterance *u, const td_speaker_plan *plan, uint32_t step)
+{
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
+    TD_TRY(record_taking(s, u, plan, step, list));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_once_run(list, NULL));
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
+/* Who is where, and who is done with this step. */
+static bool decide(td_speaker *s, const td_utterance *u, uint32_t *frames, uint32_t step)
+{
+    td_speaker_walk *w = &s->walk;
+    const float *attention = td_span_host(w->decided);
+    const float *stop = attention + (size_t)s->speaking->items * s->speaking->max_tokens;
+    bool are_done = true;
+    for (uint32_t i = 0; i < u->count; i++, attention += s->speaking->max_tokens) {
+        if (w->is_done[i]) continue;
+        frames[i] = (step + 1) * s->model->reduction;
+        uint32_t best = w->at[i];
+        for (uint32_t k = w->at[i]; k < u->tokens[i] && k <= w->at[i] + LOOK_AHEAD; k++)
+            if (attention[k] > attention[best]) best = k;
+        w->at[i] = best;
+        w->is_done[i] = stop[i] > 0 && best + 2 >= u->tokens[i];
+        are_done &= w->is_done[i];
+    }
+    return are_done;
+}
+
+static td_status run_step(td_speaker *s, const td_utterance *u, td_speaker_plan *plan, uint32_t step)
+{
+    td_speaker_walk *w = &s->walk;
+    const td_model_step *d = &plan->step;
+    td_status status = TD_OK;
+    TD_TRY(td_speaker_check_cancel(s));
+    for (size_t i = 0; i < s->speaking->items; i++) {
+        w->position[i] = step;
+        w->keys[i] = step + 1;
+    }
+    open_window(s);
+    TD_TRY(td_speaker_fill(plan, d->token_counts, u->tokens));
+    TD_TRY(td_speaker_fill(plan, d->position, w->position));
+    TD_TRY(td_speaker_fill(plan, d->key_counts, w->keys));
+    TD_TRY(td_speaker_fill(plan, d->window, w->window));
+    TD_TRY(td_speaker_run(plan, step));
+    TD_TRY(take_frames(s, u, plan, step));
+fail:
+    return status;
+}
+
+/* Back to the first token and to silence. */
+static td_status begin(td_speaker *s, const td_speaker_plan *plan, uint32_t *frames)
+{
+    td_speaker_walk *w = &s->walk;
+    const size_t b = s->speaking->items;
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    memset(w->at, 0, b * sizeof *w->at);
+    memset(w->is_done, 0, b * sizeof *w->is_done);
+    for (size_t i = 0; i < b; i++)
+        frames[i] = 1;
+    TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
+    TD_TRY(td_list_fill(list, w->mel, 0));
+    TD_TRY(td_list_fill(list, plan->previous, 0));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_once_run(list, NULL));
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
+/* The post-net, over all frames. */
+static td_status finish(td_speaker *s, const uint32_t *frames, td_span *mel)
+{
+    const td_model_shape shape = {
+        .items = s->speaking->items, .tokens = s->speaking->max_tokens, .frames = s->max_frames};
+    td_speaker_plan *plan;
+    td_status status = TD_OK;
+    *mel = s->walk.mel;
+    if (!s->model->postnet) return TD_OK;
+    TD_TRY(td_speaker_find_plan(s, TD_SPEAKER_FINISH, &shape, &plan));
+    TD_TRY(td_speaker_copy_all(s, &(td_speaker_copy){plan->coarse, s->walk.mel}, 1));
+    TD_TRY(td_speaker_fill(plan, plan->finish.frame_counts, frames));
+    TD_TRY(td_speaker_run(plan, 0));
+    TD_TRY(td_plan_output(plan->plan, plan->finish.mel, mel));
+fail:
+    return status;
+}
+
+td_status td_speaker_decode_steps(td_speaker *s, size_t number, td_span *mel)
+{
+    const td_utterance *u = &s->speaking->utterances[number];
+    const td_model_shape shape = {.items = s->speaking->items,
+                                  .tokens = s->speaking->max_tokens,
+                                  .frames = s->max_frames,
+                                  .reference_frames = s->speaking->reference_frames};
+    uint32_t *frames = s->frames + number * s->speaking->items;
+    td_speaker_plan *plan;
+    bool are_done = false;
+    td_status status = TD_OK;
+    TD_TRY(td_speaker_find_plan(s, TD_SPEAKER_STEP, &shape, &plan));
+    TD_TRY(td_speaker_pass(s, number, plan));
+    TD_TRY(begin(s, plan, frames));
+    for (uint32_t step = 0; step < plan->step.capacity && !are_done; step++) {
+        TD_TRY(run_step(s, u, plan, step));
+        are_done = decide(s, u, frames, step);
+    }
+    for (uint32_t i = 0; i < u->count; i++)
+        s->n_cut[number] += !s->walk.is_done[i];
+    TD_TRY(finish(s, frames, mel));
+fail:
     return status;
 }

@@ -41,52 +41,86 @@ fail:
     return status;
 }
 
+/* What the host has to know of a batch, and where its references lie. */
+typedef struct texts {
+    uint32_t *tokens, *ids, *speakers, *reference_counts; /* owned; NULL where the model does not read it */
+    td_span *references;                                  /* owned array */
+} texts;
+
+static td_status fetch_texts(const td_trainer *t, const td_batch *batch, const td_model_shape *shape,
+                             texts *out)
+{
+    const td_model_config *model = &t->info.model;
+    const uint64_t bytes = UINT64_C(4) * shape->reference_frames * model->n_mels;
+    td_status status = TD_OK;
+    TD_TRY(fetch(t, batch, batch->token_counts, (void **)&out->tokens));
+    TD_TRY(fetch(t, batch, batch->token_ids, (void **)&out->ids));
+    if (model->n_speakers > 0) TD_TRY(fetch(t, batch, batch->speakers, (void **)&out->speakers));
+    if (!model->speaker_encoder) return TD_OK;
+    TD_TRY(fetch(t, batch, batch->reference_counts, (void **)&out->reference_counts));
+    TD_TRY(TD_NEW_ARRAY(&out->references, shape->items));
+    for (uint32_t i = 0; i < shape->items; i++)
+        out->references[i] = td_span_part(batch->reference_mel, i * bytes, bytes);
+fail:
+    return status;
+}
+
+static void free_texts(texts *x)
+{
+    free(x->tokens);
+    free(x->ids);
+    free(x->speakers);
+    free(x->reference_counts);
+    free(x->references);
+}
+
+static td_status read_spoken(const td_trainer *t, const td_spoken *spoken, uint32_t items, td_free_run *out)
+{
+    td_status status = TD_OK;
+    out->frames = spoken->max_frames;
+    TD_TRY(TD_NEW_ARRAY(&out->counts, items));
+    memcpy(out->counts, spoken->frames, items * sizeof *out->counts);
+    TD_TRY(TD_NEW_ARRAY(&out->mel, (size_t)(spoken->mel.bytes / sizeof(float))));
+    TD_TRY(td_once_read(t->model_memory, spoken->mel, (td_point){0}, out->mel));
+    out->items = items;
+fail:
+    return status;
+}
+
 /* Half as many frames again as the batch has are room for slow speech. */
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out)
 {
-    td_status status = TD_OK;
+    const td_model_options options = {.freeze = (const char *const *)t->freeze, .n_freeze = t->n_freeze};
     const td_model_shape shape = td_trainer_shape(t, batch);
-    const struct {
-        td_span span;
-        bool is_needed;
-    } parts[] = {{batch->token_counts, true},
-                 {batch->token_ids, true},
-                 {batch->speakers, t->info.model.n_speakers > 0},
-                 {batch->reference_mel, t->info.model.speaker_encoder},
-                 {batch->reference_counts, t->info.model.speaker_encoder}};
-    enum { N_PARTS = sizeof parts / sizeof parts[0] };
-    void *values[N_PARTS] = {0};
-    td_utterance utterance = {.count = batch->count};
-    td_speaking speaking = {
-        .store = t->store,
-        .model = &t->info.model,
-        .options = {.seed = t->s.seed, .freeze = (const char *const *)t->freeze, .n_freeze = t->n_freeze},
-        .items = shape.items,
-        .max_tokens = shape.tokens,
-        .reference_frames = shape.reference_frames,
-        .limit = (batch->frames + batch->frames / 2 + ROUND) / ROUND * ROUND,
-        .speed = 1,
-        .energy = 1,
-        .utterances = &utterance,
-        .n_utterances = 1};
+    texts x = {0};
+    td_spoken spoken;
+    td_status status = TD_OK;
     *out = (td_free_run){0};
-    for (size_t i = 0; i < N_PARTS; ++i)
-        if (parts[i].is_needed) TD_TRY(fetch(t, batch, parts[i].span, &values[i]));
-    utterance.tokens = values[0];
-    utterance.ids = values[1];
-    utterance.speakers = values[2];
-    utterance.reference = values[3];
-    utterance.reference_counts = values[4];
-    TD_TRY(td_model_speak(&speaking));
-    *out = (td_free_run){.mel = utterance.mel,
-                         .counts = utterance.frames,
-                         .items = batch->count,
-                         .frames = speaking.max_frames};
-    utterance = (td_utterance){0};
+    if (!t->speaker)
+        TD_TRY(td_speaker_create(t->model_memory, t->store, &t->info.model, &options, &t->speaker));
+    TD_TRY(fetch_texts(t, batch, &shape, &x));
+    const td_utterance utterance = {.count = batch->count,
+                                    .tokens = x.tokens,
+                                    .ids = x.ids,
+                                    .speakers = x.speakers,
+                                    .reference_counts = x.reference_counts,
+                                    .references = x.references};
+    const td_speaking speaking = {.seed = t->s.seed,
+                                  .items = shape.items,
+                                  .max_tokens = shape.tokens,
+                                  .reference_frames = shape.reference_frames,
+                                  .limit = (batch->frames + batch->frames / 2 + ROUND) / ROUND * ROUND,
+                                  .speed = 1,
+                                  .energy = 1,
+                                  .utterances = &utterance,
+                                  .n_utterances = 1};
+    TD_TRY(td_speaker_start(t->speaker, &speaking));
+    status = td_speaker_say(t->speaker, 0, &spoken);
+    if (status == TD_OK) status = read_spoken(t, &spoken, batch->count, out);
+    td_speaker_end(t->speaker);
 fail:
-    td_utterance_clear(&utterance);
-    for (size_t i = 0; i < N_PARTS; ++i)
-        free(values[i]);
+    if (status != TD_OK) td_free_run_clear(out);
+    free_texts(&x);
     return status;
 }
 

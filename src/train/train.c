@@ -489,6 +489,7 @@ static void close_trainer(td_trainer *t)
     td_stream_close(&t->val);
     td_snapshot_destroy(t->snapshot);
     td_optimizer_destroy(t->optimizer);
+    td_speaker_destroy(t->speaker);
     td_plans_destroy(t->plans);
     td_record_close(t->record);
     td_mel_cache_close(t->cache);

@@ -4,6 +4,7 @@
 #ifndef TD_TRAIN_TRAIN_INTERNAL_H
 #define TD_TRAIN_TRAIN_INTERNAL_H
 
+#include "model/speak.h"
 #include "pipeline/lane.h"
 #include "pipeline/watch.h"
 #include "train/plans.h"
@@ -49,7 +50,8 @@ typedef struct td_trainer {
     char **freeze; /* owned names */
     size_t n_freeze;
     td_plans *plans;
-    td_store *store; /* borrowed from the plans */
+    td_store *store;     /* borrowed from the plans */
+    td_speaker *speaker; /* of the store; NULL until the model is first left to itself */
     td_optimizer *optimizer;
     td_snapshot *snapshot;
     td_side *side;    /* writes checkpoints */
