@@ -24,7 +24,7 @@ typedef struct td_voice td_voice;
 
 /* Texts are borrowed for the call. */
 typedef struct td_voice_options {
-    size_t size;           /* sizeof(td_voice_options) */
+    uint32_t size;         /* sizeof(td_voice_options) */
     const char *path;      /* the voice's file, as training writes it */
     const char *device;    /* a selector (tandem/device.h); NULL: the best there is */
     const char *cache_dir; /* of built kernels; NULL: $TANDEM_CACHE_DIR, or $XDG_CACHE_HOME/tandem */
@@ -42,7 +42,7 @@ void td_voice_close(td_voice *voice);
 
 /* Texts and the device are borrowed until close. */
 typedef struct td_voice_info {
-    size_t size;                  /* sizeof(td_voice_info) */
+    uint32_t size;                /* sizeof(td_voice_info) */
     const char *family;           /* of models: "parallel", "autoregressive" */
     const char *languages;        /* codes, one a line */
     const char *speakers;         /* names, one a line; "": it has no table of them */
@@ -61,7 +61,7 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out);
 
 /* Texts are borrowed for the call. */
 typedef struct td_speak_options {
-    size_t size;           /* sizeof(td_speak_options) */
+    uint32_t size;         /* sizeof(td_speak_options) */
     const char *speaker;   /* a name or number; NULL: the first */
     const char *reference; /* path of a recording to speak like; for a voice that needs one */
     const char *language;  /* a code such as "en"; NULL: the voice's */

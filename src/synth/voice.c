@@ -40,7 +40,7 @@ struct td_voice {
 /* The fields that a caller of any version has set. */
 static td_status read_struct(const void *from, void *out, size_t size)
 {
-    size_t given;
+    uint32_t given;
     memset(out, 0, size);
     if (!from) return TD_OK;
     memcpy(&given, from, sizeof given);
