@@ -124,6 +124,10 @@ install_check() {
         read -ra flags < <(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs tandem) &&
         cc -std=c11 -Wall -Wextra -Werror docs/examples/two_devices.c "${flags[@]}" -o "$scratch/two_devices" &&
         TANDEM_CACHE_DIR=$scratch/cache LD_LIBRARY_PATH=$lib "$scratch/two_devices" cl:0.0 vk:0 &&
+        cc -std=c11 -Wall -Wextra -Werror docs/examples/speak.c "${flags[@]}" -o "$scratch/speak" &&
+        TANDEM_CACHE_DIR=$scratch/cache LD_LIBRARY_PATH=$lib "$scratch/speak" build/release/tests/voice.safetensors \
+            "hello. how are you?" "$scratch/hello.raw" &&
+        cmp "$scratch/hello.raw" build/release/tests/speak.raw && # of the same program, built with the library
         "$prefix/bin/tandem" --version
 }
 

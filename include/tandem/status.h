@@ -29,7 +29,7 @@ extern "C" {
     X(TD_ERR_UNSUPPORTED, "The device or this build cannot do what was asked.")                              \
     X(TD_ERR_TIMEOUT, "Something did not finish in the time it was given.")                                  \
     X(TD_ERR_INTEGRITY, "Data did not arrive as it was sent.")                                               \
-    X(TD_ERR_CANCELLED, "The work was given up because something it waits for failed.")
+    X(TD_ERR_CANCELLED, "The work was cancelled, or given up because something it waits for failed.")
 
 typedef enum td_status {
 #define TD_STATUS_ENUM(name, text) name,

@@ -1,6 +1,8 @@
-/* See vocoder.h. An item has (frames - 1) * hop samples; the device works on all items at once. */
+/* See vocoder.h. With Griffin-Lim an item has (frames - 1) * hop samples; the device works on all items of a
+ * call at once, and draws the phases of the whole batch, so that an item's do not depend on the call. */
 #include "audio/vocoder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,9 +53,11 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
     uint32_t *places = td_span_host(r.host_places);
     firsts[0] = 0;
     for (uint32_t i = 0; i < batch->items; i++) {
+        const bool is_made = i >= batch->first && i - batch->first < batch->count;
+        const uint32_t frames = is_made ? batch->frames[i] : 0;
         places[(size_t)2 * i] = (uint32_t)firsts[i];
-        places[(size_t)2 * i + 1] = batch->frames[i];
-        firsts[i + 1] = firsts[i] + (batch->frames[i] > 1 ? (size_t)(batch->frames[i] - 1) * hop : 0);
+        places[(size_t)2 * i + 1] = frames;
+        firsts[i + 1] = firsts[i] + (frames > 1 ? (size_t)(frames - 1) * hop : 0);
     }
     const size_t total = firsts[batch->items];
     TD_TRY(TD_NEW_ARRAY(samples, total + 1));
@@ -90,22 +94,35 @@ static void destroy_griffin_lim(td_vocoder *vocoder)
     free(vocoder);
 }
 
-td_status td_vocoder_griffin_lim(const td_mel *mel, td_memory *memory, uint32_t iterations, td_vocoder **out)
+static td_status open_griffin_lim(const td_mel *mel, td_memory *memory, const td_vocoder_options *options,
+                                  td_vocoder **out)
 {
     griffin_lim *g;
     td_status status = TD_OK;
-    *out = NULL;
     TD_TRY(TD_NEW(&g));
-    *g = (griffin_lim){.base = {.name = "griffin-lim",
-                                .run = run_griffin_lim,
-                                .destroy = destroy_griffin_lim,
-                                .mel = mel,
-                                .memory = memory},
-                       .device = td_memory_device(memory),
-                       .iterations = iterations};
+    *g = (griffin_lim){
+        .base = {.run = run_griffin_lim, .destroy = destroy_griffin_lim, .mel = mel, .memory = memory},
+        .device = td_memory_device(memory),
+        .iterations = options ? options->iterations : 0};
     *out = &g->base;
 fail:
     return status;
+}
+
+static const td_vocoder_kind KINDS[] = {{"griffin-lim", open_griffin_lim}};
+enum { N_KINDS = sizeof KINDS / sizeof KINDS[0] };
+
+td_status td_vocoder_open(const char *name, const td_mel *mel, td_memory *memory,
+                          const td_vocoder_options *options, td_vocoder **out)
+{
+    char names[256] = "";
+    *out = NULL;
+    for (size_t i = 0; i < N_KINDS; i++) {
+        if (strcmp(KINDS[i].name, name) == 0) return KINDS[i].open(mel, memory, options, out);
+        const size_t length = strlen(names);
+        snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "", KINDS[i].name);
+    }
+    return TD_FAIL(TD_ERR_CONFIG, "'%s' is not a vocoder; there are: %s", name, names);
 }
 
 td_status td_vocoder_run_host(td_vocoder *vocoder, const td_vocoder_batch *batch, const float *mel,

@@ -1,5 +1,5 @@
-/* From spectrograms to signals: the one interface behind which vocoders stand. Griffin-Lim is the one there
- * is. Covered by tests/synth/test_copy.c.
+/* From spectrograms to signals: the one interface behind which vocoders stand, and the table they are chosen
+ * from. Covered by tests/synth/test_copy.c.
  */
 #ifndef TD_AUDIO_VOCODER_H
 #define TD_AUDIO_VOCODER_H
@@ -10,14 +10,14 @@ typedef struct td_vocoder_batch {
     uint32_t items, max_frames;
     td_span mel; /* [items, max_frames, n_mels] on the vocoder's device, as the front end makes it */
     const uint32_t *frames; /* of each item, at most max_frames; borrowed for the call */
+    uint32_t first, count;  /* items that this call makes; others of the batch do not change what they are */
     uint64_t seed;          /* of whatever is drawn; the same batch and seed give the same bits */
 } td_vocoder_batch;
 
 /* A vocoder: begins with this, its own state follows. One thread at a time. */
 typedef struct td_vocoder {
-    const char *name;
-    /* Item i's signal is (*samples)[firsts[i]] up to firsts[i + 1]; `firsts` has items + 1 places. Waits for
-     * the result. *samples is owned: free(). */
+    /* Item i's signal is (*samples)[firsts[i]] up to firsts[i + 1]; `firsts` has items + 1 places, and items
+     * that are not made have no samples. Waits for the result. *samples is owned: free(). */
     td_status (*run)(struct td_vocoder *vocoder, const td_vocoder_batch *batch, float **samples,
                      size_t *firsts);
     void (*destroy)(struct td_vocoder *vocoder);
@@ -25,10 +25,23 @@ typedef struct td_vocoder {
     td_memory *memory;
 } td_vocoder;
 
-/* iterations 0: the usual number. *out: owned, td_vocoder_destroy(). */
-td_status td_vocoder_griffin_lim(const td_mel *mel, td_memory *memory, uint32_t iterations, td_vocoder **out);
+typedef struct td_vocoder_options {
+    uint32_t iterations; /* of one that improves its signal step by step; 0: the usual number */
+} td_vocoder_options;
 
-/* The same for spectrograms in host memory: batch->mel is not looked at. */
+/* A row of the table. *out: owned. */
+typedef struct td_vocoder_kind {
+    const char *name;
+    td_status (*open)(const td_mel *mel, td_memory *memory, const td_vocoder_options *options,
+                      td_vocoder **out);
+} td_vocoder_kind;
+
+/* "griffin-lim". TD_ERR_CONFIG names those there are. `options` may be NULL. *out: owned,
+ * td_vocoder_destroy(). */
+td_status td_vocoder_open(const char *name, const td_mel *mel, td_memory *memory,
+                          const td_vocoder_options *options, td_vocoder **out);
+
+/* The same as `run` for spectrograms in host memory: batch->mel is not looked at. */
 td_status td_vocoder_run_host(td_vocoder *vocoder, const td_vocoder_batch *batch, const float *mel,
                               float **samples, size_t *firsts);
 

@@ -12,19 +12,24 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "device/once.h"
 #include "settings/read.h"
+#include "device/once.h"
+#include "synth/copy.h"
 #include "synth/voice.h"
 
 #define LONGEST_COPY_S 300.0
 
 /* What is open while the command runs. */
 typedef struct synth_run {
+    td_voice *voice; /* NULL for a copy, which has a device of its own */
     td_registry *registry;
-    const td_device_info *info;
     td_device *device;
     td_memory *memory;
-    td_speech speech;
+    const td_device_info *info; /* of the device that is used */
+    float *samples;             /* NULL where they left already */
+    size_t count;
+    uint32_t rate;
+    int write_error; /* errno of the standard output; 0: none */
     size_t n_pieces; /* 0: a copy */
     double work_s;   /* from the open device to the last sample */
 } synth_run;
@@ -67,11 +72,32 @@ fail:
     return status;
 }
 
-/* ---------------------------------------------------------------- work */
+/* ---------------------------------------------------------------- samples out */
+
+static bool write_raw(synth_run *run, const float *samples, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t sample = (uint16_t)td_audio_quantize(samples[i]);
+        const unsigned char bytes[2] = {(unsigned char)(sample & 255), (unsigned char)(sample >> 8)};
+        if (fwrite(bytes, 1, 2, stdout) != 2) break;
+    }
+    if (ferror(stdout) || fflush(stdout) != 0) run->write_error = errno;
+    return run->write_error == 0;
+}
+
+static td_status check_written(const synth_run *run)
+{
+    return run->write_error
+               ? TD_FAIL(TD_ERR_IO, "stdout: writing the samples failed: %s", strerror(run->write_error))
+               : TD_OK;
+}
+
+/* ---------------------------------------------------------------- copy */
 
 static td_status open_device(const td_cli *cli, synth_run *run)
 {
     td_status status = TD_OK;
+    TD_TRY(td_settings_open_registry(cli->options, &run->registry));
     TD_TRY(td_cli_find_device(cli, run->registry, &run->info));
     TD_FAIL_IF(run->info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
                "the simulated device computes nothing, so it cannot speak");
@@ -87,17 +113,20 @@ static uint64_t get_seed(const td_cli *cli)
 }
 
 /* The spectrogram that a copy goes through. */
-static td_status keep_mel(const td_mel *mel, td_memory *memory, const td_audio *audio, td_speech *speech)
+static td_status save_mel(const td_mel *mel, td_memory *memory, const td_audio *audio, const char *path)
 {
+    const td_mel_config *config = td_mel_get_config(mel);
+    td_speech speech = {.n_mels = config->n_mels};
     td_copy_mel copy;
     td_status status = TD_OK;
-    speech->n_mels = td_mel_get_config(mel)->n_mels;
     TD_TRY(td_copy_analyse(mel, memory, audio->samples, audio->count, &copy));
-    speech->frames = copy.frames;
-    TD_TRY(TD_NEW_ARRAY(&speech->mel, copy.frames * speech->n_mels));
-    TD_TRY(td_once_read(memory, copy.mel, (td_point){0}, speech->mel));
+    speech.frames = copy.frames;
+    TD_TRY(TD_NEW_ARRAY(&speech.mel, copy.frames * speech.n_mels));
+    TD_TRY(td_once_read(memory, copy.mel, (td_point){0}, speech.mel));
+    TD_TRY(td_speech_save_mel(&speech, config, path));
 fail:
     td_memory_free(memory, copy.mel);
+    td_speech_free(&speech);
     return status;
 }
 
@@ -105,19 +134,25 @@ static td_status copy_recording(const td_cli *cli, synth_run *run)
 {
     const td_mel_config config = td_mel_config_default();
     const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S};
-    const char *save_mel = get_text(cli, "save-mel");
+    const char *mel_path = get_text(cli, "save-mel");
     td_audio audio = {0};
     td_mel *mel = NULL;
     td_vocoder *vocoder = NULL;
     td_status status = TD_OK;
+    TD_TRY(open_device(cli, run));
+    const uint64_t start_ns = td_clock_ns();
     TD_TRY(td_audio_decode(get_text(cli, "copy"), &options, &audio));
     TD_TRY(td_mel_create(run->memory, &config, &mel));
-    TD_TRY(td_vocoder_griffin_lim(mel, run->memory, 0, &vocoder));
-    TD_TRY(td_copy_run(vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli),
-                       &run->speech.samples, &run->speech.count));
-    run->speech.rate = config.rate;
-    if (save_mel) TD_TRY(keep_mel(mel, run->memory, &audio, &run->speech));
-    if (save_mel) TD_TRY(td_speech_save_mel(&run->speech, &config, save_mel));
+    TD_TRY(td_vocoder_open("griffin-lim", mel, run->memory, NULL, &vocoder));
+    TD_TRY(td_copy_run(vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli), &run->samples,
+                       &run->count));
+    run->rate = config.rate;
+    run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
+    if (mel_path) TD_TRY(save_mel(mel, run->memory, &audio, mel_path));
+    if (is_to_stdout(cli)) {
+        write_raw(run, run->samples, run->count);
+        TD_TRY(check_written(run));
+    }
 fail:
     td_vocoder_destroy(vocoder);
     td_mel_destroy(mel);
@@ -125,63 +160,89 @@ fail:
     return status;
 }
 
+/* ---------------------------------------------------------------- speech */
+
 /* *text: owned, free(). */
-static td_status read_text(const td_cli *cli, char **text, size_t *bytes)
+static td_status read_text(const td_cli *cli, char **text)
 {
     const char *given = get_text(cli, "text"), *path = get_text(cli, "text-file");
+    size_t bytes;
     td_status status = TD_OK;
     *text = NULL;
-    if (path && strcmp(path, "-") != 0) return td_file_read(path, TD_SCRIPT_MAX_BYTES, text, bytes);
     if (given) {
-        *bytes = strlen(given);
-        TD_TRY(TD_NEW_ARRAY(text, *bytes + 1));
-        memcpy(*text, given, *bytes);
-        return TD_OK;
+        bytes = strlen(given);
+        TD_TRY(TD_NEW_ARRAY(text, bytes + 1));
+        memcpy(*text, given, bytes);
+    } else if (path && strcmp(path, "-") != 0) {
+        TD_TRY(td_file_read(path, TD_SCRIPT_MAX_BYTES, text, &bytes));
+    } else {
+        TD_TRY(
+            TD_NEW_ARRAY(text, (size_t)TD_SCRIPT_MAX_BYTES + 2)); /* one more, to see that it is too much */
+        bytes = fread(*text, 1, (size_t)TD_SCRIPT_MAX_BYTES + 1, stdin);
+        TD_FAIL_IF(ferror(stdin), TD_ERR_IO, "stdin: reading the text failed: %s", strerror(errno));
     }
-    TD_TRY(TD_NEW_ARRAY(text, (size_t)TD_SCRIPT_MAX_BYTES + 2)); /* one more, to see that it is too much */
-    *bytes = fread(*text, 1, (size_t)TD_SCRIPT_MAX_BYTES + 1, stdin);
-    TD_FAIL_IF(ferror(stdin), TD_ERR_IO, "stdin: reading the text failed: %s", strerror(errno));
+    TD_FAIL_IF(memchr(*text, 0, bytes), TD_ERR_FORMAT, "the text has a zero byte; is it a text?");
 fail:
     return status;
+}
+
+static td_status open_voice(const td_cli *cli, synth_run *run)
+{
+    const td_voice_options options = {.size = sizeof options,
+                                      .path = get_text(cli, "synth.checkpoint"),
+                                      .device = get_text(cli, "bench.device"),
+                                      .cache_dir = get_text(cli, "data.cache_dir")};
+    td_voice_info info = {.size = sizeof info};
+    td_status status = TD_OK;
+    TD_TRY(td_voice_open(&options, &run->voice, NULL));
+    TD_TRY(td_voice_get_info(run->voice, &info));
+    run->info = info.device;
+    run->rate = info.rate;
+    TD_FAIL_IF(info.needs_reference && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
+               "the voice speaks like a recording; name one with --reference FILE.wav");
+    if (get_text(cli, "save-mel")) td_voice_keep_mel(run->voice);
+fail:
+    return status;
+}
+
+/* Samples of a voice while it speaks. */
+static bool take_samples(void *context, const float *samples, size_t count)
+{
+    synth_run *run = context;
+    run->count += count;
+    return write_raw(run, samples, count);
 }
 
 static td_status speak_text(const td_cli *cli, synth_run *run)
 {
-    td_speak_options options = {.speed = td_options_get(cli->options, "synth.speed")->real,
-                                .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
-                                .energy = td_options_get(cli->options, "synth.energy")->real,
-                                .seed = get_seed(cli)};
-    const char *save_mel = get_text(cli, "save-mel");
-    td_voice *voice = NULL;
-    td_script script = {0};
+    const td_speak_options options = {.size = sizeof options,
+                                      .speaker = get_text(cli, "synth.speaker"),
+                                      .reference = get_text(cli, "synth.reference"),
+                                      .language = get_text(cli, "data.language"),
+                                      .speed = td_options_get(cli->options, "synth.speed")->real,
+                                      .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
+                                      .energy = td_options_get(cli->options, "synth.energy")->real,
+                                      .seed = get_seed(cli)};
+    const char *mel_path = get_text(cli, "save-mel");
     char *text = NULL;
-    size_t bytes = 0;
     td_status status = TD_OK;
-    TD_TRY(read_text(cli, &text, &bytes));
-    TD_TRY(td_voice_open(run->memory, get_text(cli, "synth.checkpoint"), &voice));
-    TD_TRY(td_script_make(td_voice_info(voice), get_text(cli, "data.language"), text, bytes, &script));
-    TD_TRY(td_voice_find_speaker(voice, get_text(cli, "synth.speaker"), &options.speaker));
-    TD_TRY(td_voice_check_options(voice, &options));
-    TD_TRY(td_voice_set_reference(voice, get_text(cli, "synth.reference")));
-    TD_TRY(td_voice_speak(voice, &script, &options, &run->speech));
-    run->n_pieces = script.count;
-    if (save_mel) TD_TRY(td_speech_save_mel(&run->speech, &td_voice_info(voice)->mel, save_mel));
+    TD_TRY(read_text(cli, &text));
+    TD_TRY(open_voice(cli, run));
+    const uint64_t start_ns = td_clock_ns();
+    if (is_to_stdout(cli)) {
+        const td_status speaks = td_voice_stream(run->voice, text, &options, take_samples, run);
+        TD_TRY(check_written(run));
+        TD_TRY(speaks);
+    } else {
+        TD_TRY(td_voice_speak(run->voice, text, &options, &run->samples, &run->count));
+    }
+    run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
+    const td_speech *speech = td_voice_last(run->voice);
+    run->n_pieces = speech->n_pieces;
+    if (mel_path) TD_TRY(td_speech_save_mel(speech, &td_voice_checkpoint(run->voice)->mel, mel_path));
 fail:
-    td_script_free(&script);
-    td_voice_close(voice);
     free(text);
     return status;
-}
-
-static td_status write_raw(const synth_run *run)
-{
-    for (size_t i = 0; i < run->speech.count; i++) {
-        const uint16_t sample = (uint16_t)td_audio_quantize(run->speech.samples[i]);
-        const unsigned char bytes[2] = {(unsigned char)(sample & 255), (unsigned char)(sample >> 8)};
-        if (fwrite(bytes, 1, 2, stdout) != 2)
-            return TD_FAIL(TD_ERR_IO, "stdout: writing the samples failed: %s", strerror(errno));
-    }
-    return TD_OK;
 }
 
 /* Whether files can be made there, before the work that they are for. */
@@ -203,13 +264,9 @@ static td_status speak(const td_cli *cli, synth_run *run)
 {
     td_status status = TD_OK;
     TD_TRY(check_files(cli));
-    TD_TRY(open_device(cli, run));
-    const uint64_t start_ns = td_clock_ns();
     TD_TRY(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
-    run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
-    if (is_to_stdout(cli)) return write_raw(run);
-    TD_TRY(
-        td_audio_encode(get_text(cli, "output"), run->speech.samples, run->speech.count, run->speech.rate));
+    if (!is_to_stdout(cli))
+        TD_TRY(td_audio_encode(get_text(cli, "output"), run->samples, run->count, run->rate));
 fail:
     return status;
 }
@@ -218,13 +275,13 @@ fail:
 
 static int tell(const td_cli *cli, const synth_run *run)
 {
-    const double audio_s = (double)run->speech.count / run->speech.rate;
+    const double audio_s = (double)run->count / run->rate;
     const double factor = audio_s / run->work_s;
     td_json *json;
     if (!cli->json) {
         fprintf(is_to_stdout(cli) ? stderr : stdout,
                 "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz\n", get_text(cli, "output"),
-                audio_s, run->work_s, factor, run->speech.rate);
+                audio_s, run->work_s, factor, run->rate);
         return TD_EXIT_DONE;
     }
     if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
@@ -232,7 +289,7 @@ static int tell(const td_cli *cli, const synth_run *run)
     td_cli_put_setting(json, run->info);
     td_json_put_string(json, "output", get_text(cli, "output"));
     td_json_put_uint(json, "pieces", run->n_pieces);
-    td_json_put_uint(json, "rate", run->speech.rate);
+    td_json_put_uint(json, "rate", run->rate);
     td_json_put_double(json, "audio_s", audio_s);
     td_json_put_double(json, "work_s", run->work_s);
     td_json_put_double(json, "realtime_factor", factor);
@@ -242,7 +299,8 @@ static int tell(const td_cli *cli, const synth_run *run)
 
 static void close_run(synth_run *run)
 {
-    td_speech_free(&run->speech);
+    td_voice_free_samples(run->samples);
+    td_voice_close(run->voice);
     td_memory_destroy(run->memory);
     td_device_close(run->device);
     td_registry_close(run->registry);
@@ -252,8 +310,7 @@ int td_cmd_synth(td_cli *cli)
 {
     synth_run run = {0};
     int code;
-    if (check_usage(cli) != TD_OK || td_settings_open_registry(cli->options, &run.registry) != TD_OK ||
-        speak(cli, &run) != TD_OK)
+    if (check_usage(cli) != TD_OK || speak(cli, &run) != TD_OK)
         code = td_cli_fail(cli, NULL);
     else
         code = tell(cli, &run);

@@ -77,7 +77,7 @@ td_tensor td_acoustic_encode(td_acoustic_builder *b, float band_per_distance, td
     *out = (td_acoustic_common){0};
     declare_inputs(b, out);
     out->mask = td_nn_mask(b->nn, out->token_counts, b->shape.tokens);
-    out->speaker = td_acoustic_speaker(b, &out->speaker_inputs);
+    out->speaker = td_acoustic_embed_speaker(b, &out->speaker_inputs);
     out->hidden = td_acoustic_text(b, out->token_ids, out->token_counts, out->mask, out->speaker);
     const td_tensor mu = td_nn_linear(b->nn, "prior", out->hidden, b->c.n_mels);
     out->alignment = align(b, mu, band_per_distance, out);

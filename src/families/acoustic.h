@@ -164,7 +164,7 @@ typedef struct td_speaker_inputs {
 
 bool td_acoustic_has_speaker(const td_acoustic *c);
 td_speaker_inputs td_acoustic_speaker_inputs(td_acoustic_builder *b);
-td_tensor td_acoustic_speaker(td_acoustic_builder *b, const td_speaker_inputs *in); /* [B, S], or none */
+td_tensor td_acoustic_embed_speaker(td_acoustic_builder *b, const td_speaker_inputs *in); /* [B, S], or none */
 
 /* The speaker embedding as an input [B, S], or none. */
 td_tensor td_acoustic_speaker_input(td_acoustic_builder *b);
@@ -218,16 +218,12 @@ td_tensor td_acoustic_total(td_acoustic_builder *b, const td_acoustic_term *term
 
 /* ---------------------------------------------------------------- synthesis (acoustic_encoder.c) */
 
-/* Text and speaker to what a decoder needs. Shape: items, tokens, reference_frames. id 0: has none. */
-typedef struct td_acoustic_encoder {
-    td_graph *graph; /* owned: td_graph_destroy() */
-    td_tensor token_ids, token_counts, speakers, reference_mel, reference_counts; /* in, as in training */
-    td_tensor hidden;                                                             /* out [B, L, text_width] */
-    td_tensor log_durations; /* out [B, L, 1]: frames = max(1, round(exp(x) / speed)); parallel */
-    td_tensor pitch, energy; /* out [B, L, 1]: ln(1 + Hz / 100), ln(1 + 20 RMS); with predictors */
-    td_tensor speaker;       /* out [B, speaker_width] */
-} td_acoustic_encoder;
-td_status td_acoustic_encoder_graph(const td_model_config *config, const td_batch_shape *shape, bool predicts,
-                                    td_acoustic_encoder *out);
+/* Text and speaker to what a decoder needs. Shape: items, tokens, reference_frames.
+ *   in   token_ids, token_counts, speakers, reference_mel, reference_counts, as in training
+ *   out  hidden [B, L, text_width]; speaker [B, speaker_width]; if it `predicts`, log_durations [B, L, 1]:
+ *        frames = max(1, round(exp(x) / speed)), and with predictors pitch, energy [B, L, 1]: ln(1 + Hz /
+ * 100), ln(1 + 20 RMS) */
+td_status td_acoustic_encoder_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
+                                    bool predicts, td_graph **out);
 
 #endif

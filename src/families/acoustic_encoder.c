@@ -69,7 +69,7 @@ static td_tensor encode_audio(td_acoustic_builder *b, td_tensor x, td_tensor cou
     return td_graph_tanh(g, td_nn_linear(b->nn, "audio.out", mean, b->c.speaker_width));
 }
 
-td_tensor td_acoustic_speaker(td_acoustic_builder *b, const td_speaker_inputs *in)
+td_tensor td_acoustic_embed_speaker(td_acoustic_builder *b, const td_speaker_inputs *in)
 {
     td_tensor speaker = TD_NO_TENSOR;
     if (b->c.speaker_encoder) speaker = encode_audio(b, in->reference_mel, in->reference_counts);
@@ -128,39 +128,30 @@ td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tenso
 
 /* ---------------------------------------------------------------- synthesis */
 
-static void predict(td_acoustic_builder *b, td_tensor mask, td_acoustic_encoder *out)
+static void predict(td_acoustic_builder *b, td_tensor hidden, td_tensor mask)
 {
     td_graph *g = b->nn->graph;
-    out->log_durations = td_acoustic_predict(b, "duration", out->hidden, mask);
-    if (b->c.pitch_predictor) out->pitch = td_acoustic_predict(b, "pitch", out->hidden, mask);
-    if (b->c.energy_predictor) out->energy = td_acoustic_predict(b, "energy", out->hidden, mask);
-    td_graph_output(g, out->log_durations, "log_durations");
-    td_graph_output(g, out->pitch, "pitch");
-    td_graph_output(g, out->energy, "energy");
+    td_graph_output(g, td_acoustic_predict(b, "duration", hidden, mask), "log_durations");
+    if (b->c.pitch_predictor) td_graph_output(g, td_acoustic_predict(b, "pitch", hidden, mask), "pitch");
+    if (b->c.energy_predictor) td_graph_output(g, td_acoustic_predict(b, "energy", hidden, mask), "energy");
 }
 
-td_status td_acoustic_encoder_graph(const td_model_config *config, const td_batch_shape *s, bool predicts,
-                                    td_acoustic_encoder *out)
+td_status td_acoustic_encoder_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
+                                    bool predicts, td_graph **out)
 {
     td_acoustic_builder b;
     td_status status = TD_OK;
-    *out = (td_acoustic_encoder){0};
-    TD_TRY(td_acoustic_open(config, s, 0, &b));
+    TD_TRY(td_acoustic_open(config, s, seed, &b));
     td_graph *g = b.nn->graph;
-    out->token_ids = td_graph_input(g, "token_ids", td_dims(s->items, s->tokens), TD_U32);
-    out->token_counts = td_graph_input(g, "token_counts", td_dims(s->items), TD_U32);
+    const td_tensor ids = td_graph_input(g, "token_ids", td_dims(s->items, s->tokens), TD_U32);
+    const td_tensor counts = td_graph_input(g, "token_counts", td_dims(s->items), TD_U32);
     const td_speaker_inputs in = td_acoustic_speaker_inputs(&b);
-    const td_tensor mask = td_nn_mask(b.nn, out->token_counts, s->tokens);
-    out->speakers = in.speakers;
-    out->reference_mel = in.reference_mel;
-    out->reference_counts = in.reference_counts;
-    out->speaker = td_acoustic_speaker(&b, &in);
-    out->hidden = td_acoustic_text(&b, out->token_ids, out->token_counts, mask, out->speaker);
-    td_graph_output(g, out->hidden, "hidden");
-    td_graph_output(g, out->speaker, "speaker");
-    if (predicts) predict(&b, mask, out);
+    const td_tensor mask = td_nn_mask(b.nn, counts, s->tokens);
+    const td_tensor speaker = td_acoustic_embed_speaker(&b, &in);
+    const td_tensor hidden = td_acoustic_text(&b, ids, counts, mask, speaker);
+    td_graph_output(g, hidden, "hidden");
+    td_graph_output(g, speaker, "speaker");
+    if (predicts) predict(&b, hidden, mask);
 fail:
-    status = td_acoustic_close(&b, status, &out->graph);
-    if (status != TD_OK) *out = (td_acoustic_encoder){0};
-    return status;
+    return td_acoustic_close(&b, status, out);
 }

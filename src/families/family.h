@@ -105,7 +105,7 @@ typedef struct td_part {
     const char *name, *prefix; /* a sub-model, and how the names of its tensors begin; "": the others */
 } td_part;
 
-struct td_speaking;
+struct td_speaker_class;
 
 struct td_family {
     const char *name, *help;
@@ -135,8 +135,7 @@ struct td_family {
     td_tensor (*build)(td_nn *nn, const td_build *build);
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
-    /* Lets it speak (families/speak.h); NULL: it does not. */
-    td_status (*speak)(struct td_speaking *speaking);
+    const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
 };
 
 /* By name or alias; NULL: there is none. */

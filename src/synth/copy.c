@@ -58,11 +58,14 @@ td_status td_copy_run(td_vocoder *vocoder, const td_mel *mel, td_memory *memory,
     *out = NULL;
     *out_count = 0;
     TD_TRY(td_copy_analyse(mel, memory, samples, count, &copy));
-    status = vocoder->run(
-        vocoder,
-        &(td_vocoder_batch){
-            .items = 1, .max_frames = copy.frames, .mel = copy.mel, .frames = &copy.frames, .seed = seed},
-        out, firsts);
+    status = vocoder->run(vocoder,
+                          &(td_vocoder_batch){.items = 1,
+                                              .count = 1,
+                                              .max_frames = copy.frames,
+                                              .mel = copy.mel,
+                                              .frames = &copy.frames,
+                                              .seed = seed},
+                          out, firsts);
     td_memory_free(memory, copy.mel);
     if (status == TD_OK) *out_count = firsts[1];
 fail:

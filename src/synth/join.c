@@ -36,12 +36,18 @@ fail:
     return status;
 }
 
-void td_join_level(td_join *join)
+void td_join_level_on(td_join *join, float *gain)
 {
     float peak = 0;
     for (size_t i = 0; i < join->count; i++)
         peak = fmaxf(peak, fabsf(join->samples[i]));
-    if (!(peak > 1)) return;
-    for (size_t i = 0; i < join->count; i++)
-        join->samples[i] *= HIGHEST_PEAK / peak;
+    if (peak * *gain > 1) *gain = HIGHEST_PEAK / peak;
+    for (size_t i = 0; *gain != 1 && i < join->count; i++)
+        join->samples[i] *= *gain;
+}
+
+void td_join_level(td_join *join)
+{
+    float gain = 1;
+    td_join_level_on(join, &gain);
 }

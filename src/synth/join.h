@@ -22,4 +22,8 @@ td_status td_join_add(td_join *join, const float *samples, size_t count, double 
 /* Turns the whole down if a sample is beyond full scale, so that nothing is cut off. */
 void td_join_level(td_join *join);
 
+/* The same for samples that leave before the last are there: all of these have *gain, which starts at 1 and
+ * is lowered first if one of them would be beyond full scale. */
+void td_join_level_on(td_join *join, float *gain);
+
 #endif

@@ -1,4 +1,4 @@
-/* See voice.h. Pieces go in batches of equal shape; their signals are joined in order. */
+/* See tandem/voice.h and voice.h: opening a voice, what it is and can be asked for, and the calls. */
 #include "synth/voice.h"
 
 #include <math.h>
@@ -10,51 +10,92 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "device/once.h"
-#include "families/speak.h"
-#include "synth/join.h"
+#include "synth/copy.h"
 
-#define BATCH_ITEMS 8u /* at most */
-#define ROUND_TOKENS 16u
 #define REFERENCE_LEAST_S 0.5
 #define REFERENCE_MOST_S 12.0
 #define REFERENCE_LEAST_RMS 1e-3 /* -60 dB */
 #define TRIM_DB 40.0
 #define TRIM_MARGIN_S 0.1
 
-/* Behind a piece that ends so. */
-static const double PAUSES_S[] = {
-    [TD_PIECE_WITHIN] = 0, [TD_PIECE_CLAUSE] = 0.08, [TD_PIECE_SENTENCE] = 0.2, [TD_PIECE_PARAGRAPH] = 0.5};
-
 struct td_voice {
-    td_memory *memory; /* borrowed */
+    td_registry *registry; /* with the device and its memory; NULL where they are borrowed */
+    td_device *device;
+    td_memory *memory;
+    td_log_context *log; /* or NULL: whatever the calling thread has */
     td_checkpoint *checkpoint;
     const td_checkpoint_info *info; /* the checkpoint's */
     td_model_facts facts;
     td_mel *mel;
     td_vocoder *vocoder;
-    td_store *store;  /* NULL until it first speaks */
-    float *reference; /* [reference_frames, n_mels], or NULL */
-    uint32_t reference_frames;
+    td_store *store;
+    td_speaker *speaker;
+    bool keeps_mel;
+    td_speech last;
+    td_error error;
+    atomic_bool cancel;
 };
 
 /* ---------------------------------------------------------------- opening */
 
-td_status td_voice_open(td_memory *memory, const char *checkpoint, td_voice **out)
+/* The fields that a caller of any version has set. */
+static td_status read_struct(const void *from, void *out, size_t size)
+{
+    uint32_t given;
+    memset(out, 0, size);
+    if (!from) return TD_OK;
+    memcpy(&given, from, sizeof given);
+    if (given < sizeof given) return TD_FAIL(TD_ERR_ARGUMENT, "the size of a struct of options is not set");
+    memcpy(out, from, given < size ? given : size);
+    return TD_OK;
+}
+
+/* On v->memory. */
+static td_status load(td_voice *v, const char *path)
+{
+    td_status status = TD_OK;
+    TD_TRY(td_checkpoint_open(path, &v->checkpoint));
+    v->info = td_checkpoint_get_info(v->checkpoint);
+    v->facts = td_model_describe(&v->info->model);
+    TD_FAIL_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
+               "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged", path,
+               v->facts.n_mels, v->info->mel.n_mels);
+    TD_TRY(td_mel_create(v->memory, &v->info->mel, &v->mel));
+    TD_TRY(td_vocoder_open("griffin-lim", v->mel, v->memory, NULL, &v->vocoder));
+    TD_TRY(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
+    TD_TRY(td_checkpoint_load_voice(v->checkpoint, v->store));
+    TD_TRY(td_speaker_create(v->memory, v->store, &v->info->model, &v->speaker));
+fail:
+    return status;
+}
+
+static td_status open_device(td_voice *v, const td_voice_options *o)
+{
+    td_registry_options settings;
+    const td_device_info *info;
+    td_status status = TD_OK;
+    td_registry_options_from_env(&settings);
+    if (o->cache_dir) settings.cache_dir = o->cache_dir;
+    TD_TRY(td_registry_open(&settings, &v->registry));
+    status = td_registry_select(v->registry, o->device ? o->device : "any", &info);
+    TD_FAIL_IF(status != TD_OK && o->device, TD_ERR_CONFIG, "%s", td_error_last()->message);
+    TD_TRY(status);
+    TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+               "the simulated device computes nothing, so it cannot speak");
+    TD_TRY(td_device_open(v->registry, info, &v->device));
+    TD_TRY(td_memory_create(v->device, "model", 0, &v->memory));
+fail:
+    return status;
+}
+
+td_status td_voice_open_on(td_memory *memory, const char *path, td_voice **out)
 {
     td_voice *v = NULL;
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&v));
     v->memory = memory;
-    TD_TRY(td_checkpoint_open(checkpoint, &v->checkpoint));
-    v->info = td_checkpoint_get_info(v->checkpoint);
-    v->facts = td_model_describe(&v->info->model);
-    TD_FAIL_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
-               "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged",
-               checkpoint, v->facts.n_mels, v->info->mel.n_mels);
-    TD_TRY(td_mel_create(memory, &v->info->mel, &v->mel));
-    TD_TRY(td_vocoder_griffin_lim(v->mel, memory, 0, &v->vocoder));
+    TD_TRY(load(v, path));
     *out = v;
     return TD_OK;
 fail:
@@ -62,25 +103,98 @@ fail:
     return status;
 }
 
+td_status td_voice_open(const td_voice_options *options, td_voice **out, td_error *error)
+{
+    td_log_context *former = td_log_bound();
+    td_voice_options o;
+    td_voice *v = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(read_struct(options, &o, sizeof o));
+    TD_FAIL_IF(!o.path, TD_ERR_ARGUMENT, "a voice is opened without the path of its file");
+    TD_TRY(TD_NEW(&v));
+    if (o.log) {
+        TD_TRY(td_log_open(o.log, o.log_context, o.log_level, NULL, &v->log));
+        td_log_bind(v->log);
+    }
+    TD_TRY(open_device(v, &o));
+    TD_TRY(load(v, o.path));
+    *out = v;
+fail:
+    td_log_bind(former);
+    if (error) *error = status == TD_OK ? (td_error){0} : *td_error_last();
+    if (status != TD_OK) td_voice_close(v);
+    return status;
+}
+
 void td_voice_close(td_voice *voice)
 {
     if (!voice) return;
+    td_speech_free(&voice->last);
+    td_speaker_destroy(voice->speaker);
     td_store_destroy(voice->store);
     td_vocoder_destroy(voice->vocoder);
     td_mel_destroy(voice->mel);
     td_checkpoint_close(voice->checkpoint);
-    free(voice->reference);
+    if (voice->registry) {
+        td_memory_destroy(voice->memory);
+        td_device_close(voice->device);
+        td_registry_close(voice->registry);
+    }
+    td_log_close(voice->log);
     free(voice);
 }
 
-const td_checkpoint_info *td_voice_info(const td_voice *voice)
+/* ---------------------------------------------------------------- what it is */
+
+td_status td_voice_get_info(const td_voice *voice, td_voice_info *out)
+{
+    const td_model_facts *m = &voice->facts;
+    td_voice_info info = {.size = out->size,
+                          .family = voice->info->model.family->name,
+                          .languages = voice->info->language,
+                          .speakers = voice->info->speakers,
+                          .device = td_device_get_info(td_memory_device(voice->memory)),
+                          .rate = voice->info->mel.rate,
+                          .n_speakers = m->n_speakers,
+                          .needs_reference = m->takes_reference,
+                          .has_speed = m->sets_speed,
+                          .has_pitch = m->sets_pitch,
+                          .has_energy = m->sets_energy};
+    if (out->size < sizeof out->size)
+        return TD_FAIL(TD_ERR_ARGUMENT, "the size of a td_voice_info is not set");
+    for (size_t i = 0; i < td_store_count(voice->store); i++) {
+        const td_store_entry entry = td_store_get(voice->store, i);
+        if (entry.role == TD_TENSOR_PARAMETER) info.parameters += td_shape_size(entry.shape);
+    }
+    memcpy(out, &info, info.size < sizeof info ? info.size : sizeof info);
+    return TD_OK;
+}
+
+const td_checkpoint_info *td_voice_checkpoint(const td_voice *voice)
 {
     return voice->info;
 }
 
-/* ---------------------------------------------------------------- who speaks */
+const td_error *td_voice_error(const td_voice *voice)
+{
+    return &voice->error;
+}
 
-td_status td_voice_find_speaker(const td_voice *voice, const char *name, uint32_t *out)
+void td_voice_keep_mel(td_voice *voice)
+{
+    voice->keeps_mel = true;
+}
+
+const td_speech *td_voice_last(const td_voice *voice)
+{
+    return &voice->last;
+}
+
+/* ---------------------------------------------------------------- what is asked for */
+
+/* The number of a speaker from a name of the training data or a number; NULL is the first. */
+static td_status find_speaker(const td_voice *voice, const char *name, uint32_t *out)
 {
     const uint32_t n = voice->facts.n_speakers;
     const char *names = voice->info->speakers;
@@ -99,39 +213,21 @@ td_status td_voice_find_speaker(const td_voice *voice, const char *name, uint32_
         *out = (uint32_t)number;
         return TD_OK;
     }
-    if (n == 0) return TD_FAIL(TD_ERR_CONFIG, "--speaker %s: the voice has no table of speakers", name);
+    if (n == 0) return TD_FAIL(TD_ERR_CONFIG, "speaker '%s': the voice has no table of speakers", name);
     char list[256];
     snprintf(list, sizeof list, "%s", voice->info->speakers);
     for (char *c = list; *c; c++)
         if (*c == '\n') *c = c[1] ? ' ' : 0;
-    return TD_FAIL(TD_ERR_CONFIG, "--speaker %s: the voice has %u speakers: %s, or a number from 0 on", name,
+    return TD_FAIL(TD_ERR_CONFIG, "speaker '%s': the voice has %u speakers: %s, or a number from 0 on", name,
                    n, list);
 }
 
-static td_status read_mel(td_voice *v, const td_copy_mel *mel)
+static td_status read_reference(td_voice *v, const char *path, td_copy_mel *out)
 {
-    td_status status = TD_OK;
-    free(v->reference);
-    v->reference_frames = 0;
-    TD_TRY(TD_NEW_ARRAY(&v->reference, (size_t)(mel->mel.bytes / sizeof(float))));
-    TD_TRY(td_once_read(v->memory, mel->mel, (td_point){0}, v->reference));
-    v->reference_frames = mel->frames;
-fail:
-    return status;
-}
-
-td_status td_voice_set_reference(td_voice *v, const char *path)
-{
-    const bool is_needed = v->facts.takes_reference;
     const uint32_t rate = v->info->mel.rate;
-    td_decode_options options = {.rate = rate, .trim_db = TRIM_DB, .margin_s = TRIM_MARGIN_S};
+    const td_decode_options options = {.rate = rate, .trim_db = TRIM_DB, .margin_s = TRIM_MARGIN_S};
     td_audio audio = {0};
-    td_copy_mel mel = {0};
     td_status status = TD_OK;
-    if (!path && !is_needed) return TD_OK;
-    TD_FAIL_IF(!path, TD_ERR_CONFIG, "the voice speaks like a recording; name one with --reference FILE.wav");
-    TD_FAIL_IF(!is_needed, TD_ERR_CONFIG,
-               "--reference: the voice was trained without a speaker encoder and cannot follow a recording");
     TD_TRY(td_audio_decode(path, &options, &audio));
     TD_FAIL_IF(!(audio.report.rms >= REFERENCE_LEAST_RMS), TD_ERR_FORMAT,
                "%s: silent (RMS %.1e); take a recording in which the speaker is heard", path,
@@ -140,250 +236,120 @@ td_status td_voice_set_reference(td_voice *v, const char *path)
                "%s: %.2f s of sound; a reference needs %.1f s, better 5", path, (double)audio.count / rate,
                REFERENCE_LEAST_S);
     const size_t most = (size_t)(REFERENCE_MOST_S * rate);
-    TD_TRY(td_copy_analyse(v->mel, v->memory, audio.samples, audio.count < most ? audio.count : most, &mel));
-    TD_TRY(read_mel(v, &mel));
+    TD_TRY(td_copy_analyse(v->mel, v->memory, audio.samples, audio.count < most ? audio.count : most, out));
 fail:
-    td_memory_free(v->memory, mel.mel);
     td_audio_free(&audio);
     return status;
 }
 
-td_status td_voice_check_options(const td_voice *voice, const td_speak_options *o)
+static td_status check_options(const td_voice *voice, const td_speak_options *o)
 {
     const td_model_facts *m = &voice->facts;
     td_status status = TD_OK;
     TD_FAIL_IF(!m->sets_speed && o->speed != 1, TD_ERR_CONFIG,
-               "--speed: an autoregressive voice decides by itself how fast it speaks");
+               "speed: a voice of family %s decides by itself how fast it speaks",
+               voice->info->model.family->name);
+    TD_FAIL_IF(!(o->speed > 0 && isfinite(o->speed)), TD_ERR_CONFIG, "a speed of %g; it is above 0",
+               o->speed);
+    TD_FAIL_IF(!(o->energy > 0 && isfinite(o->energy)), TD_ERR_CONFIG, "an energy of %g; it is above 0",
+               o->energy);
+    TD_FAIL_IF(!isfinite(o->pitch_shift), TD_ERR_CONFIG, "a pitch shift of %g", o->pitch_shift);
     TD_FAIL_IF(!m->sets_pitch && o->pitch_shift != 0, TD_ERR_CONFIG,
-               "--pitch-shift: the voice was trained without model.pitch_predictor");
+               "pitch shift: the voice was trained without model.pitch_predictor");
     TD_FAIL_IF(!m->sets_energy && o->energy != 1, TD_ERR_CONFIG,
-               "--energy: the voice was trained without model.energy_predictor");
+               "energy: the voice was trained without model.energy_predictor");
+    TD_FAIL_IF(m->takes_reference && !o->reference, TD_ERR_CONFIG,
+               "the voice speaks like a recording; name a reference");
+    TD_FAIL_IF(!m->takes_reference && o->reference, TD_ERR_CONFIG,
+               "reference: the voice was trained without a speaker encoder and cannot follow a recording");
 fail:
     return status;
 }
 
-/* ---------------------------------------------------------------- batches */
-
-/* One call of td_voice_speak. */
-typedef struct call {
-    td_voice *voice;
-    const td_script *script;
-    uint64_t seed;
-    td_speaking speaking; /* of `utterances` */
-    uint32_t *tokens;     /* [utterances, B] */
-    uint32_t *ids;        /* [utterances, B, L] */
-    uint32_t *speakers;   /* [B]: the same for every item, as are these */
-    uint32_t *reference_counts;
-    float *references; /* [B, R, n_mels] */
-} call;
-
-static td_status make_store(td_voice *v)
+static td_status read_options(const td_voice *voice, const td_speak_options *given, td_speak_options *out,
+                              uint32_t *speaker)
 {
     td_status status = TD_OK;
-    if (v->store) return TD_OK;
-    TD_TRY(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
-    TD_TRY(td_checkpoint_load_voice(v->checkpoint, v->store));
-fail:
-    if (status != TD_OK) {
-        td_store_destroy(v->store);
-        v->store = NULL;
-    }
-    return status;
-}
-
-static td_status fill_speaker(call *c, uint32_t speaker)
-{
-    const td_voice *v = c->voice;
-    const uint32_t items = c->speaking.items;
-    const size_t size = (size_t)v->reference_frames * v->facts.n_mels;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&c->speakers, items));
-    TD_TRY(TD_NEW_ARRAY(&c->reference_counts, items));
-    TD_TRY(TD_NEW_ARRAY(&c->references, items * size + 1));
-    for (uint32_t i = 0; i < items; i++) {
-        c->speakers[i] = speaker;
-        c->reference_counts[i] = v->reference_frames;
-        if (size) memcpy(c->references + i * size, v->reference, size * sizeof *c->references);
-    }
+    TD_TRY(read_struct(given, out, sizeof *out));
+    if (out->speed == 0) out->speed = 1;
+    if (out->energy == 0) out->energy = 1;
+    TD_TRY(find_speaker(voice, out->speaker, speaker));
+    TD_TRY(check_options(voice, out));
 fail:
     return status;
 }
 
-/* Tokens of the pieces into their places, and one in those that are padding. */
-static td_status fill_tokens(call *c)
+/* ---------------------------------------------------------------- calls */
+
+/* Into voice->last; samples to the sink, if there is one. */
+static td_status speak(td_voice *v, const char *text, const td_speak_options *options, td_voice_sink sink,
+                       void *context)
 {
-    const size_t n = c->script->count, places = c->speaking.n_utterances * c->speaking.items,
-                 most = c->speaking.max_tokens;
+    td_speak_options o;
+    td_speech_request request = {.memory = v->memory,
+                                 .model = &v->info->model,
+                                 .speaker = v->speaker,
+                                 .vocoder = v->vocoder,
+                                 .keeps_mel = v->keeps_mel,
+                                 .cancel = &v->cancel,
+                                 .sink = sink,
+                                 .context = context};
+    td_script script = {0};
+    td_copy_mel reference = {0};
     td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&c->tokens, places));
-    TD_TRY(TD_NEW_ARRAY(&c->ids, places * most));
-    for (size_t i = 0; i < places; i++) {
-        c->tokens[i] = 1;
-        if (i >= n) continue;
-        const td_tokens *tokens = &c->script->pieces[i].tokens;
-        c->tokens[i] = (uint32_t)tokens->count;
-        for (size_t k = 0; k < tokens->count; k++)
-            c->ids[i * most + k] = (uint32_t)tokens->ids[k];
-    }
+    td_speech_free(&v->last);
+    TD_FAIL_IF(!text, TD_ERR_ARGUMENT, "a voice is to speak without a text");
+    TD_TRY(read_options(v, options, &o, &request.speaker_number));
+    TD_TRY(td_script_make(v->info, o.language, text, strlen(text), &script));
+    if (o.reference) TD_TRY(read_reference(v, o.reference, &reference));
+    request.script = &script;
+    request.reference = reference.mel;
+    request.reference_frames = reference.frames;
+    request.speed = o.speed;
+    request.pitch_shift = o.pitch_shift;
+    request.energy = o.energy;
+    request.seed = o.seed;
+    TD_TRY(td_speech_make(&request, &v->last));
 fail:
+    td_memory_free(v->memory, reference.mel);
+    td_script_free(&script);
     return status;
 }
 
-static td_status make_utterances(call *c, uint32_t speaker)
+static td_status call(td_voice *v, const char *text, const td_speak_options *options, td_voice_sink sink,
+                      void *context)
 {
-    const size_t n = c->script->count;
-    td_speaking *s = &c->speaking;
-    td_status status = TD_OK;
-    TD_FAIL_IF(n == 0, TD_ERR_ARGUMENT, "a script without pieces");
-    s->items = n < BATCH_ITEMS ? (uint32_t)n : BATCH_ITEMS;
-    for (size_t i = 0; i < n; i++)
-        if (c->script->pieces[i].tokens.count > s->max_tokens)
-            s->max_tokens = (uint32_t)c->script->pieces[i].tokens.count;
-    s->max_tokens = (s->max_tokens + ROUND_TOKENS - 1) / ROUND_TOKENS * ROUND_TOKENS;
-    s->n_utterances = (n + s->items - 1) / s->items;
-    TD_TRY(TD_NEW_ARRAY(&s->utterances, s->n_utterances));
-    TD_TRY(fill_speaker(c, speaker));
-    TD_TRY(fill_tokens(c));
-    for (size_t i = 0; i < s->n_utterances; i++) {
-        const size_t left = n - i * s->items;
-        s->utterances[i] = (td_utterance){.count = left < s->items ? (uint32_t)left : s->items,
-                                          .tokens = c->tokens + i * s->items,
-                                          .ids = c->ids + i * s->items * s->max_tokens,
-                                          .speakers = c->speakers,
-                                          .reference = c->references,
-                                          .reference_counts = c->reference_counts};
-    }
-fail:
+    td_log_context *former = td_log_bound();
+    atomic_store(&v->cancel, false);
+    if (v->log) td_log_bind(v->log);
+    const td_status status = speak(v, text, options, sink, context);
+    td_log_bind(former);
+    v->error = status == TD_OK ? (td_error){0} : *td_error_last();
     return status;
 }
 
-static void free_call(call *c)
+td_status td_voice_speak(td_voice *voice, const char *text, const td_speak_options *options, float **samples,
+                         size_t *count)
 {
-    for (size_t i = 0; c->speaking.utterances && i < c->speaking.n_utterances; i++)
-        td_utterance_clear(&c->speaking.utterances[i]);
-    free(c->speaking.utterances);
-    free(c->tokens);
-    free(c->ids);
-    free(c->speakers);
-    free(c->reference_counts);
-    free(c->references);
+    const td_status status = call(voice, text, options, NULL, NULL);
+    *samples = voice->last.samples; /* NULL after a failure */
+    *count = voice->last.count;
+    voice->last.samples = NULL;
+    return status;
 }
 
-/* ---------------------------------------------------------------- sound */
-
-/* The signals of one utterance, behind those that are there. */
-static td_status add_sound(const call *c, size_t number, td_join *join)
+void td_voice_free_samples(float *samples)
 {
-    const td_utterance *u = &c->speaking.utterances[number];
-    float *samples = NULL;
-    size_t firsts[BATCH_ITEMS + 1];
-    const td_vocoder_batch batch = {.items = u->count,
-                                    .max_frames = c->speaking.max_frames,
-                                    .frames = u->frames,
-                                    .seed = c->seed + number};
-    td_status status = TD_OK;
-    TD_TRY(td_vocoder_run_host(c->voice->vocoder, &batch, u->mel, &samples, firsts));
-    for (uint32_t i = 0; i < u->count; i++) {
-        const size_t piece = number * c->speaking.items + i;
-        const bool is_last = piece + 1 == c->script->count;
-        TD_TRY(td_join_add(join, samples + firsts[i], firsts[i + 1] - firsts[i],
-                           is_last ? 0 : PAUSES_S[c->script->pieces[piece].end]));
-    }
-fail:
     free(samples);
-    return status;
 }
 
-/* All spectrograms without padding; a number that is none is told here. */
-static td_status keep_mels(const call *c, td_speech *out)
+td_status td_voice_stream(td_voice *voice, const char *text, const td_speak_options *options,
+                          td_voice_sink sink, void *context)
 {
-    const td_speaking *s = &c->speaking;
-    const size_t n_mels = c->voice->facts.n_mels;
-    td_status status = TD_OK;
-    out->n_mels = n_mels;
-    for (size_t i = 0; i < s->n_utterances; i++)
-        for (uint32_t k = 0; k < s->utterances[i].count; k++)
-            out->frames += s->utterances[i].frames[k];
-    TD_TRY(TD_NEW_ARRAY(&out->mel, out->frames * n_mels + 1));
-    float *to = out->mel;
-    for (size_t i = 0; i < s->n_utterances; i++) {
-        const td_utterance *u = &s->utterances[i];
-        for (uint32_t k = 0; k < u->count; k++) {
-            const size_t n = u->frames[k] * n_mels;
-            memcpy(to, u->mel + (size_t)k * s->max_frames * n_mels, n * sizeof *to);
-            to += n;
-        }
-    }
-    for (size_t i = 0; i < out->frames * n_mels; i++)
-        TD_FAIL_IF(
-            !isfinite(out->mel[i]), TD_ERR_FORMAT,
-            "'%s': the voice makes numbers that are none (NaN or infinite); take an earlier checkpoint",
-            td_checkpoint_path(c->voice->checkpoint));
-fail:
-    return status;
+    return call(voice, text, options, sink, context);
 }
 
-td_status td_voice_speak(td_voice *voice, const td_script *script, const td_speak_options *options,
-                         td_speech *out)
+void td_voice_cancel(td_voice *voice)
 {
-    const td_model_config *model = &voice->info->model;
-    call c = {.voice = voice,
-              .script = script,
-              .seed = options->seed,
-              .speaking = {.model = model,
-                           .seed = options->seed,
-                           .reference_frames = voice->reference_frames,
-                           .speed = options->speed,
-                           .pitch_shift = options->pitch_shift,
-                           .energy = options->energy}};
-    td_join join = {.rate = voice->info->mel.rate};
-    td_status status = TD_OK;
-    *out = (td_speech){.rate = join.rate};
-    TD_TRY(td_voice_check_options(voice, options));
-    TD_FAIL_IF(voice->facts.takes_reference && !voice->reference, TD_ERR_ARGUMENT,
-               "the voice has no reference yet");
-    TD_TRY(make_store(voice));
-    c.speaking.store = voice->store;
-    TD_TRY(make_utterances(&c, options->speaker));
-    TD_TRY(td_model_speak(&c.speaking));
-    if (c.speaking.n_cut > 0)
-        td_log_warn("%zu of %zu pieces of the text were cut off: the voice did not stop by itself",
-                    c.speaking.n_cut, script->count);
-    TD_TRY(keep_mels(&c, out));
-    for (size_t i = 0; i < c.speaking.n_utterances; i++)
-        TD_TRY(add_sound(&c, i, &join));
-    td_join_level(&join);
-    out->samples = join.samples;
-    out->count = join.count;
-    join.samples = NULL;
-fail:
-    free(join.samples);
-    free_call(&c);
-    if (status != TD_OK) td_speech_free(out);
-    return status;
-}
-
-void td_speech_free(td_speech *speech)
-{
-    free(speech->samples);
-    free(speech->mel);
-    *speech = (td_speech){0};
-}
-
-td_status td_speech_save_mel(const td_speech *speech, const td_mel_config *config, const char *path)
-{
-    const uint64_t dims[] = {speech->frames, speech->n_mels};
-    char text[TD_MEL_CONFIG_TEXT_BYTES];
-    td_safetensors_writer *writer = NULL;
-    td_status status = TD_OK;
-    td_mel_config_format(config, text);
-    TD_TRY(td_safetensors_writer_open(path, &writer));
-    TD_TRY(td_safetensors_writer_add_metadata(writer, "mel", text));
-    TD_TRY(td_safetensors_writer_add_tensor(writer, "mel", TD_SAFETENSORS_F32, 2, dims));
-    TD_TRY(td_safetensors_writer_write(writer, "mel", speech->mel,
-                                       speech->frames * speech->n_mels * sizeof *speech->mel));
-    TD_TRY(td_safetensors_writer_commit(writer));
-fail:
-    td_safetensors_writer_close(writer);
-    return status;
+    atomic_store(&voice->cancel, true);
 }

@@ -82,7 +82,7 @@ static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *bat
     TD_TRY(td_trainer_fetch(t, batch, "mel", &target));
     TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &counts));
     if (sample) TD_TRY(td_trainer_view(t, shaped, batch, &view));
-    if (t->info.model.family->speak != NULL) {
+    if (t->info.model.family->speaker != NULL) {
         TD_TRY(td_trainer_run_free(t, batch, &run));
         TD_TRY(measure_distance(t, &run, target, counts, batch->shape.frames, distance));
     }

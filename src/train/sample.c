@@ -41,45 +41,83 @@ fail:
     return status;
 }
 
+/* What the host has to know of a batch, and where its references lie. */
+typedef struct texts {
+    uint32_t *tokens, *ids, *speakers, *reference_counts; /* owned; NULL where the model does not read it */
+    td_span *references;                                  /* owned array */
+} texts;
+
+static td_status fetch_texts(const td_trainer *t, const td_batch *batch, texts *out)
+{
+    const td_feature *reference = td_batch_find(batch, "reference_mel");
+    td_status status = TD_OK;
+    TD_TRY(td_trainer_fetch(t, batch, "token_counts", &out->tokens));
+    TD_TRY(td_trainer_fetch(t, batch, "token_ids", &out->ids));
+    TD_TRY(td_trainer_fetch(t, batch, "speakers", &out->speakers));
+    TD_TRY(td_trainer_fetch(t, batch, "reference_counts", &out->reference_counts));
+    if (reference == NULL) return TD_OK;
+    const uint64_t bytes = reference->span.bytes / batch->count;
+    TD_TRY(TD_NEW_ARRAY(&out->references, batch->count));
+    for (uint32_t i = 0; i < batch->count; i++)
+        out->references[i] = td_span_part(reference->span, i * bytes, bytes);
+fail:
+    return status;
+}
+
+static void free_texts(texts *x)
+{
+    free(x->tokens);
+    free(x->ids);
+    free(x->speakers);
+    free(x->reference_counts);
+    free(x->references);
+}
+
+static td_status read_spoken(const td_trainer *t, const td_spoken *spoken, uint32_t items, td_free_run *out)
+{
+    td_status status = TD_OK;
+    out->frames = spoken->max_frames;
+    TD_TRY(TD_NEW_ARRAY(&out->counts, items));
+    memcpy(out->counts, spoken->frames, items * sizeof *out->counts);
+    TD_TRY(TD_NEW_ARRAY(&out->mel, (size_t)(spoken->mel.bytes / sizeof(float))));
+    TD_TRY(td_once_read(t->model_memory, spoken->mel, (td_point){0}, out->mel));
+    out->items = items;
+fail:
+    return status;
+}
+
 /* Half as many frames again as the batch has are room for slow speech. */
 td_status td_trainer_run_free(td_trainer *t, const td_batch *batch, td_free_run *out)
 {
+    texts x = {0};
+    td_spoken spoken;
     td_status status = TD_OK;
-    const td_batch_shape shape = batch->shape;
-    static const char *const NAMES[] = {"token_counts", "token_ids", "speakers", "reference_mel",
-                                        "reference_counts"};
-    enum { N_PARTS = sizeof NAMES / sizeof NAMES[0] };
-    void *values[N_PARTS] = {0};
-    td_utterance utterance = {.count = batch->count};
-    td_speaking speaking = {.store = t->store,
-                            .model = &t->info.model,
-                            .seed = t->s.seed,
-                            .items = shape.items,
-                            .max_tokens = shape.tokens,
-                            .reference_frames = shape.reference_frames,
-                            .limit = (shape.frames + shape.frames / 2 + ROUND) / ROUND * ROUND,
-                            .speed = 1,
-                            .energy = 1,
-                            .utterances = &utterance,
-                            .n_utterances = 1};
     *out = (td_free_run){0};
-    for (size_t i = 0; i < N_PARTS; ++i)
-        TD_TRY(td_trainer_fetch(t, batch, NAMES[i], &values[i]));
-    utterance.tokens = values[0];
-    utterance.ids = values[1];
-    utterance.speakers = values[2];
-    utterance.reference = values[3];
-    utterance.reference_counts = values[4];
-    TD_TRY(td_model_speak(&speaking));
-    *out = (td_free_run){.mel = utterance.mel,
-                         .counts = utterance.frames,
-                         .items = batch->count,
-                         .frames = speaking.max_frames};
-    utterance = (td_utterance){0};
+    if (!t->speaker) TD_TRY(td_speaker_create(t->model_memory, t->store, &t->info.model, &t->speaker));
+    TD_TRY(fetch_texts(t, batch, &x));
+    const td_utterance utterance = {.count = batch->count,
+                                    .tokens = x.tokens,
+                                    .ids = x.ids,
+                                    .speakers = x.speakers,
+                                    .reference_counts = x.reference_counts,
+                                    .references = x.references};
+    const td_speaking speaking = {.seed = t->s.seed,
+                                  .items = batch->shape.items,
+                                  .max_tokens = batch->shape.tokens,
+                                  .reference_frames = batch->shape.reference_frames,
+                                  .limit =
+                                      (batch->shape.frames + batch->shape.frames / 2 + ROUND) / ROUND * ROUND,
+                                  .speed = 1,
+                                  .energy = 1,
+                                  .utterances = &utterance,
+                                  .n_utterances = 1};
+    TD_TRY(td_speaker_start(t->speaker, &speaking));
+    status = td_speaker_say(t->speaker, 0, &spoken);
+    if (status == TD_OK) status = read_spoken(t, &spoken, batch->count, out);
+    td_speaker_end(t->speaker);
 fail:
-    td_utterance_clear(&utterance);
-    for (size_t i = 0; i < N_PARTS; ++i)
-        free(values[i]);
+    if (status != TD_OK) td_free_run_clear(out);
+    free_texts(&x);
     return status;
 }
 
@@ -183,8 +221,9 @@ static td_status make_sound(td_trainer *t, show_job *job)
     float *samples = NULL;
     size_t firsts[2];
     const td_vocoder_batch batch = {
-        .items = 1, .max_frames = job->frames, .frames = &job->frames, .seed = t->s.seed};
-    TD_TRY(td_vocoder_griffin_lim(t->data.mel, t->data_memory, GRIFFIN_LIM_ITERATIONS, &vocoder));
+        .items = 1, .count = 1, .max_frames = job->frames, .frames = &job->frames, .seed = t->s.seed};
+    TD_TRY(td_vocoder_open("griffin-lim", t->data.mel, t->data_memory,
+                           &(td_vocoder_options){.iterations = GRIFFIN_LIM_ITERATIONS}, &vocoder));
     TD_TRY(td_vocoder_run_host(vocoder, &batch, job->mel, &samples, firsts));
     memcpy(job->samples, samples, sizeof(float) * job->n_samples);
 fail:

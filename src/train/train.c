@@ -520,6 +520,7 @@ static void close_trainer(td_trainer *t)
     td_snapshot_destroy(t->snapshot);
     for (size_t i = 0; i < t->n_learners; ++i)
         td_learner_close(t->learners[i]);
+    td_speaker_destroy(t->speaker);
     td_store_destroy(t->store);
     td_record_close(t->record);
     td_mel_cache_close(t->cache);

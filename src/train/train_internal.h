@@ -4,6 +4,7 @@
 #ifndef TD_TRAIN_TRAIN_INTERNAL_H
 #define TD_TRAIN_TRAIN_INTERNAL_H
 
+#include "families/speak.h"
 #include "pipeline/batches.h"
 #include "pipeline/watch.h"
 #include "train/learner.h"
@@ -48,6 +49,7 @@ typedef struct td_trainer {
     char *speakers;   /* owned */
     td_checkpoint_info info;
     td_store *store;
+    td_speaker *speaker; /* of the store; NULL until the model is first left to itself */
     td_learner *learners[TD_MAX_LEARNERS];
     size_t n_learners;
     char names[TD_TRAIN_TERMS][64]; /* of terms, with their learner's name where there are several */

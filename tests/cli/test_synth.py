@@ -200,7 +200,7 @@ class VoiceTest(Synth):
         self.refuse_text("0.10 s of sound", "--checkpoint", self.follower, "--text", "say a", "--reference", short)
         self.refuse_text("silent", "--checkpoint", self.follower, "--text", "say a", "--reference", silent)
         self.refuse_text("--reference FILE", "--checkpoint", self.follower, "--text", "say a", code=2)
-        self.refuse_text("--reference", "--checkpoint", self.voice, "--text", "say a", "--reference", silent, code=2)
+        self.refuse_text("reference:", "--checkpoint", self.voice, "--text", "say a", "--reference", silent, code=2)
 
     def test_unwritable(self):
         with open(self.path("file"), "w", encoding="utf-8"):

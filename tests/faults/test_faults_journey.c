@@ -74,20 +74,18 @@ static td_status train(td_device *device, uint64_t steps)
 static td_status speak(td_device *device)
 {
     static const char TEXT[] = "say b now";
-    static const td_speak_options USUAL = {.speed = 1, .energy = 1, .seed = 1};
+    static const td_speak_options USUAL = {.size = sizeof USUAL, .seed = 1};
     td_status status = TD_OK;
     td_memory *memory = NULL;
     td_voice *voice = NULL;
-    td_script script = {0};
-    td_speech speech = {0};
+    float *samples = NULL;
+    size_t count;
     TD_TRY(td_memory_create(device, "model", 0, &memory));
-    TD_TRY(td_voice_open(memory, temp_path("run/checkpoint-4.safetensors"), &voice));
-    TD_TRY(td_script_make(td_voice_info(voice), NULL, TEXT, strlen(TEXT), &script));
-    TD_TRY(td_voice_speak(voice, &script, &USUAL, &speech));
-    TD_FAIL_IF(speech.count == 0, TD_ERR_FORMAT, "nothing was said");
+    TD_TRY(td_voice_open_on(memory, temp_path("run/checkpoint-4.safetensors"), &voice));
+    TD_TRY(td_voice_speak(voice, TEXT, &USUAL, &samples, &count));
+    TD_FAIL_IF(count == 0, TD_ERR_FORMAT, "nothing was said");
 fail:
-    td_speech_free(&speech);
-    td_script_free(&script);
+    td_voice_free_samples(samples);
     td_voice_close(voice);
     td_memory_destroy(memory);
     return status;

@@ -144,19 +144,17 @@ static void test_preparing(void **state)
 static td_status speak(const void *context, uint64_t *out)
 {
     static const char TEXT[] = "say b now";
-    static const td_speak_options USUAL = {.speed = 1, .energy = 1, .seed = 1};
+    static const td_speak_options USUAL = {.size = sizeof USUAL, .seed = 1};
     const rig *r = context;
     td_status status = TD_OK;
     td_voice *voice = NULL;
-    td_script script = {0};
-    td_speech speech = {0};
-    TD_TRY(td_voice_open(r->memory, temp_path("v.safetensors"), &voice));
-    TD_TRY(td_script_make(td_voice_info(voice), NULL, TEXT, strlen(TEXT), &script));
-    TD_TRY(td_voice_speak(voice, &script, &USUAL, &speech));
-    *out = td_hash64(speech.samples, speech.count * sizeof *speech.samples);
+    float *samples = NULL;
+    size_t count;
+    TD_TRY(td_voice_open_on(r->memory, temp_path("v.safetensors"), &voice));
+    TD_TRY(td_voice_speak(voice, TEXT, &USUAL, &samples, &count));
+    *out = td_hash64(samples, count * sizeof *samples);
 fail:
-    td_speech_free(&speech);
-    td_script_free(&script);
+    td_voice_free_samples(samples);
     td_voice_close(voice);
     return status;
 }

@@ -39,7 +39,7 @@ static void test_copy(void **state)
     rig_open_on(&r, "cpu", false, 0);
     make_voice(samples);
     check(td_mel_create(r.memory, &config, &mel));
-    check(td_vocoder_griffin_lim(mel, r.memory, 0, &vocoder));
+    check(td_vocoder_open("griffin-lim", mel, r.memory, NULL, &vocoder));
     for (uint64_t i = 0; i < 3; i++)
         check(td_copy_run(vocoder, mel, r.memory, samples, COUNT, i / 2, &copies[i], &counts[i]));
     assert_int_equal(counts[0], COUNT / 256 * 256);
@@ -58,8 +58,46 @@ static void test_copy(void **state)
     rig_close(&r);
 }
 
+/* Items one by one are what they are in one call; a name that is not in the table. */
+static void test_parts_of_a_batch(void **state)
+{
+    enum { ITEMS = 3, MOST = 20 };
+    const td_mel_config config = td_mel_config_default();
+    const uint32_t frames[ITEMS] = {20, 1, 12};
+    td_vocoder_batch batch = {
+        .items = ITEMS, .max_frames = MOST, .frames = frames, .count = ITEMS, .seed = 3};
+    float *mels = calloc((size_t)ITEMS * MOST * config.n_mels, sizeof *mels), *all, *one;
+    size_t firsts[ITEMS + 1], parts[ITEMS + 1];
+    td_mel *mel;
+    td_vocoder *vocoder;
+    rig r;
+    (void)state;
+    assert_non_null(mels);
+    for (size_t i = 0; i < (size_t)ITEMS * MOST * config.n_mels; i++)
+        mels[i] = (float)sin(0.01 * (double)i);
+    rig_open_on(&r, "cpu", false, 0);
+    check(td_mel_create(r.memory, &config, &mel));
+    refuse(TD_ERR_CONFIG, "griffin-lim", td_vocoder_open("none", mel, r.memory, NULL, &vocoder));
+    check(td_vocoder_open("griffin-lim", mel, r.memory, &(td_vocoder_options){.iterations = 4}, &vocoder));
+    check(td_vocoder_run_host(vocoder, &batch, mels, &all, firsts));
+    batch.count = 1;
+    for (batch.first = 0; batch.first < ITEMS; batch.first++) {
+        const uint32_t i = batch.first;
+        check(td_vocoder_run_host(vocoder, &batch, mels, &one, parts));
+        assert_int_equal(parts[i], 0);
+        assert_int_equal(parts[ITEMS], firsts[i + 1] - firsts[i]);
+        assert_memory_equal(one, all + firsts[i], parts[ITEMS] * sizeof *one);
+        free(one);
+    }
+    free(all);
+    free(mels);
+    td_vocoder_destroy(vocoder);
+    td_mel_destroy(mel);
+    rig_close(&r);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copy), cmocka_unit_test(test_parts_of_a_batch)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -46,9 +46,34 @@ static void test_short_pieces_and_level(void **state)
     free(join.samples);
 }
 
+/* What leaves early: as it is until a sample would be beyond full scale, turned down from there on. */
+static void test_level_on(void **state)
+{
+    td_join join = {.rate = RATE};
+    float piece[PIECE], gain = 1;
+    (void)state;
+    for (size_t i = 0; i < PIECE; i++)
+        piece[i] = 0.5f;
+    check(td_join_add(&join, piece, PIECE, 0));
+    td_join_level_on(&join, &gain);
+    assert_true(join.samples[PIECE / 2] == 0.5f && gain == 1);
+    piece[PIECE / 2] = 2;
+    join.count = 0;
+    check(td_join_add(&join, piece, PIECE, 0));
+    td_join_level_on(&join, &gain);
+    assert_true(fabsf(join.samples[PIECE / 2] - 0.98f) < 1e-6f && fabsf(gain - 0.49f) < 1e-6f);
+    piece[PIECE / 2] = 0.5f;
+    join.count = 0;
+    check(td_join_add(&join, piece, PIECE, 0));
+    td_join_level_on(&join, &gain);
+    assert_true(fabsf(join.samples[PIECE / 2] - 0.245f) < 1e-6f);
+    free(join.samples);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_clicks),
-                                       cmocka_unit_test(test_short_pieces_and_level)};
+                                       cmocka_unit_test(test_short_pieces_and_level),
+                                       cmocka_unit_test(test_level_on)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -3,31 +3,61 @@
 #include "fixture.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "audio/encode.h"
+#include "base/file.h"
 #include "synth/voice.h"
 
-static const td_speak_options USUAL = {.speed = 1, .energy = 1, .seed = 1};
+static const td_speak_options USUAL = {.size = sizeof USUAL, .seed = 1};
 
-static void say(td_voice *voice, const char *text, const td_speak_options *options, td_speech *out)
+/* Samples with the spectrogram that they are made of. */
+typedef struct speech {
+    float *samples, *mel; /* owned */
+    size_t count, frames, n_mels;
+} speech;
+
+static void say(td_voice *voice, const char *text, const td_speak_options *options, speech *out)
 {
-    td_script script;
-    check(td_script_make(td_voice_info(voice), NULL, text, strlen(text), &script));
-    check(td_voice_speak(voice, &script, options, out));
-    td_script_free(&script);
+    check(td_voice_speak(voice, text, options, &out->samples, &out->count));
+    assert_int_equal(td_voice_error(voice)->status, TD_OK);
+    const td_speech *last = td_voice_last(voice);
+    *out = (speech){out->samples, NULL, out->count, last->frames, last->n_mels};
+    out->mel = malloc(last->frames * last->n_mels * sizeof(float));
+    assert_non_null(out->mel);
+    memcpy(out->mel, last->mel, last->frames * last->n_mels * sizeof(float));
+}
+
+static void free_speech(speech *s)
+{
+    td_voice_free_samples(s->samples);
+    free(s->mel);
+}
+
+/* A call that fails, with these words in the voice's own record. */
+static void refuse_speech(td_voice *voice, td_status status, const char *words,
+                          const td_speak_options *options)
+{
+    float *samples;
+    size_t count;
+    refuse(status, words, td_voice_speak(voice, "hello world", options, &samples, &count));
+    assert_null(samples);
+    assert_int_equal(td_voice_error(voice)->status, status);
+    assert_non_null(strstr(td_voice_error(voice)->message, words));
 }
 
 static td_voice *open_voice(const rig *r, const td_checkpoint_info *info)
 {
     td_voice *voice;
     write_voice(r, temp_path("v.safetensors"), info);
-    check(td_voice_open(r->memory, temp_path("v.safetensors"), &voice));
+    check(td_voice_open_on(r->memory, temp_path("v.safetensors"), &voice));
+    td_voice_keep_mel(voice);
     return voice;
 }
 
-static double mean_of(const td_speech *a, const td_speech *b)
+static double mean_of(const speech *a, const speech *b)
 {
     double sum = 0;
     for (size_t i = 0; i < a->frames * a->n_mels; i++)
@@ -39,7 +69,7 @@ static void test_parallel(void **state)
 {
     const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
     td_speak_options options = USUAL;
-    td_speech first, again, other;
+    speech first, again, other;
     rig r;
     (void)state;
     rig_open_on(&r, "cpu", false, 0);
@@ -54,23 +84,24 @@ static void test_parallel(void **state)
     say(voice, "Hello world, how are you?", &options, &other);
     assert_memory_equal(first.mel, other.mel, first.frames * 80 * sizeof(float));
     assert_memory_not_equal(first.samples, other.samples, first.count * sizeof(float));
-    td_speech_free(&other);
-    options = (td_speak_options){.speed = 1, .energy = 1, .pitch_shift = 12, .seed = 1};
+    free_speech(&other);
+    options = (td_speak_options){.size = sizeof options, .pitch_shift = 12, .seed = 1};
     say(voice, "Hello world, how are you?", &options, &other);
     assert_int_equal(other.frames, first.frames);
     assert_true(mean_of(&first, &other) > 1e-4);
-    td_speech_free(&other);
-    options = (td_speak_options){.speed = 1, .energy = 3, .seed = 1};
+    free_speech(&other);
+    options = (td_speak_options){.size = sizeof options, .energy = 3, .seed = 1};
     say(voice, "Hello world, how are you?", &options, &other);
     assert_true(mean_of(&first, &other) > 1e-4);
-    td_speech_free(&other);
-    options = (td_speak_options){.speed = 0.25, .energy = 1, .seed = 1};
+    free_speech(&other);
+    options = (td_speak_options){.size = sizeof options, .speed = 0.25, .seed = 1};
     say(voice, "Hello world, how are you?", &options, &other);
     assert_true(other.frames > first.frames);
-    check(td_speech_save_mel(&other, &td_voice_info(voice)->mel, temp_path("mel.safetensors")));
-    td_speech_free(&other);
-    td_speech_free(&first);
-    td_speech_free(&again);
+    check(td_speech_save_mel(td_voice_last(voice), &td_voice_checkpoint(voice)->mel,
+                             temp_path("mel.safetensors")));
+    free_speech(&other);
+    free_speech(&first);
+    free_speech(&again);
     td_voice_close(voice);
     rig_close(&r);
 }
@@ -83,7 +114,7 @@ static void test_batches(void **state)
         "one. two three. four. five six seven. eight. nine. ten. eleven. twelve thirteen.";
     static const char *const PIECES[] = {"one.",  "two three.", "four.",   "five six seven.", "eight.",
                                          "nine.", "ten.",       "eleven.", "twelve thirteen."};
-    td_speech all, one;
+    speech all, one;
     size_t at = 0;
     rig r;
     (void)state;
@@ -96,11 +127,106 @@ static void test_batches(void **state)
         for (size_t k = 0; k < one.frames * 80; k++)
             assert_true(fabsf(one.mel[k] - all.mel[at * 80 + k]) < 1e-4f);
         at += one.frames;
-        td_speech_free(&one);
+        free_speech(&one);
     }
     assert_int_equal(at, all.frames);
     assert_true(all.count > (all.frames - 9) * 256); /* pauses */
-    td_speech_free(&all);
+    free_speech(&all);
+    td_voice_close(voice);
+    rig_close(&r);
+}
+
+/* What a receiver sees of a stream. */
+typedef struct watcher {
+    td_voice *voice;
+    td_device *device;
+    float *samples; /* owned */
+    size_t count, n_calls;
+    size_t ends_at, cancels_at; /* number of the call that does so; 0: none */
+    uint64_t submitted;         /* when the last call came */
+} watcher;
+
+static uint64_t count_submissions(td_device *device)
+{
+    td_point point;
+    check(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){0}, &point));
+    return point.value;
+}
+
+static bool watch(void *context, const float *samples, size_t count)
+{
+    watcher *w = context;
+    assert_true(count > 0);
+    w->samples = realloc(w->samples, (w->count + count) * sizeof *samples);
+    assert_non_null(w->samples);
+    memcpy(w->samples + w->count, samples, count * sizeof *samples);
+    w->count += count;
+    w->submitted = count_submissions(w->device);
+    if (++w->n_calls == w->cancels_at) td_voice_cancel(w->voice);
+    return w->n_calls != w->ends_at;
+}
+
+/* Samples leave while others are not made yet, the same as all at once; what is ended leaves the rest undone.
+ */
+static void stream(td_strategy strategy, const char *text, size_t calls)
+{
+    const td_checkpoint_info info = make_info(strategy);
+    speech whole;
+    rig r;
+    rig_open_on(&r, "cpu", false, 0);
+    td_voice *voice = open_voice(&r, &info);
+    watcher all = {.voice = voice, .device = r.device}, first = all, cancelled = all;
+    say(voice, text, &USUAL, &whole);
+    check(td_voice_stream(voice, text, &USUAL, watch, &all));
+    assert_int_equal(all.n_calls, calls);
+    assert_int_equal(all.count, whole.count);
+    assert_memory_equal(all.samples, whole.samples, whole.count * sizeof(float));
+    first.ends_at = 1;
+    refuse(TD_ERR_CANCELLED, "receiver", td_voice_stream(voice, text, &USUAL, watch, &first));
+    assert_int_equal(first.n_calls, 1);
+    assert_int_equal(count_submissions(r.device), first.submitted + 1);
+    assert_memory_equal(first.samples, whole.samples, first.count * sizeof(float));
+    cancelled.cancels_at = 2;
+    refuse(TD_ERR_CANCELLED, "cancelled", td_voice_stream(voice, text, &USUAL, watch, &cancelled));
+    assert_int_equal(cancelled.n_calls, 2);
+    assert_int_equal(count_submissions(r.device), cancelled.submitted + 1);
+    free(all.samples);
+    free(first.samples);
+    free(cancelled.samples);
+    free_speech(&whole);
+    td_voice_close(voice);
+    rig_close(&r);
+}
+
+static void test_stream(void **state)
+{
+    (void)state;
+    stream(TD_NON_AUTOREGRESSIVE, "one. two. three. four. five. six. seven. eight. nine. ten.",
+           5); /* of 1, 2, 4 and 1, then the second batch */
+    stream(TD_AUTOREGRESSIVE, "one. two. three. four.", 3);
+}
+
+/* More shapes than a speaker keeps plans of, then the first again. */
+static void test_many_shapes(void **state)
+{
+    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    char text[200] = "";
+    speech first, again, other;
+    rig r;
+    (void)state;
+    rig_open_on(&r, "cpu", false, 0);
+    td_voice *voice = open_voice(&r, &info);
+    say(voice, "a", &USUAL, &first);
+    for (size_t i = 0; i < 10; i++) { /* two plans each */
+        memset(text + 15 * i, 'b', 15);
+        say(voice, text, &USUAL, &other);
+        free_speech(&other);
+    }
+    say(voice, "a", &USUAL, &again);
+    assert_int_equal(first.count, again.count);
+    assert_memory_equal(first.samples, again.samples, first.count * sizeof(float));
+    free_speech(&first);
+    free_speech(&again);
     td_voice_close(voice);
     rig_close(&r);
 }
@@ -109,7 +235,7 @@ static void test_steps(void **state)
 {
     const td_checkpoint_info info = make_info(TD_AUTOREGRESSIVE);
     td_speak_options options = USUAL;
-    td_speech first, again;
+    speech first, again;
     rig r;
     (void)state;
     rig_open_on(&r, "cpu", false, 0);
@@ -120,9 +246,9 @@ static void test_steps(void **state)
     assert_int_equal(first.count, again.count);
     assert_memory_equal(first.samples, again.samples, first.count * sizeof(float));
     options.speed = 2;
-    refuse(TD_ERR_CONFIG, "--speed", td_voice_check_options(voice, &options));
-    td_speech_free(&first);
-    td_speech_free(&again);
+    refuse_speech(voice, TD_ERR_CONFIG, "speed", &options);
+    free_speech(&first);
+    free_speech(&again);
     td_voice_close(voice);
     rig_close(&r);
 }
@@ -131,27 +257,31 @@ static void test_speakers(void **state)
 {
     td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
     td_speak_options options = USUAL;
-    td_speech first, second;
+    speech first, second, third;
     rig r;
     (void)state;
     rig_open_on(&r, "cpu", false, 0);
     info.model.n_speakers = 2;
     info.speakers = "anna\nbert\n";
     td_voice *voice = open_voice(&r, &info);
-    check(td_voice_find_speaker(voice, NULL, &options.speaker));
-    assert_int_equal(options.speaker, 0);
     say(voice, "hello", &options, &first);
-    check(td_voice_find_speaker(voice, "1", &options.speaker));
-    assert_int_equal(options.speaker, 1);
-    check(td_voice_find_speaker(voice, "bert", &options.speaker));
-    assert_int_equal(options.speaker, 1);
+    options.speaker = "bert";
     say(voice, "hello", &options, &second);
     assert_true(first.frames != second.frames || mean_of(&first, &second) > 1e-5);
-    refuse(TD_ERR_CONFIG, "anna bert", td_voice_find_speaker(voice, "carl", &options.speaker));
-    refuse(TD_ERR_CONFIG, "anna bert", td_voice_find_speaker(voice, "2", &options.speaker));
-    refuse(TD_ERR_CONFIG, "--reference", td_voice_set_reference(voice, "x.wav"));
-    td_speech_free(&first);
-    td_speech_free(&second);
+    options.speaker = "1";
+    say(voice, "hello", &options, &third);
+    assert_int_equal(second.count, third.count);
+    assert_memory_equal(second.samples, third.samples, second.count * sizeof(float));
+    options.speaker = "carl";
+    refuse_speech(voice, TD_ERR_CONFIG, "anna bert", &options);
+    options.speaker = "2";
+    refuse_speech(voice, TD_ERR_CONFIG, "anna bert", &options);
+    options.speaker = NULL;
+    options.reference = "x.wav";
+    refuse_speech(voice, TD_ERR_CONFIG, "reference", &options);
+    free_speech(&third);
+    free_speech(&first);
+    free_speech(&second);
     td_voice_close(voice);
     rig_close(&r);
 }
@@ -159,7 +289,9 @@ static void test_speakers(void **state)
 static void test_references(void **state)
 {
     td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
-    td_speech first, second;
+    td_speak_options options = USUAL;
+    char path[TD_FILE_PATH_BYTES];
+    speech first, second;
     float *sound = calloc(44100, sizeof *sound);
     rig r;
     (void)state;
@@ -167,25 +299,26 @@ static void test_references(void **state)
     rig_open_on(&r, "cpu", false, 0);
     info.model.speaker_encoder = true;
     td_voice *voice = open_voice(&r, &info);
-    refuse(TD_ERR_CONFIG, "--reference", td_voice_set_reference(voice, NULL));
-    check(td_audio_encode(temp_path("silent.wav"), sound, 44100, 22050));
-    refuse(TD_ERR_FORMAT, "silent", td_voice_set_reference(voice, temp_path("silent.wav")));
+    refuse_speech(voice, TD_ERR_CONFIG, "reference", &options);
+    check(td_audio_encode(temp_path("a.wav"), sound, 44100, 22050));
+    options.reference = path;
+    snprintf(path, sizeof path, "%s", temp_path("a.wav"));
+    refuse_speech(voice, TD_ERR_FORMAT, "silent", &options);
     for (size_t i = 0; i < 44100; i++)
         sound[i] = 0.3f * sinf(0.05f * (float)i);
-    check(td_audio_encode(temp_path("short.wav"), sound, 2205, 22050));
-    refuse(TD_ERR_FORMAT, "0.10 s", td_voice_set_reference(voice, temp_path("short.wav")));
-    refuse(TD_ERR_NOT_FOUND, "none.wav", td_voice_set_reference(voice, temp_path("none.wav")));
-    check(td_audio_encode(temp_path("a.wav"), sound, 44100, 22050));
+    check(td_audio_encode(path, sound, 2205, 22050));
+    refuse_speech(voice, TD_ERR_FORMAT, "0.10 s", &options);
+    check(td_audio_encode(path, sound, 44100, 22050));
+    say(voice, "hello", &options, &first);
     for (size_t i = 0; i < 44100; i++)
         sound[i] = 0.3f * sinf(0.4f * (float)i) * (i / 4000 % 2 ? 1.0f : 0.1f);
-    check(td_audio_encode(temp_path("b.wav"), sound, 44100, 22050));
-    check(td_voice_set_reference(voice, temp_path("a.wav")));
-    say(voice, "hello", &USUAL, &first);
-    check(td_voice_set_reference(voice, temp_path("b.wav")));
-    say(voice, "hello", &USUAL, &second);
+    check(td_audio_encode(path, sound, 44100, 22050));
+    say(voice, "hello", &options, &second);
     assert_true(first.frames != second.frames || mean_of(&first, &second) > 1e-5);
-    td_speech_free(&first);
-    td_speech_free(&second);
+    snprintf(path, sizeof path, "%s", temp_path("none.wav"));
+    refuse_speech(voice, TD_ERR_NOT_FOUND, "none.wav", &options);
+    free_speech(&first);
+    free_speech(&second);
     td_voice_close(voice);
     free(sound);
     rig_close(&r);
@@ -195,8 +328,6 @@ static void test_refusals(void **state)
 {
     td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
     td_speak_options options = USUAL;
-    td_script script;
-    td_speech speech;
     td_voice *voice;
     rig r;
     (void)state;
@@ -205,18 +336,20 @@ static void test_refusals(void **state)
     info.model.max_frames = 8;
     voice = open_voice(&r, &info);
     options.pitch_shift = 1;
-    refuse(TD_ERR_CONFIG, "--pitch-shift", td_voice_check_options(voice, &options));
+    refuse_speech(voice, TD_ERR_CONFIG, "pitch shift", &options);
     options = USUAL;
     options.energy = 2;
-    refuse(TD_ERR_CONFIG, "--energy", td_voice_check_options(voice, &options));
-    check(td_script_make(td_voice_info(voice), NULL, "hello world", 11, &script));
-    refuse(TD_ERR_LIMIT, "frames", td_voice_speak(voice, &script, &USUAL, &speech));
-    assert_null(speech.samples);
-    td_script_free(&script);
+    refuse_speech(voice, TD_ERR_CONFIG, "energy", &options);
+    options = USUAL;
+    options.speed = -1;
+    refuse_speech(voice, TD_ERR_CONFIG, "speed", &options);
+    options.size = 0;
+    refuse_speech(voice, TD_ERR_ARGUMENT, "size", &options);
+    refuse_speech(voice, TD_ERR_LIMIT, "frames", &USUAL);
     td_voice_close(voice);
-    refuse(TD_ERR_NOT_FOUND, "none", td_voice_open(r.memory, temp_path("none.safetensors"), &voice));
+    refuse(TD_ERR_NOT_FOUND, "none", td_voice_open_on(r.memory, temp_path("none.safetensors"), &voice));
     check(td_audio_encode(temp_path("a.wav"), (const float[]){0, 0}, 2, 22050));
-    refuse(TD_ERR_LIMIT, "a.wav", td_voice_open(r.memory, temp_path("a.wav"), &voice));
+    refuse(TD_ERR_LIMIT, "a.wav", td_voice_open_on(r.memory, temp_path("a.wav"), &voice));
     rig_close(&r);
 }
 
@@ -224,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parallel),   cmocka_unit_test(test_batches),
                                        cmocka_unit_test(test_steps),      cmocka_unit_test(test_speakers),
-                                       cmocka_unit_test(test_references), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_references), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_stream),     cmocka_unit_test(test_many_shapes)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

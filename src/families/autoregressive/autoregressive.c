@@ -106,60 +106,49 @@ static float scalar(const void *values, const char *input, uint64_t step)
 
 /* ---------------------------------------------------------------- synthesis */
 
-td_status td_ar_step_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
-                           td_ar_step *out)
+td_status td_ar_encoder_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
+                              td_graph **out)
 {
-    td_acoustic_builder b;
-    td_ar_outputs made;
-    td_status status = TD_OK;
-    *out = (td_ar_step){0};
-    TD_TRY(td_acoustic_open(config, s, seed, &b));
-    td_graph *g = b.nn->graph;
-    out->capacity = (s->frames + b.c.reduction - 1) / b.c.reduction;
-    out->hidden = td_graph_input(g, "hidden", td_dims(s->items, s->tokens, b.c.text_width), TD_F32);
-    out->speaker = td_acoustic_speaker_input(&b);
-    out->token_counts = td_graph_input(g, "token_counts", td_dims(s->items), TD_U32);
-    out->previous = td_graph_input(g, "previous", td_dims(s->items, 1, b.c.n_mels), TD_F32);
-    out->position = td_graph_input(g, "position", td_dims(s->items), TD_U32);
-    out->key_counts = td_graph_input(g, "key_counts", td_dims(s->items), TD_U32);
-    out->window = td_graph_input(g, "window", td_dims(s->items, 1, s->tokens), TD_F32);
-    td_ar_decode(&b,
-                 &(td_ar_inputs){.hidden = out->hidden,
-                                 .speaker = out->speaker,
-                                 .token_counts = out->token_counts,
-                                 .previous = out->previous,
-                                 .position = out->position,
-                                 .key_counts = out->key_counts,
-                                 .window = out->window,
-                                 .capacity = out->capacity},
-                 &made);
-    out->mel = made.mel;
-    out->stop = made.stop;
-    out->attention = made.last;
-    td_graph_output(g, out->mel, "predicted_mel");
-    td_graph_output(g, out->stop, "stop");
-    td_graph_output(g, out->attention, "attention");
-fail:
-    status = td_acoustic_close(&b, status, &out->graph);
-    if (status != TD_OK) *out = (td_ar_step){0};
-    return status;
+    return td_acoustic_encoder_graph(config, s, seed, false, out);
 }
 
-td_status td_ar_postnet_graph(const td_model_config *config, const td_batch_shape *s, td_ar_postnet *out)
+td_status td_ar_step_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
+                           td_graph **out)
+{
+    td_acoustic_builder b;
+    td_ar_inputs in = {0};
+    td_ar_outputs made;
+    td_status status = TD_OK;
+    TD_TRY(td_acoustic_open(config, s, seed, &b));
+    td_graph *g = b.nn->graph;
+    in.capacity = (s->frames + b.c.reduction - 1) / b.c.reduction;
+    in.hidden = td_graph_input(g, "hidden", td_dims(s->items, s->tokens, b.c.text_width), TD_F32);
+    in.speaker = td_acoustic_speaker_input(&b);
+    in.token_counts = td_graph_input(g, "token_counts", td_dims(s->items), TD_U32);
+    in.previous = td_graph_input(g, "previous", td_dims(s->items, 1, b.c.n_mels), TD_F32);
+    in.position = td_graph_input(g, "position", td_dims(s->items), TD_U32);
+    in.key_counts = td_graph_input(g, "key_counts", td_dims(s->items), TD_U32);
+    in.window = td_graph_input(g, "window", td_dims(s->items, 1, s->tokens), TD_F32);
+    td_ar_decode(&b, &in, &made);
+    td_graph_output(g, made.mel, "predicted_mel");
+    td_graph_output(g, made.stop, "stop");
+    td_graph_output(g, made.last, "attention");
+fail:
+    return td_acoustic_close(&b, status, out);
+}
+
+td_status td_ar_postnet_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
+                              td_graph **out)
 {
     td_acoustic_builder b;
     td_status status = TD_OK;
-    *out = (td_ar_postnet){0};
-    TD_TRY(td_acoustic_open(config, s, 0, &b));
+    TD_TRY(td_acoustic_open(config, s, seed, &b));
     td_graph *g = b.nn->graph;
-    out->coarse = td_graph_input(g, "coarse", td_dims(s->items, s->frames, b.c.n_mels), TD_F32);
-    out->frame_counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
-    out->mel = td_ar_refine(&b, out->coarse, out->frame_counts);
-    td_graph_output(g, out->mel, "predicted_mel");
+    const td_tensor coarse = td_graph_input(g, "coarse", td_dims(s->items, s->frames, b.c.n_mels), TD_F32);
+    const td_tensor counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
+    td_graph_output(g, td_ar_refine(&b, coarse, counts), "predicted_mel");
 fail:
-    status = td_acoustic_close(&b, status, &out->graph);
-    if (status != TD_OK) *out = (td_ar_postnet){0};
-    return status;
+    return td_acoustic_close(&b, status, out);
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -230,5 +219,5 @@ const td_family td_family_autoregressive = {
     .check_shape = td_acoustic_check_shape,
     .build = build,
     .scalar = scalar,
-    .speak = td_ar_speak,
+    .speaker = &td_ar_speaker,
 };

@@ -3,37 +3,28 @@
 #ifndef TD_FAMILIES_AUTOREGRESSIVE_AUTOREGRESSIVE_H
 #define TD_FAMILIES_AUTOREGRESSIVE_AUTOREGRESSIVE_H
 
-#include "families/acoustic.h"
 #include "families/acoustic_speak.h"
+
+/* Text and speaker to what the decoder needs: td_acoustic_encoder() without predictors. */
+td_status td_ar_encoder_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
+                              td_graph **out);
 
 /* One step of `reduction` frames. Shape: items, tokens, and frames, the most that will be made. The keys and
  * values of earlier steps are states of this graph ("cache.LAYER.ITEMSxSTEPS"), so td_store_extend() the
  * store by this graph before planning it. Steps 0, 1, 2, ... fill the caches; a new utterance starts again at
  * 0. Items step together; when each ends is the caller's to say: where stop[b] > 0 and the attention has come
- * to the last tokens. */
-typedef struct td_ar_step {
-    td_graph *graph;           /* owned: td_graph_destroy() */
-    td_tensor hidden, speaker; /* in, as the encoder gave them */
-    td_tensor token_counts;    /* in uint [B] */
-    td_tensor previous;        /* in [B, 1, n_mels]: last frame of the step before; zeros at step 0 */
-    td_tensor position;        /* in uint [B]: number of this step, the same for all */
-    td_tensor key_counts;      /* in uint [B]: position + 1 */
-    td_tensor window;          /* in [B, 1, L]: added to attention scores: 0, or -1e4 to forbid a token */
-    td_tensor mel;             /* out [B, reduction, n_mels] */
-    td_tensor stop;            /* out [B, 1, 1]: logit */
-    td_tensor attention;       /* out [B, 1, L] of the last block */
-    uint32_t capacity;         /* steps that the caches hold */
-} td_ar_step;
+ * to the last tokens. in   hidden, speaker as the encoder gave them; token_counts uint [B]; previous [B, 1,
+ * n_mels]: last frame of the step before, zeros at step 0; position uint [B]: number of this step, the same
+ * for all; key_counts uint [B]: position + 1; window [B, 1, L]: added to attention scores: 0, or -1e4 to
+ * forbid a token out  predicted_mel [B, reduction, n_mels]; stop [B, 1, 1]: logit; attention [B, 1, L] of the
+ * last block */
 td_status td_ar_step_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
-                           td_ar_step *out);
+                           td_graph **out);
 
-/* The post-net over the whole spectrogram, where the model has one. */
-typedef struct td_ar_postnet {
-    td_graph *graph;                /* owned: td_graph_destroy() */
-    td_tensor coarse, frame_counts; /* in [B, T, n_mels], uint [B] */
-    td_tensor mel;                  /* out [B, T, n_mels] */
-} td_ar_postnet;
-td_status td_ar_postnet_graph(const td_model_config *config, const td_batch_shape *shape, td_ar_postnet *out);
+/* The post-net over the whole spectrogram, where the model has one: coarse [B, T, n_mels] and frame_counts
+ * uint [B] to predicted_mel. */
+td_status td_ar_postnet_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
+                              td_graph **out);
 
 /* The decoder's layers (decoder.c): S steps, or one. */
 typedef struct td_ar_inputs {
@@ -54,8 +45,7 @@ td_tensor td_ar_previous(td_acoustic_builder *b,
                          td_tensor mel); /* [B, S * r, M]: shifted, with noise and gaps */
 td_tensor td_ar_refine(td_acoustic_builder *b, td_tensor mel, td_tensor frame_counts); /* the post-net */
 
-td_status td_ar_speak(td_speaking *s);
-
+extern const td_speaker_class td_ar_speaker;
 extern const td_family td_family_autoregressive;
 
 #endif

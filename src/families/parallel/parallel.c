@@ -105,33 +105,31 @@ static td_tensor build(td_nn *nn, const td_build *build)
 
 /* ---------------------------------------------------------------- synthesis */
 
-td_status td_parallel_decoder_graph(const td_model_config *config, const td_batch_shape *s,
-                                    td_parallel_decoder *out)
+td_status td_parallel_encoder_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
+                                    td_graph **out)
+{
+    return td_acoustic_encoder_graph(config, s, seed, true, out);
+}
+
+td_status td_parallel_decoder_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,
+                                    td_graph **out)
 {
     td_acoustic_builder b;
+    decoder_inputs in = {0};
     td_status status = TD_OK;
-    *out = (td_parallel_decoder){0};
-    TD_TRY(td_acoustic_open(config, s, 0, &b));
+    TD_TRY(td_acoustic_open(config, s, seed, &b));
     td_graph *g = b.nn->graph;
-    out->hidden = td_graph_input(g, "hidden", td_dims(s->items, s->tokens, b.c.text_width), TD_F32);
-    out->speaker = td_acoustic_speaker_input(&b);
-    if (b.c.pitch_predictor) out->pitch = td_graph_input(g, "pitch", td_dims(s->items, s->tokens, 1), TD_F32);
+    in.hidden = td_graph_input(g, "hidden", td_dims(s->items, s->tokens, b.c.text_width), TD_F32);
+    in.speaker = td_acoustic_speaker_input(&b);
+    if (b.c.pitch_predictor) in.pitch = td_graph_input(g, "pitch", td_dims(s->items, s->tokens, 1), TD_F32);
     if (b.c.energy_predictor)
-        out->energy = td_graph_input(g, "energy", td_dims(s->items, s->tokens, 1), TD_F32);
-    out->durations = td_graph_input(g, "durations", td_dims(s->items, s->tokens), TD_U32);
-    out->index = td_graph_input(g, "index", td_dims(s->items, s->frames), TD_U32);
-    out->frame_counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
-    out->mel = decode(&b, &(decoder_inputs){.hidden = out->hidden,
-                                            .speaker = out->speaker,
-                                            .pitch = out->pitch,
-                                            .energy = out->energy,
-                                            .alignment = {out->durations, out->index},
-                                            .frame_counts = out->frame_counts});
-    td_graph_output(g, out->mel, "predicted_mel");
+        in.energy = td_graph_input(g, "energy", td_dims(s->items, s->tokens, 1), TD_F32);
+    in.alignment.durations = td_graph_input(g, "durations", td_dims(s->items, s->tokens), TD_U32);
+    in.alignment.index = td_graph_input(g, "index", td_dims(s->items, s->frames), TD_U32);
+    in.frame_counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
+    td_graph_output(g, decode(&b, &in), "predicted_mel");
 fail:
-    status = td_acoustic_close(&b, status, &out->graph);
-    if (status != TD_OK) *out = (td_parallel_decoder){0};
-    return status;
+    return td_acoustic_close(&b, status, out);
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -188,5 +186,5 @@ const td_family td_family_parallel = {
     .fit = fit,
     .check_shape = td_acoustic_check_shape,
     .build = build,
-    .speak = td_parallel_speak,
+    .speaker = &td_parallel_speaker,
 };

@@ -1,24 +1,21 @@
-/* What the files of the parallel family share: its decoder as a graph of synthesis, and how it speaks. */
+/* What the files of the parallel family share: the graphs of its synthesis, and how it speaks. */
 #ifndef TD_FAMILIES_PARALLEL_PARALLEL_H
 #define TD_FAMILIES_PARALLEL_PARALLEL_H
 
-#include "families/acoustic.h"
 #include "families/acoustic_speak.h"
 
-/* With durations chosen by the host, to a spectrogram. Shape: items, tokens, frames. */
-typedef struct td_parallel_decoder {
-    td_graph *graph;            /* owned: td_graph_destroy() */
-    td_tensor hidden, speaker;  /* in, as the encoder gave them */
-    td_tensor pitch, energy;    /* in [B, L, 1], as the encoder gave them or changed */
-    td_tensor durations, index; /* in uint [B, L], [B, T]: token of each frame, rising; 0 behind */
-    td_tensor frame_counts;     /* in uint [B] */
-    td_tensor mel;              /* out [B, T, n_mels] */
-} td_parallel_decoder;
-td_status td_parallel_decoder_graph(const td_model_config *config, const td_batch_shape *shape,
-                                    td_parallel_decoder *out);
+/* Text and speaker to what the decoder needs: td_acoustic_encoder() with predictors. */
+td_status td_parallel_encoder_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
+                                    td_graph **out);
 
-td_status td_parallel_speak(td_speaking *s);
+/* With durations chosen by the host, to a spectrogram. Shape: items, tokens, frames.
+ *   in   hidden, speaker, pitch, energy as the encoder gave them, or changed; durations, index uint [B, L],
+ *        [B, T]: token of each frame, rising, 0 behind; frame_counts uint [B]
+ *   out  predicted_mel [B, T, n_mels] */
+td_status td_parallel_decoder_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
+                                    td_graph **out);
 
+extern const td_speaker_class td_parallel_speaker;
 extern const td_family td_family_parallel;
 
 #endif

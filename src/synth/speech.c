@@ -1,0 +1,272 @@
+/* See speech.h. How pieces fall into batches, and the seed of each batch, decide the samples: they are the
+ * same whether samples leave at once or at the end. */
+#include "synth/speech.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "device/once.h"
+#include "ops/optim.h"
+#include "synth/join.h"
+
+#define BATCH_ITEMS 8u /* at most */
+#define ROUND_TOKENS 16u
+
+/* Behind a piece that ends so. */
+static const double PAUSES_S[] = {
+    [TD_PIECE_WITHIN] = 0, [TD_PIECE_CLAUSE] = 0.08, [TD_PIECE_SENTENCE] = 0.2, [TD_PIECE_PARAGRAPH] = 0.5};
+
+/* One call of td_speech_make. */
+typedef struct call {
+    const td_speech_request *request;
+    td_speech *out;
+    td_speaking speaking;
+    td_utterance *utterances; /* of the speaking */
+    uint32_t *tokens;         /* [utterances, B] */
+    uint32_t *ids;            /* [utterances, B, L] */
+    uint32_t speakers[BATCH_ITEMS], reference_counts[BATCH_ITEMS];
+    td_span references[BATCH_ITEMS];
+    td_join join;
+    float gain;     /* of what leaves early */
+    uint32_t group; /* pieces that leave next; 0: all of a batch */
+    size_t n_cut;
+} call;
+
+/* ---------------------------------------------------------------- batches */
+
+/* Tokens of the pieces into their places, and one in those that are padding. */
+static td_status fill_tokens(call *c)
+{
+    const td_script *script = c->request->script;
+    const size_t places = c->speaking.n_utterances * c->speaking.items, most = c->speaking.max_tokens;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&c->tokens, places));
+    TD_TRY(TD_NEW_ARRAY(&c->ids, places * most));
+    for (size_t i = 0; i < places; i++) {
+        c->tokens[i] = 1;
+        if (i >= script->count) continue;
+        const td_tokens *tokens = &script->pieces[i].tokens;
+        c->tokens[i] = (uint32_t)tokens->count;
+        for (size_t k = 0; k < tokens->count; k++)
+            c->ids[i * most + k] = (uint32_t)tokens->ids[k];
+    }
+fail:
+    return status;
+}
+
+static void describe_speaking(call *c)
+{
+    const td_speech_request *r = c->request;
+    const size_t n = r->script->count;
+    td_speaking *s = &c->speaking;
+    *s = (td_speaking){.seed = r->seed,
+                       .items = n < BATCH_ITEMS ? (uint32_t)n : BATCH_ITEMS,
+                       .reference_frames = r->reference_frames,
+                       .speed = r->speed,
+                       .pitch_shift = r->pitch_shift,
+                       .energy = r->energy,
+                       .cancel = r->cancel};
+    for (size_t i = 0; i < n; i++)
+        if (r->script->pieces[i].tokens.count > s->max_tokens)
+            s->max_tokens = (uint32_t)r->script->pieces[i].tokens.count;
+    s->max_tokens = (s->max_tokens + ROUND_TOKENS - 1) / ROUND_TOKENS * ROUND_TOKENS;
+    s->n_utterances = (n + s->items - 1) / s->items;
+    for (uint32_t i = 0; i < s->items; i++) {
+        c->speakers[i] = r->speaker_number;
+        c->reference_counts[i] = r->reference_frames;
+        c->references[i] = r->reference;
+    }
+}
+
+static td_status make_utterances(call *c)
+{
+    const size_t n = c->request->script->count;
+    td_speaking *s = &c->speaking;
+    td_status status = TD_OK;
+    TD_FAIL_IF(n == 0, TD_ERR_ARGUMENT, "a script without pieces");
+    describe_speaking(c);
+    TD_TRY(TD_NEW_ARRAY(&c->utterances, s->n_utterances));
+    TD_TRY(fill_tokens(c));
+    for (size_t i = 0; i < s->n_utterances; i++) {
+        const size_t left = n - i * s->items;
+        c->utterances[i] = (td_utterance){.count = left < s->items ? (uint32_t)left : s->items,
+                                          .tokens = c->tokens + i * s->items,
+                                          .ids = c->ids + i * s->items * s->max_tokens,
+                                          .speakers = c->speakers,
+                                          .reference_counts = c->reference_counts,
+                                          .references = c->references};
+    }
+    s->utterances = c->utterances;
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- spectrograms */
+
+/* Of all that is in a span: the sum of squares, made on the device, is finite only if every value is. */
+static td_status check_finite(const call *c, td_span mel)
+{
+    td_memory *memory = c->request->memory;
+    const uint32_t n = (uint32_t)(mel.bytes / sizeof(float));
+    td_list *list = NULL;
+    td_span partial = {0};
+    float *sums = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_list_create(td_memory_device(memory), TD_QUEUE_COMPUTE, &list));
+    const uint32_t parts = td_op_square_sum_parts(td_list_class(list), n);
+    TD_TRY(TD_NEW_ARRAY(&sums, parts));
+    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, sizeof(float) * parts, &partial));
+    TD_TRY(td_op_square_sum(list, n, mel, partial, 0));
+    TD_TRY(td_list_finish(list));
+    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_once_read(memory, partial, (td_point){0}, sums));
+    for (uint32_t i = 0; i < parts; i++)
+        TD_FAIL_IF(
+            !isfinite(sums[i]), TD_ERR_FORMAT,
+            "the voice makes values that are not finite (NaN or infinite); take an earlier checkpoint");
+fail:
+    td_list_destroy(list);
+    td_memory_free(memory, partial);
+    free(sums);
+    return status;
+}
+
+/* The spectrograms of a batch without padding, behind those that are there. */
+static td_status keep_mels(const call *c, const td_spoken *spoken, uint32_t count)
+{
+    td_speech *out = c->out;
+    const size_t n_mels = td_model_describe(c->request->model).n_mels;
+    size_t capacity = out->frames * n_mels;
+    td_status status = TD_OK;
+    out->n_mels = n_mels;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t bytes = sizeof(float) * spoken->frames[i] * n_mels;
+        const uint64_t first = sizeof(float) * i * spoken->max_frames * n_mels;
+        TD_TRY(td_alloc_grow(&out->mel, &capacity, (out->frames + spoken->frames[i]) * n_mels,
+                             sizeof *out->mel));
+        TD_TRY(td_once_read(c->request->memory, td_span_part(spoken->mel, first, bytes), (td_point){0},
+                            out->mel + out->frames * n_mels));
+        out->frames += spoken->frames[i];
+    }
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- sound */
+
+/* Hands over what is joined. */
+static td_status emit(call *c)
+{
+    if (c->join.count == 0) return TD_OK;
+    td_join_level_on(&c->join, &c->gain);
+    if (!c->request->sink(c->request->context, c->join.samples, c->join.count))
+        return TD_FAIL(TD_ERR_CANCELLED, "speaking was ended by the receiver of the samples");
+    c->join.count = 0;
+    return TD_OK;
+}
+
+/* The signals of some items of a batch, behind those that are there. */
+static td_status add_sound(call *c, size_t number, const td_vocoder_batch *batch)
+{
+    const td_script *script = c->request->script;
+    float *samples = NULL;
+    size_t firsts[BATCH_ITEMS + 1];
+    td_status status = TD_OK;
+    TD_FAIL_IF(atomic_load(c->request->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
+    TD_TRY(c->request->vocoder->run(c->request->vocoder, batch, &samples, firsts));
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        const size_t piece = number * c->speaking.items + i;
+        const bool is_last = piece + 1 == script->count;
+        TD_TRY(td_join_add(&c->join, samples + firsts[i], firsts[i + 1] - firsts[i],
+                           is_last ? 0 : PAUSES_S[script->pieces[piece].end]));
+    }
+    if (c->request->sink) TD_TRY(emit(c));
+fail:
+    free(samples);
+    return status;
+}
+
+static td_status speak_batch(call *c, size_t number)
+{
+    const uint32_t count = c->utterances[number].count;
+    td_spoken spoken;
+    td_status status = TD_OK;
+    TD_TRY(td_speaker_say(c->request->speaker, number, &spoken));
+    c->n_cut += spoken.n_cut;
+    td_vocoder_batch batch = {.items = count,
+                              .max_frames = spoken.max_frames,
+                              .mel = td_span_part(spoken.mel, 0,
+                                                  sizeof(float) * count * spoken.max_frames *
+                                                      td_model_describe(c->request->model).n_mels),
+                              .frames = spoken.frames,
+                              .seed = c->request->seed + number};
+    TD_TRY(check_finite(c, batch.mel));
+    if (c->request->keeps_mel) TD_TRY(keep_mels(c, &spoken, count));
+    while (batch.first < count) {
+        const uint32_t left = count - batch.first;
+        batch.count = c->group && c->group < left ? c->group : left;
+        TD_TRY(add_sound(c, number, &batch));
+        batch.first += batch.count;
+        if (c->group < BATCH_ITEMS) c->group *= 2;
+    }
+fail:
+    return status;
+}
+
+td_status td_speech_make(const td_speech_request *request, td_speech *out)
+{
+    call c = {.request = request,
+              .out = out,
+              .join = {.rate = td_mel_get_config(request->vocoder->mel)->rate},
+              .gain = 1,
+              .group = request->sink ? 1 : 0};
+    td_status status = TD_OK;
+    *out = (td_speech){.n_pieces = request->script->count};
+    TD_TRY(make_utterances(&c));
+    TD_TRY(td_speaker_start(request->speaker, &c.speaking));
+    for (size_t i = 0; i < c.speaking.n_utterances; i++)
+        TD_TRY(speak_batch(&c, i));
+    if (c.n_cut > 0)
+        td_log_warn("%zu of %zu pieces of the text were cut off: the voice did not stop by itself", c.n_cut,
+                    out->n_pieces);
+    td_join_level(&c.join);
+    out->samples = c.join.samples;
+    out->count = c.join.count;
+    c.join.samples = NULL;
+fail:
+    td_speaker_end(request->speaker);
+    free(c.join.samples);
+    free(c.utterances);
+    free(c.tokens);
+    free(c.ids);
+    if (status != TD_OK) td_speech_free(out);
+    return status;
+}
+
+void td_speech_free(td_speech *speech)
+{
+    free(speech->samples);
+    free(speech->mel);
+    *speech = (td_speech){0};
+}
+
+td_status td_speech_save_mel(const td_speech *speech, const td_mel_config *config, const char *path)
+{
+    const uint64_t dims[] = {speech->frames, speech->n_mels};
+    char text[TD_MEL_CONFIG_TEXT_BYTES];
+    td_safetensors_writer *writer = NULL;
+    td_status status = TD_OK;
+    td_mel_config_format(config, text);
+    TD_TRY(td_safetensors_writer_open(path, &writer));
+    TD_TRY(td_safetensors_writer_add_metadata(writer, "mel", text));
+    TD_TRY(td_safetensors_writer_add_tensor(writer, "mel", TD_SAFETENSORS_F32, 2, dims));
+    TD_TRY(td_safetensors_writer_write(writer, "mel", speech->mel,
+                                       speech->frames * speech->n_mels * sizeof *speech->mel));
+    TD_TRY(td_safetensors_writer_commit(writer));
+fail:
+    td_safetensors_writer_close(writer);
+    return status;
+}
