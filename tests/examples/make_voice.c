@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     rig r;
     if (argc != 2) return 2;
     rig_open_on(&r, "cpu", false, 0);

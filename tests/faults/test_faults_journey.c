@@ -49,7 +49,6 @@ static td_status train(td_device *device, uint64_t steps)
     char set[512], run[512];
     td_train_result result;
     td_train_settings s = {
-        .losses = td_model_losses_default(),
         .data = {.dataset = {.language = "en", .dir = set},
                  .workers = 1,
                  .batch_size = 1,
@@ -67,7 +66,7 @@ static td_status train(td_device *device, uint64_t steps)
         .run_dir = run};
     snprintf(set, sizeof set, "%s", temp_path("set"));
     snprintf(run, sizeof run, "%s", temp_path("run"));
-    const td_status status = td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &s.model);
+    const td_status status = td_model_preset(td_family_at(0), "pico", &s.model);
     return status == TD_OK ? td_train_run(device, device, &s, &result) : status;
 }
 

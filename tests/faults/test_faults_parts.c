@@ -164,7 +164,7 @@ static void test_speaking(void **state)
     (void)state;
     rig r;
     rig_open_on(&r, "cpu", false, 0);
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     write_voice(&r, temp_path("v.safetensors"), &info);
     walk("allocations, speaking", speak, &r, N_SPOKEN);
     rig_close(&r);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "families/checkpoint.h"
 #include "fuzz/scratch.h"
-#include "model/checkpoint.h"
 #include "text/symbols.h"
 
 enum { DATA_BYTES = 64 };

@@ -38,21 +38,29 @@ static void assert_near(const float *a, const float *b, size_t n, double toleran
     fail();
 }
 
+static void fill(td_plan *plan, const td_graph *graph, const char *input, const void *values)
+{
+    check(td_plan_fill(plan, 0, td_graph_find_input(graph, input), values));
+}
+
 /* The encoder, run over a batch with the parameters of a trainer. */
 typedef struct encoder {
-    td_acoustic_encoder g;
+    td_graph *graph;
     td_plan *plan;
     float *hidden, *speaker;
 } encoder;
 
 static void encoder_run(encoder *e, const trainer *t, const td_acoustic *c, const batch *b)
 {
-    check(td_acoustic_encoder_graph(&t->config, &shape, t->config.family == &td_family_parallel, &e->g));
-    check(td_plan_create(t->store, e->g.graph, &(td_plan_options){.forward_only = true}, &e->plan));
-    batch_fill(b, e->plan, e->g.graph);
+    const bool predicts = t->config.family == &td_family_parallel;
+    check(td_acoustic_encoder_graph(&t->config, &shape, 0, predicts, &e->graph));
+    check(td_plan_create(t->store, e->graph, &(td_plan_options){.forward_only = true}, &e->plan));
+    batch_fill(b, e->plan, e->graph);
     run_plan(e->plan, 0, NULL, 0);
-    e->hidden = read_output(e->plan, e->g.hidden, (size_t)shape.items * shape.tokens * c->text_width);
-    e->speaker = read_output(e->plan, e->g.speaker, (size_t)shape.items * c->speaker_width);
+    e->hidden = read_output(e->plan, td_graph_find_output(e->graph, "hidden"),
+                            (size_t)shape.items * shape.tokens * c->text_width);
+    e->speaker = read_output(e->plan, td_graph_find_output(e->graph, "speaker"),
+                             (size_t)shape.items * c->speaker_width);
 }
 
 static void encoder_close(encoder *e)
@@ -60,7 +68,7 @@ static void encoder_close(encoder *e)
     free(e->hidden);
     free(e->speaker);
     td_plan_destroy(e->plan);
-    td_graph_destroy(e->g.graph);
+    td_graph_destroy(e->graph);
 }
 
 /* ---------------------------------------------------------------- non-autoregressive */
@@ -91,7 +99,7 @@ static void test_parallel(void **state)
     rig r;
     trainer t;
     encoder e;
-    td_parallel_decoder decode;
+    td_graph *decode = NULL;
     td_plan *decoding = NULL;
     const td_acoustic c = make_config(false);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
@@ -104,22 +112,22 @@ static void test_parallel(void **state)
     float *index = read_named(&t, "index", frames);
 
     encoder_run(&e, &t, &c, &b);
-    float *predicted = read_output(e.plan, e.g.log_durations, tokens);
+    float *predicted = read_output(e.plan, td_graph_find_output(e.graph, "log_durations"), tokens);
     assert_near(predicted, logs, shape.tokens, 1e-6); /* of item 0, which is full */
 
     float *pitch = token_means(&b, (uint32_t *)(void *)durations, b.pitch, 0.01f, true);
     float *energy = token_means(&b, (uint32_t *)(void *)durations, b.energy, 20, false);
-    check(td_parallel_decoder_graph(&t.config, &shape, &decode));
-    check(td_plan_create(t.store, decode.graph, &(td_plan_options){.forward_only = true}, &decoding));
-    check(td_plan_fill(decoding, 0, decode.hidden, e.hidden));
-    check(td_plan_fill(decoding, 0, decode.speaker, e.speaker));
-    check(td_plan_fill(decoding, 0, decode.pitch, pitch));
-    check(td_plan_fill(decoding, 0, decode.energy, energy));
-    check(td_plan_fill(decoding, 0, decode.durations, durations));
-    check(td_plan_fill(decoding, 0, decode.index, index));
-    check(td_plan_fill(decoding, 0, decode.frame_counts, b.frame_counts));
+    check(td_parallel_decoder_graph(&t.config, &shape, 0, &decode));
+    check(td_plan_create(t.store, decode, &(td_plan_options){.forward_only = true}, &decoding));
+    fill(decoding, decode, "hidden", e.hidden);
+    fill(decoding, decode, "speaker", e.speaker);
+    fill(decoding, decode, "pitch", pitch);
+    fill(decoding, decode, "energy", energy);
+    fill(decoding, decode, "durations", durations);
+    fill(decoding, decode, "index", index);
+    fill(decoding, decode, "frame_counts", b.frame_counts);
     run_plan(decoding, 0, NULL, 0);
-    float *made = read_output(decoding, decode.mel, frames * c.n_mels);
+    float *made = read_output(decoding, td_graph_find_output(decode, "predicted_mel"), frames * c.n_mels);
     for (uint32_t i = 0; i < shape.items; i++) {
         const size_t at = (size_t)i * shape.frames * c.n_mels;
         assert_near(made + at, mel + at, (size_t)b.frame_counts[i] * c.n_mels, 1e-5);
@@ -128,7 +136,7 @@ static void test_parallel(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     td_plan_destroy(decoding);
-    td_graph_destroy(decode.graph);
+    td_graph_destroy(decode);
     encoder_close(&e);
     trainer_close(&t);
     batch_free(&b);
@@ -138,10 +146,10 @@ static void test_parallel(void **state)
 /* ---------------------------------------------------------------- autoregressive */
 
 /* Steps with the true frames before them; coarse [B, S r, M], weights [B, S, L]. */
-static void run_steps(td_plan *plan, const td_ar_step *step, const td_acoustic *c, const batch *b,
+static void run_steps(td_plan *plan, const td_graph *step, const td_acoustic *c, const batch *b,
                       float *coarse, float *weights, float *stops)
 {
-    const size_t r = c->reduction, bands = c->n_mels, steps = step->capacity;
+    const size_t r = c->reduction, bands = c->n_mels, steps = (b->shape.frames + r - 1) / r;
     const uint32_t items = b->shape.items;
     float *previous = calloc((size_t)items * bands, sizeof *previous);
     for (uint32_t s = 0; s < steps; s++) {
@@ -153,13 +161,15 @@ static void run_steps(td_plan *plan, const td_ar_step *step, const td_acoustic *
                 memcpy(previous + i * bands, b->mel + ((size_t)i * b->shape.frames + s * r - 1) * bands,
                        bands * sizeof *previous);
         }
-        check(td_plan_fill(plan, 0, step->previous, previous));
-        check(td_plan_fill(plan, 0, step->position, position));
-        check(td_plan_fill(plan, 0, step->key_counts, keys));
+        fill(plan, step, "previous", previous);
+        fill(plan, step, "position", position);
+        fill(plan, step, "key_counts", keys);
         run_plan(plan, s, NULL, 0);
-        float *mel = read_output(plan, step->mel, (size_t)items * r * bands);
-        float *w = read_output(plan, step->attention, (size_t)items * b->shape.tokens);
-        float *stop = read_output(plan, step->stop, items);
+        float *mel =
+            read_output(plan, td_graph_find_output(step, "predicted_mel"), (size_t)items * r * bands);
+        float *w =
+            read_output(plan, td_graph_find_output(step, "attention"), (size_t)items * b->shape.tokens);
+        float *stop = read_output(plan, td_graph_find_output(step, "stop"), items);
         for (uint32_t i = 0; i < items; i++) {
             memcpy(coarse + ((size_t)i * steps + s) * r * bands, mel + (size_t)i * r * bands,
                    r * bands * sizeof *mel);
@@ -180,8 +190,7 @@ static void test_steps(void **state)
     rig r;
     trainer t;
     encoder e;
-    td_ar_step step;
-    td_ar_postnet finish;
+    td_graph *step = NULL, *finish = NULL;
     td_plan *stepping = NULL, *finishing = NULL;
     const td_acoustic c = make_config(true);
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
@@ -194,27 +203,27 @@ static void test_steps(void **state)
     encoder_run(&e, &t, &c, &b);
 
     check(td_ar_step_graph(&t.config, &shape, 0, &step));
-    assert_int_equal(step.capacity, steps);
-    check(td_store_extend(t.store, step.graph));
-    check(td_plan_create(t.store, step.graph, &(td_plan_options){.forward_only = true}, &stepping));
+    check(td_store_extend(t.store, step));
+    check(td_plan_create(t.store, step, &(td_plan_options){.forward_only = true}, &stepping));
     float *window = calloc((size_t)shape.items * shape.tokens, sizeof *window);
-    check(td_plan_fill(stepping, 0, step.hidden, e.hidden));
-    check(td_plan_fill(stepping, 0, step.speaker, e.speaker));
-    check(td_plan_fill(stepping, 0, step.token_counts, b.token_counts));
-    check(td_plan_fill(stepping, 0, step.window, window));
+    fill(stepping, step, "hidden", e.hidden);
+    fill(stepping, step, "speaker", e.speaker);
+    fill(stepping, step, "token_counts", b.token_counts);
+    fill(stepping, step, "window", window);
     float *coarse = calloc((size_t)shape.items * frames * c.n_mels, sizeof *coarse);
     float *weights = calloc((size_t)shape.items * steps * shape.tokens, sizeof *weights);
     float *stops = calloc((size_t)shape.items * steps, sizeof *stops);
-    run_steps(stepping, &step, &c, &b, coarse, weights, stops);
-    run_steps(stepping, &step, &c, &b, coarse, weights, stops); /* what the caches held does not matter */
+    run_steps(stepping, step, &c, &b, coarse, weights, stops);
+    run_steps(stepping, step, &c, &b, coarse, weights, stops); /* what the caches held does not matter */
 
     const td_batch_shape whole = {.items = shape.items, .tokens = shape.tokens, .frames = frames};
-    check(td_ar_postnet_graph(&t.config, &whole, &finish));
-    check(td_plan_create(t.store, finish.graph, &(td_plan_options){.forward_only = true}, &finishing));
-    check(td_plan_fill(finishing, 0, finish.coarse, coarse));
-    check(td_plan_fill(finishing, 0, finish.frame_counts, b.frame_counts));
+    check(td_ar_postnet_graph(&t.config, &whole, 0, &finish));
+    check(td_plan_create(t.store, finish, &(td_plan_options){.forward_only = true}, &finishing));
+    fill(finishing, finish, "coarse", coarse);
+    fill(finishing, finish, "frame_counts", b.frame_counts);
     run_plan(finishing, 0, NULL, 0);
-    float *made = read_output(finishing, finish.mel, (size_t)shape.items * frames * c.n_mels);
+    float *made = read_output(finishing, td_graph_find_output(finish, "predicted_mel"),
+                              (size_t)shape.items * frames * c.n_mels);
     for (uint32_t i = 0; i < shape.items; i++) {
         const uint32_t n_steps = (b.frame_counts[i] + c.reduction - 1) / c.reduction;
         const size_t at = (size_t)i * frames * c.n_mels, row = (size_t)i * steps * shape.tokens;
@@ -223,16 +232,16 @@ static void test_steps(void **state)
     }
     for (uint32_t k = 0; k < shape.items * shape.tokens; k++) /* all but the second token of each */
         window[k] = k % shape.tokens == 1 ? 0 : -1e4f;
-    check(td_plan_fill(stepping, 0, step.window, window));
-    run_steps(stepping, &step, &c, &b, coarse, weights, stops);
+    fill(stepping, step, "window", window);
+    run_steps(stepping, step, &c, &b, coarse, weights, stops);
     assert_float_equal(weights[1], 1, 1e-6);
     float *const all[] = {mel, attention, window, coarse, weights, stops, made};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     td_plan_destroy(finishing);
     td_plan_destroy(stepping);
-    td_graph_destroy(finish.graph);
-    td_graph_destroy(step.graph);
+    td_graph_destroy(finish);
+    td_graph_destroy(step);
     encoder_close(&e);
     trainer_close(&t);
     batch_free(&b);

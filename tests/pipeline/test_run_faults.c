@@ -56,8 +56,7 @@ static td_status train(const trial *t, td_error *error)
         .sim_model = t->script, .opencl_library = "/dev/null/none", .vulkan_library = "/dev/null/none"};
     snprintf(set, sizeof set, "%s", temp_path("set"));
     snprintf(folder, sizeof folder, "%s", temp_path(t->run));
-    td_train_settings s = {.losses = td_model_losses_default(),
-                           .data = {.dataset = {.language = "en", .val_fraction = 0.2, .dir = set},
+    td_train_settings s = {.data = {.dataset = {.language = "en", .val_fraction = 0.2, .dir = set},
                                     .workers = 2,
                                     .batch_size = 2,
                                     .max_mel_frames = 128,
@@ -76,7 +75,7 @@ static td_status train(const trial *t, td_error *error)
                            .data_limit_bytes = t->data_limit_bytes,
                            .model_limit_bytes = t->model_limit_bytes,
                            .run_dir = folder};
-    assert_int_equal(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &s.model), TD_OK);
+    assert_int_equal(td_model_preset(td_family_at(0), "pico", &s.model), TD_OK);
     alarm(PATIENCE_S);
     assert_int_equal(td_registry_open(&options, &registry), TD_OK);
     assert_int_equal(td_registry_select(registry, "sim:0", &infos[0]), TD_OK);

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-td_checkpoint_info make_info(td_strategy strategy)
+void set_key(td_checkpoint_info *info, const char *key, const char *value)
+{
+    check(td_model_config_put(&info->model, key, value));
+}
+
+td_checkpoint_info make_info(const char *family)
 {
     td_checkpoint_info info = {.mel = td_mel_config_default(),
                                .token_kind = TD_TOKENS_CHARACTERS,
@@ -13,34 +18,32 @@ td_checkpoint_info make_info(td_strategy strategy)
                                .tokenizer = "",
                                .language = "en",
                                .speakers = ""};
-    check(td_model_preset("pico", strategy, &info.model));
-    info.model.n_symbols = TD_SYMBOL_FIRST + 30;
-    info.model.n_mels = info.mel.n_mels;
-    info.model.n_speakers = 0;
-    info.model.speaker_encoder = false;
-    info.model.pitch_predictor = info.model.energy_predictor = strategy == TD_NON_AUTOREGRESSIVE;
-    info.model.max_tokens = 200;
-    info.model.max_frames = 2000;
-    if (strategy == TD_AUTOREGRESSIVE) info.model.attention_rate = 0.5f;
+    const bool parallel = strcmp(family, "parallel") == 0;
+    check(td_model_preset(td_family_find(family), "pico", &info.model));
+    td_acoustic c = td_acoustic_get(&info.model);
+    c.n_symbols = TD_SYMBOL_FIRST + 30;
+    c.n_mels = info.mel.n_mels;
+    c.pitch_predictor = c.energy_predictor = parallel;
+    c.max_tokens = 200;
+    c.max_frames = 2000;
+    if (!parallel) c.attention_rate = 0.5f;
+    td_acoustic_put(&info.model, &c);
     return info;
 }
 
 void write_voice(const rig *r, const char *path, const td_checkpoint_info *info)
 {
-    const td_model_shape shape = {.items = 1, .tokens = 8, .frames = 8, .reference_frames = 8};
     td_checkpoint_tensor_data *tensors;
-    td_model_encode encode;
     td_store *store;
     size_t n = 0;
-    check(td_model_encode_graph(&info->model, &shape, NULL, &encode));
-    check(td_store_create(r->memory, encode.graph, &(td_store_options){0}, &store));
-    check(td_model_init(store, &info->model, 7));
+    check(td_family_store(r->memory, &info->model, NULL, &(td_store_options){0}, &store));
+    check(td_store_init(store, 7));
     tensors = calloc(td_store_count(store), sizeof *tensors);
     assert_non_null(tensors);
     for (size_t i = 0; i < td_store_count(store); i++) {
         const td_store_entry entry = td_store_get(store, i);
         const uint64_t bytes = 4 * td_shape_size(entry.shape);
-        if (strncmp(entry.name, "constant.", 9) == 0) continue;
+        if (entry.role == TD_TENSOR_STATE && entry.state_kind != TD_STATE_KEPT) continue;
         float *values = malloc((size_t)bytes);
         assert_non_null(values);
         check(td_store_read(store, i, TD_BLOCK_WEIGHT, values));
@@ -60,5 +63,4 @@ void write_voice(const rig *r, const char *path, const td_checkpoint_info *info)
         free((void *)(uintptr_t)tensors[i].data);
     free(tensors);
     td_store_destroy(store);
-    td_graph_destroy(encode.graph);
 }

@@ -3,7 +3,8 @@
 #ifndef TD_TESTS_SYNTH_FIXTURE_H
 #define TD_TESTS_SYNTH_FIXTURE_H
 
-#include "model/checkpoint.h"
+#include "families/acoustic.h"
+#include "families/checkpoint.h"
 #include "support/rig.h"
 #include "support/temp_dir.h"
 
@@ -11,6 +12,9 @@
 void write_voice(const rig *r, const char *path, const td_checkpoint_info *info);
 
 /* Usual values of an info for write_voice. */
-td_checkpoint_info make_info(td_strategy strategy);
+td_checkpoint_info make_info(const char *family);
+
+/* Changes a key of its model. */
+void set_key(td_checkpoint_info *info, const char *key, const char *value);
 
 #endif

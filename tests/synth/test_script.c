@@ -8,7 +8,7 @@
 
 static void expect_pieces(const char *text, const char *const *pieces, size_t count)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     td_script script;
     check(td_script_make(&info, "auto", text, strlen(text), &script));
     assert_int_equal(script.count, count);
@@ -31,7 +31,7 @@ static void test_pieces(void **state)
 
 static void test_ends(void **state)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     static const char TEXT[] = "One\ntwo. Three.\n\nFour.";
     td_script script;
     (void)state;
@@ -46,13 +46,13 @@ static void test_ends(void **state)
 /* Without any place to cut, and with many. */
 static void test_long(void **state)
 {
-    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_checkpoint_info info = make_info("parallel");
     enum { LENGTH = 20000 };
     char *text = malloc(LENGTH + 1);
     td_script script;
     (void)state;
     assert_non_null(text);
-    info.model.max_tokens = 50;
+    set_key(&info, "max_tokens", "50");
     for (int is_spaced = 0; is_spaced < 2; is_spaced++) {
         size_t letters = 0;
         for (size_t i = 0; i < LENGTH; i++)
@@ -72,7 +72,7 @@ static void test_long(void **state)
 
 static void test_refusals(void **state)
 {
-    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_checkpoint_info info = make_info("parallel");
     td_script script;
     char *much = calloc(1, TD_SCRIPT_MAX_BYTES + 2);
     (void)state;
@@ -85,7 +85,7 @@ static void test_refusals(void **state)
     refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, NULL, "caf\303\251", 5, &script));
     refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, NULL, "\377", 1, &script));
     refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, "xx", "a", 1, &script));
-    info.model.n_symbols = 10;
+    set_key(&info, "n_symbols", "10");
     refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, NULL, "z", 1, &script));
     assert_null(script.pieces);
     free(much);

@@ -67,7 +67,7 @@ static double mean_of(const speech *a, const speech *b)
 
 static void test_parallel(void **state)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     td_speak_options options = USUAL;
     speech first, again, other;
     rig r;
@@ -109,7 +109,7 @@ static void test_parallel(void **state)
 /* More pieces than a batch takes; each is what it is alone. */
 static void test_batches(void **state)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     static const char TEXT[] =
         "one. two three. four. five six seven. eight. nine. ten. eleven. twelve thirteen.";
     static const char *const PIECES[] = {"one.",  "two three.", "four.",   "five six seven.", "eight.",
@@ -168,9 +168,9 @@ static bool watch(void *context, const float *samples, size_t count)
 
 /* Samples leave while others are not made yet, the same as all at once; what is ended leaves the rest undone.
  */
-static void stream(td_strategy strategy, const char *text, size_t calls)
+static void stream(const char *family, const char *text, size_t calls)
 {
-    const td_checkpoint_info info = make_info(strategy);
+    const td_checkpoint_info info = make_info(family);
     speech whole;
     rig r;
     rig_open_on(&r, "cpu", false, 0);
@@ -201,15 +201,15 @@ static void stream(td_strategy strategy, const char *text, size_t calls)
 static void test_stream(void **state)
 {
     (void)state;
-    stream(TD_NON_AUTOREGRESSIVE, "one. two. three. four. five. six. seven. eight. nine. ten.",
+    stream("parallel", "one. two. three. four. five. six. seven. eight. nine. ten.",
            5); /* of 1, 2, 4 and 1, then the second batch */
-    stream(TD_AUTOREGRESSIVE, "one. two. three. four.", 3);
+    stream("autoregressive", "one. two. three. four.", 3);
 }
 
 /* More shapes than a speaker keeps plans of, then the first again. */
 static void test_many_shapes(void **state)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
     char text[200] = "";
     speech first, again, other;
     rig r;
@@ -233,7 +233,7 @@ static void test_many_shapes(void **state)
 
 static void test_steps(void **state)
 {
-    const td_checkpoint_info info = make_info(TD_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("autoregressive");
     td_speak_options options = USUAL;
     speech first, again;
     rig r;
@@ -242,7 +242,7 @@ static void test_steps(void **state)
     td_voice *voice = open_voice(&r, &info);
     say(voice, "Hello. Yes.", &USUAL, &first);
     say(voice, "Hello. Yes.", &USUAL, &again);
-    assert_true(first.frames > 0 && first.frames % info.model.reduction == 0);
+    assert_true(first.frames > 0 && first.frames % td_acoustic_get(&info.model).reduction == 0);
     assert_int_equal(first.count, again.count);
     assert_memory_equal(first.samples, again.samples, first.count * sizeof(float));
     options.speed = 2;
@@ -255,13 +255,13 @@ static void test_steps(void **state)
 
 static void test_speakers(void **state)
 {
-    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_checkpoint_info info = make_info("parallel");
     td_speak_options options = USUAL;
     speech first, second, third;
     rig r;
     (void)state;
     rig_open_on(&r, "cpu", false, 0);
-    info.model.n_speakers = 2;
+    set_key(&info, "n_speakers", "2");
     info.speakers = "anna\nbert\n";
     td_voice *voice = open_voice(&r, &info);
     say(voice, "hello", &options, &first);
@@ -288,7 +288,7 @@ static void test_speakers(void **state)
 
 static void test_references(void **state)
 {
-    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_checkpoint_info info = make_info("parallel");
     td_speak_options options = USUAL;
     char path[TD_FILE_PATH_BYTES];
     speech first, second;
@@ -297,7 +297,7 @@ static void test_references(void **state)
     (void)state;
     assert_non_null(sound);
     rig_open_on(&r, "cpu", false, 0);
-    info.model.speaker_encoder = true;
+    set_key(&info, "speaker_encoder", "true");
     td_voice *voice = open_voice(&r, &info);
     refuse_speech(voice, TD_ERR_CONFIG, "reference", &options);
     check(td_audio_encode(temp_path("a.wav"), sound, 44100, 22050));
@@ -326,14 +326,15 @@ static void test_references(void **state)
 
 static void test_refusals(void **state)
 {
-    td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
+    td_checkpoint_info info = make_info("parallel");
     td_speak_options options = USUAL;
     td_voice *voice;
     rig r;
     (void)state;
     rig_open_on(&r, "cpu", false, 0);
-    info.model.pitch_predictor = info.model.energy_predictor = false;
-    info.model.max_frames = 8;
+    set_key(&info, "pitch_predictor", "false");
+    set_key(&info, "energy_predictor", "false");
+    set_key(&info, "max_frames", "8");
     voice = open_voice(&r, &info);
     options.pitch_shift = 1;
     refuse_speech(voice, TD_ERR_CONFIG, "pitch shift", &options);

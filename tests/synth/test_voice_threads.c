@@ -15,15 +15,15 @@ static char path[512], stepping_path[512];
 
 static int make_file(void **state)
 {
-    const td_checkpoint_info info = make_info(TD_NON_AUTOREGRESSIVE);
-    td_checkpoint_info stepping = make_info(TD_AUTOREGRESSIVE);
+    const td_checkpoint_info info = make_info("parallel");
+    td_checkpoint_info stepping = make_info("autoregressive");
     rig r;
     if (temp_dir_make(state) != 0) return -1;
     snprintf(path, sizeof path, "%s", temp_path("v.safetensors"));
     rig_open_on(&r, "cpu", false, 0);
     write_voice(&r, path, &info);
     snprintf(stepping_path, sizeof stepping_path, "%s", temp_path("s.safetensors"));
-    stepping.model.max_frames = 8;
+    set_key(&stepping, "max_frames", "8");
     write_voice(&r, stepping_path, &stepping);
     rig_close(&r);
     return 0;

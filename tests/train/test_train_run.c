@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "model/checkpoint.h"
+#include "families/checkpoint.h"
 #include "train/train_internal.h"
 
 enum { N_ROWS = 24, BATCH = 4 };
@@ -84,10 +84,14 @@ static int tear_down(void **state)
 
 static char set_path[512];
 
+static void set_key(td_train_settings *s, const char *key, const char *value)
+{
+    assert_int_equal(td_model_config_put(&s->model, key, value), TD_OK);
+}
+
 static td_train_settings make_settings(const char *run, uint64_t steps)
 {
     td_train_settings s = {
-        .losses = td_model_losses_default(),
         .data = {.dataset = {.language = "en", .val_fraction = 0.2, .max_bad_fraction = 0},
                  .workers = 2,
                  .batch_size = BATCH,
@@ -103,8 +107,8 @@ static td_train_settings make_settings(const char *run, uint64_t steps)
         .log_every = 1,
         .seed = 5,
         .keep = 5};
-    assert_int_equal(td_model_preset("pico", TD_NON_AUTOREGRESSIVE, &s.model), TD_OK);
-    s.model.dropout = 0.1F; /* so that its masks must go on too */
+    assert_int_equal(td_model_preset(td_family_at(0), "pico", &s.model), TD_OK);
+    set_key(&s, "dropout", "0.1"); /* so that its masks must go on too */
     snprintf(set_path, sizeof set_path, "%s", temp_path("set"));
     s.data.dataset.dir = set_path;
     s.run_dir = temp_path(run);
@@ -276,16 +280,16 @@ static void test_free_running_only_looks(void **state)
 {
     (void)state;
     static const struct {
-        td_strategy strategy;
+        const char *family;
         bool refers;
-    } CASES[] = {{TD_NON_AUTOREGRESSIVE, true}, {TD_AUTOREGRESSIVE, false}};
+    } CASES[] = {{"parallel", true}, {"autoregressive", false}};
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; ++i) {
         char run[32];
         double distance = NAN;
         snprintf(run, sizeof run, "blind%zu", i);
         td_train_settings s = make_settings(run, 3);
-        assert_int_equal(td_model_preset("pico", CASES[i].strategy, &s.model), TD_OK);
-        s.model.speaker_encoder = CASES[i].refers;
+        assert_int_equal(td_model_preset(td_family_find(CASES[i].family), "pico", &s.model), TD_OK);
+        set_key(&s, "speaker_encoder", CASES[i].refers ? "true" : "false");
         const td_train_result blind = train(&s);
         snprintf(run, sizeof run, "looking%zu", i);
         s.run_dir = temp_path(run);
@@ -305,7 +309,7 @@ static void test_accumulation_is_a_larger_batch(void **state)
     td_train_settings s = make_settings("large", 3);
     snprintf(set_path, sizeof set_path, "%s", temp_path("even"));
     s.data.dataset.val_fraction = 0;
-    s.model.dropout = 0;
+    set_key(&s, "dropout", "0");
     s.data.n_buckets = 1;
     td_train_result large = train(&s);
     td_train_settings twice = s;
@@ -441,8 +445,8 @@ static void test_fine_tuning_keeps_rows(void **state)
     assert_non_null(strstr(logged, "tensors come from"));
     assert_non_null(strstr(logged, "0 tensors begin anew"));
     td_checkpoint *a = open_checkpoint(old.checkpoint), *b = open_checkpoint(new.checkpoint);
-    assert_int_equal(td_checkpoint_get_info(b)->model.n_symbols,
-                     td_checkpoint_get_info(a)->model.n_symbols + 1);
+    assert_int_equal(td_model_describe(&td_checkpoint_get_info(b)->model).n_symbols,
+                     td_model_describe(&td_checkpoint_get_info(a)->model).n_symbols + 1);
     const td_safetensors_tensor *x, *y;
     assert_int_equal(td_checkpoint_tensor(a, "param.", "text.embedding", &x), TD_OK);
     assert_int_equal(td_checkpoint_tensor(b, "param.", "text.embedding", &y), TD_OK);
@@ -453,7 +457,7 @@ static void test_fine_tuning_keeps_rows(void **state)
     td_checkpoint_close(b);
     assert_true(compare(old.checkpoint, new.checkpoint, "param.decoder.out") > 0);
     s = make_settings("old", 4);
-    s.model.text_width *= 2;
+    set_key(&s, "text_width", "64");
     td_train_result result;
     assert_int_equal(td_train_run(device, device, &s, &result), TD_ERR_CONFIG);
     assert_non_null(strstr(td_error_last()->message, "text_width"));
@@ -474,7 +478,7 @@ static void test_files(void **state)
     struct stat info;
     td_checkpoint *c = open_checkpoint(result.checkpoint);
     uint64_t parameters;
-    assert_int_equal(td_model_count(&td_checkpoint_get_info(c)->model, &parameters), TD_OK);
+    assert_int_equal(td_family_parameters(&td_checkpoint_get_info(c)->model, &parameters), TD_OK);
     assert_int_equal(stat(result.checkpoint, &info), 0);
     assert_true((uint64_t)info.st_size <= 12 * parameters + (1 << 20));
     assert_int_equal(td_checkpoint_write_slim(c, temp_path("slim.safetensors")), TD_OK);
@@ -527,7 +531,7 @@ static void test_patience(void **state)
     s.schedule.min_lr = 1e-11;
     s.val_every = 1;
     s.patience = 2;
-    s.model.dropout = 0;
+    set_key(&s, "dropout", "0");
     const td_train_result result = train(&s);
     assert_int_equal(result.reason, TD_END_PATIENCE);
     assert_true(result.step < 20);
