@@ -27,8 +27,15 @@
  *   reference_mel     [B, R, n_mels]       as mel
  *   reference_counts  uint [B]             frames of each reference
  *
- * The name of the feature as the loader has it, which lives as long as the program; NULL: there is none. */
-const char *td_loader_feature_name(const char *name);
+ * A further front end makes two more of the same samples, T' its frames of a recording of T frames:
+ *
+ *   NAME              [B, T', its bands]   as mel
+ *   NAME_counts       uint [B]
+ */
+typedef struct td_front_end {
+    const char *name;
+    const td_mel *mel; /* at the same rate of samples */
+} td_front_end;
 
 /* Everything is borrowed until destroy; the sampler is the loader's alone until then. */
 typedef struct td_loader_settings {
@@ -41,6 +48,8 @@ typedef struct td_loader_settings {
                           * calling thread */
     td_memory *memory;   /* of the data role */
     const td_mel *mel;
+    const td_front_end *front_ends; /* further ones; with one of their features wanted, no cache is used */
+    size_t n_front_ends;
     td_mel_cache *cache;         /* NULL: none */
     const char *const *features; /* names of what is wanted of a batch; borrowed during create
                                   * only. What is not wanted is not made either */
@@ -64,6 +73,9 @@ typedef struct td_loader_stats {
 } td_loader_stats;
 
 typedef struct td_loader td_loader;
+
+/* Whether a loader with these settings can make a feature of this name. */
+bool td_loader_knows(const td_loader_settings *settings, const char *name);
 
 /* Starts loading at once. *out: owned, td_loader_destroy(). */
 td_status td_loader_create(const td_loader_settings *settings, td_loader **out);

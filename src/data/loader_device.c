@@ -32,11 +32,19 @@ static bool reads_host(const td_loader *loader)
     return td_device_get_info(td_memory_device(loader->settings.memory))->type == TD_DEVICE_CPU;
 }
 
+static bool has_further(const td_loader *loader)
+{
+    for (size_t i = 0; i < loader->n_features; ++i)
+        if (loader->features[i].row->config != NULL) return true;
+    return false;
+}
+
+/* Rows from the cache have no samples, which further front ends need. */
 static bool uses_cache(const td_loader *loader)
 {
     td_mel_cache *cache = loader->settings.cache;
     return cache != NULL && td_mel_cache_count(cache).kind != TD_MEL_CACHE_NONE &&
-           td_loader_wants(loader, "mel");
+           td_loader_wants(loader, "mel") && !has_further(loader);
 }
 
 static td_status take(td_loader *loader, td_memory_kind kind, uint64_t words, td_span *out)
@@ -180,6 +188,23 @@ static td_status record_head(const td_loader *loader, td_list *list, const td_ho
     return td_list_copy(list, cut(device->head, 0, words), cut(slot->head_span, 0, words));
 }
 
+static td_status record_further(const td_loader *loader, td_list *list, const td_batch *batch,
+                                td_mel_args args)
+{
+    td_status status = TD_OK;
+    const td_loader_settings *s = &loader->settings;
+    args.energy = args.pitch = (td_span){0};
+    for (size_t i = 0; i < s->n_front_ends; ++i) {
+        const td_feature *feature = td_batch_find(batch, s->front_ends[i].name);
+        if (feature == NULL) continue;
+        args.max_frames = feature->shape.dims[1];
+        args.mel = feature->span;
+        TD_TRY(td_mel_record(s->front_ends[i].mel, list, &args));
+    }
+fail:
+    return status;
+}
+
 static td_status record_mels(const td_loader *loader, td_list *list, const td_host_slot *slot,
                              const td_device_slot *device, bool all_hit)
 {
@@ -203,6 +228,7 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
         TD_TRY(
             td_list_copy(list, cut(args.pcm, first, all - first), cut(slot->pcm_span, first, all - first)));
     if (!all_hit && args.mel.bytes > 0) TD_TRY(td_mel_record(loader->settings.mel, list, &args));
+    TD_TRY(record_further(loader, list, batch, args));
     if (reference.mel.bytes > 0) TD_TRY(td_mel_record(loader->settings.mel, list, &reference));
 fail:
     return status;

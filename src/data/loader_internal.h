@@ -44,19 +44,23 @@ typedef enum td_axis {
 } td_axis;
 
 typedef enum td_maker {
-    TD_MAKER_HOST,      /* `write` */
+    TD_MAKER_HOST,      /* `write`; without it, frames of a further front end are counted */
     TD_MAKER_FRONT_END, /* the front end, from an item's samples or from the cache */
     TD_MAKER_REFERENCE, /* the front end, from the reference's samples */
+    TD_MAKER_FURTHER,   /* a further front end, from an item's samples */
 } td_maker;
 
 /* A row of the table of features. */
 typedef struct td_feature_row {
-    const char *name;
+    char name[TD_FEATURE_NAME_BYTES];
     td_dtype dtype;
     td_axis axes[3];
     td_maker maker;
     void (*write)(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to);
+    const td_mel_config *config; /* of a further front end; NULL: the loader's */
 } td_feature_row;
+
+enum { TD_LOADER_MAX_ROWS = 32 };
 
 /* A feature that is wanted. */
 typedef struct td_loader_feature {
@@ -100,6 +104,8 @@ struct td_loader {
     bool *is_bad;              /* of a row of the dataset; the loader's thread alone */
     td_batch_shape largest;
     size_t reference_samples, reference_stride;
+    td_feature_row rows[TD_LOADER_MAX_ROWS]; /* features that could be made */
+    size_t n_rows;
     td_loader_feature features[TD_BATCH_FEATURES];
     size_t n_features;
     size_t places, reference_places; /* words from the start of the head: first sample and number of each */

@@ -223,9 +223,8 @@ static td_status choose_features(td_trainer *t)
     TD_TRY(td_model_train_graph(&t->info.model, &t->s.losses, &shape, &(td_model_options){0}, &small));
     t->s.data.n_features = 0;
     for (size_t i = 0; i < td_graph_input_count(small.graph); ++i) {
-        const char *name =
-            td_loader_feature_name(td_graph_name(small.graph, td_graph_input_at(small.graph, i)));
-        if (name != NULL) TD_TRY(td_data_want(&t->s.data, name)); /* others are the trainer's own */
+        const char *name = td_graph_name(small.graph, td_graph_input_at(small.graph, i));
+        if (td_data_knows(&t->data, name)) TD_TRY(td_data_want(&t->s.data, name)); /* others: the trainer's */
     }
     t->data.settings = t->s.data;
 fail:
