@@ -96,7 +96,9 @@ bool td_data_knows(const td_data *data, const char *name)
 {
     return td_loader_knows(&(td_loader_settings){.mel = data->mel,
                                                  .front_ends = data->front_ends,
-                                                 .n_front_ends = data->settings.n_front_ends},
+                                                 .n_front_ends = data->settings.n_front_ends,
+                                                 .parts = data->parts,
+                                                 .n_parts = data->n_parts},
                            name);
 }
 
@@ -117,6 +119,8 @@ td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_
                                          .mel = data->mel,
                                          .front_ends = data->front_ends,
                                          .n_front_ends = s->n_front_ends,
+                                         .parts = data->parts,
+                                         .n_parts = data->n_parts,
                                          .cache = rows->cache,
                                          .features = features,
                                          .n_features = s->n_features,

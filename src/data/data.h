@@ -42,7 +42,9 @@ typedef struct td_data {
     td_dataset *dataset;
     td_mel *mel;
     td_front_end front_ends[TD_DATA_FRONT_ENDS]; /* mel: owned */
-    char device_key[256];                        /* selector and driver */
+    const td_frozen_part *parts; /* none; who has some sets them after opening, borrowed until close */
+    size_t n_parts;
+    char device_key[256]; /* selector and driver */
 } td_data;
 
 /* `memory` is that of the data role, borrowed until close. *data: td_data_close(), also after a failure. */

@@ -9,11 +9,14 @@
 #ifndef TD_DATA_LOADER_H
 #define TD_DATA_LOADER_H
 
+#include <pthread.h>
+
 #include "audio/mel.h"
 #include "base/pool.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/mel_cache.h"
+#include "graph/plan.h"
 
 /* The features there are. B, S, T, R: items, tokens, frames and reference frames of the batch's shape.
  *
@@ -37,6 +40,18 @@ typedef struct td_front_end {
     const td_mel *mel; /* at the same rate of samples */
 } td_front_end;
 
+/* A part of a model that is not trained makes a feature of others, on the data device. */
+typedef struct td_frozen_part {
+    const char *name;      /* of the feature */
+    td_store *store;       /* its parameters, on the loader's memory */
+    pthread_mutex_t *lock; /* held while the store is used; all loaders of a store have the same one */
+    /* The part for batches of this shape: its inputs have the names of features that are wanted too, *output
+     * is of TD_F32 and marked with td_graph_output(), and no larger than for the largest batch. *graph: the
+     * loader's from then on. Called by who creates the loader, then by its thread. */
+    td_status (*build)(void *context, const td_batch_shape *shape, td_graph **graph, td_tensor *output);
+    void *context;
+} td_frozen_part;
+
 /* Everything is borrowed until destroy; the sampler is the loader's alone until then. */
 typedef struct td_loader_settings {
     const td_dataset *dataset;
@@ -50,6 +65,8 @@ typedef struct td_loader_settings {
     const td_mel *mel;
     const td_front_end *front_ends; /* further ones; with one of their features wanted, no cache is used */
     size_t n_front_ends;
+    const td_frozen_part *parts;
+    size_t n_parts;
     td_mel_cache *cache;         /* NULL: none */
     const char *const *features; /* names of what is wanted of a batch; borrowed during create
                                   * only. What is not wanted is not made either */

@@ -51,15 +51,15 @@ static void write_tokens(const td_loader *loader, const td_host_slot *slot, uint
 #define B TD_AXIS_ITEMS
 #define T TD_AXIS_FRAMES
 static const td_feature_row TABLE[] = {
-    {"token_ids", TD_U32, {B, TD_AXIS_TOKENS}, TD_MAKER_HOST, write_tokens, NULL},
-    {"token_counts", TD_U32, {B}, TD_MAKER_HOST, write_token_count, NULL},
-    {"frame_counts", TD_U32, {B}, TD_MAKER_HOST, write_frame_count, NULL},
-    {"speakers", TD_U32, {B}, TD_MAKER_HOST, write_speaker, NULL},
-    {"mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_FRONT_END, NULL, NULL},
-    {"energy", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL},
-    {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL},
-    {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL, NULL},
-    {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count, NULL},
+    {"token_ids", TD_U32, {B, TD_AXIS_TOKENS}, TD_MAKER_HOST, write_tokens, NULL, NULL},
+    {"token_counts", TD_U32, {B}, TD_MAKER_HOST, write_token_count, NULL, NULL},
+    {"frame_counts", TD_U32, {B}, TD_MAKER_HOST, write_frame_count, NULL, NULL},
+    {"speakers", TD_U32, {B}, TD_MAKER_HOST, write_speaker, NULL, NULL},
+    {"mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
+    {"energy", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
+    {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
+    {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL, NULL, NULL},
+    {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count, NULL, NULL},
 };
 #undef B
 #undef T
@@ -106,6 +106,10 @@ static td_status list_rows(const td_loader_settings *s, td_feature_row rows[TD_L
             .dtype = TD_U32, .axes = {TD_AXIS_ITEMS}, .maker = TD_MAKER_HOST, .config = config};
         TD_TRY(add_row(rows, n, frames, s->front_ends[i].name, ""));
         TD_TRY(add_row(rows, n, counts, s->front_ends[i].name, "_counts"));
+    }
+    for (size_t i = 0; i < s->n_parts; ++i) {
+        const td_feature_row row = {.dtype = TD_F32, .maker = TD_MAKER_PART, .part = &s->parts[i]};
+        TD_TRY(add_row(rows, n, row, s->parts[i].name, ""));
     }
 fail:
     return status;
@@ -164,6 +168,10 @@ bool td_loader_wants(const td_loader *loader, const char *name)
 
 static td_shape find_shape(const td_loader *loader, const td_feature_row *row, const td_batch_shape *shape)
 {
+    if (row->maker == TD_MAKER_PART) {
+        const td_part_plan *made = td_loader_find_part(loader, row->part, shape);
+        return td_graph_shape(made->graph, made->output);
+    }
     const td_mel_config *config = row->config != NULL ? row->config : &loader->config;
     const uint64_t samples = (uint64_t)shape->frames * loader->config.hop_samples - 1; /* at most */
     const uint32_t sizes[] = {[TD_AXIS_ITEMS] = shape->items,

@@ -1,5 +1,6 @@
 /* What the files of the loader share: loader.c has the threads and the queue, loader_features.c the table of
- * features, loader_item.c fills host batches, loader_device.c takes them to the device.
+ * features, loader_item.c fills host batches, loader_device.c takes them to the device, loader_parts.c runs
+ * frozen parts there.
  */
 #ifndef TD_DATA_LOADER_INTERNAL_H
 #define TD_DATA_LOADER_INTERNAL_H
@@ -48,6 +49,7 @@ typedef enum td_maker {
     TD_MAKER_FRONT_END, /* the front end, from an item's samples or from the cache */
     TD_MAKER_REFERENCE, /* the front end, from the reference's samples */
     TD_MAKER_FURTHER,   /* a further front end, from an item's samples */
+    TD_MAKER_PART,      /* a frozen part, from other features */
 } td_maker;
 
 /* A row of the table of features. */
@@ -58,6 +60,7 @@ typedef struct td_feature_row {
     td_maker maker;
     void (*write)(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to);
     const td_mel_config *config; /* of a further front end; NULL: the loader's */
+    const td_frozen_part *part;
 } td_feature_row;
 
 enum { TD_LOADER_MAX_ROWS = 32 };
@@ -67,6 +70,17 @@ typedef struct td_loader_feature {
     const td_feature_row *row;
     size_t at; /* host-made: words from the start of the head */
 } td_loader_feature;
+
+/* A frozen part ready for batches of one shape. */
+typedef struct td_part_plan {
+    struct td_part_plan *next;
+    const td_frozen_part *part;
+    td_batch_shape shape;
+    td_graph *graph; /* owned */
+    td_tensor output;
+    td_plan *plan;  /* owned; a slot for each device slot */
+    bool *is_bound; /* owned; of each slot */
+} td_part_plan;
 
 /* A batch in pinned host memory. */
 struct td_host_slot {
@@ -81,7 +95,8 @@ struct td_host_slot {
     size_t stride; /* room of an item: a hop more than the batch's length */
     float *mel;    /* what the front end makes, feature after feature: from and for the cache; or NULL */
     uint64_t number;
-    td_list *list; /* NULL: not with the device */
+    td_list *list;                      /* NULL: not with the device */
+    td_list *copies[TD_BATCH_FEATURES]; /* of what parts made; owned */
     td_point done;
 };
 
@@ -110,6 +125,8 @@ struct td_loader {
     size_t n_features;
     size_t places, reference_places; /* words from the start of the head: first sample and number of each */
     size_t head_words;
+    uint64_t batch_bytes;     /* of the largest */
+    td_part_plan *part_plans; /* owned; the loader's thread alone, once it runs */
     td_host_slot host[TD_LOADER_HOST_SLOTS];
     td_device_slot *device; /* n_ready */
     td_span pcm;            /* on the device; the queue runs in order, so one will do; a zero span for a
@@ -150,6 +167,15 @@ void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t 
 /* Where an item's part of a feature lies in the slot's copy for the cache; NULL for one that is not wanted.
  */
 float *td_loader_cached(const td_loader *loader, const td_host_slot *slot, const char *name, uint32_t item);
+
+/* Makes the wanted parts ready for batches of this shape, the largest one first. */
+td_status td_loader_plan_parts(td_loader *loader, const td_batch_shape *shape);
+const td_part_plan *td_loader_find_part(const td_loader *loader, const td_frozen_part *part,
+                                        const td_batch_shape *shape);
+void td_loader_free_parts(td_loader *loader);
+
+/* Submits the parts of a batch whose other features are there when slot->done is reached; moves that on. */
+td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_device_slot *device);
 
 /* Loads item `index` of what was drawn, or a replacement. Any thread. */
 td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index);

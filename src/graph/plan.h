@@ -189,6 +189,9 @@ typedef struct td_scalars {
 uint64_t td_plan_runs(const td_plan *plan); /* submitted so far; the last is td_plan_runs() - 1 */
 td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out);
 
+/* Where a tensor marked with td_graph_output lies from the end of a run to the next run on the store. */
+td_status td_plan_span(const td_plan *plan, td_tensor output, td_span *out);
+
 /* Reads a tensor marked with td_graph_output after the last run, and waits. */
 td_status td_plan_read(td_plan *plan, td_tensor output, void *values);
 

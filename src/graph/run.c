@@ -378,13 +378,23 @@ fail:
     return status;
 }
 
-td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
+td_status td_plan_span(const td_plan *plan, td_tensor output, td_span *out)
 {
     const td_tensor_info *t = td_graph_at(plan->draft.graph, output.id);
     td_status status = TD_OK;
     TD_FAIL_IF(!output.id || !t->is_output || !plan->spans[output.id].buffer, TD_ERR_ARGUMENT,
                "%s was not kept; mark it with td_graph_output before planning", t->name);
-    TD_TRY(td_once_read(plan->store->memory, plan->spans[output.id], (td_point){0}, values));
+    *out = plan->spans[output.id];
+fail:
+    return status;
+}
+
+td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
+{
+    td_span span;
+    td_status status = TD_OK;
+    TD_TRY(td_plan_span(plan, output, &span));
+    TD_TRY(td_once_read(plan->store->memory, span, (td_point){0}, values));
 fail:
     return status;
 }

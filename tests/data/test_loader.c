@@ -494,6 +494,89 @@ static void front_ends_share_the_samples(void **state)
     td_mel_cache_close(settings.cache);
 }
 
+enum { PART_WIDTH = 5 };
+
+/* mel [B, T, n_mels] times a parameter. */
+static td_status build_part(void *context, const td_batch_shape *shape, td_graph **graph, td_tensor *output)
+{
+    const uint32_t bands = td_mel_get_config(mel)->n_mels;
+    const td_status status = td_graph_create(0, graph);
+    if (status != TD_OK) return status;
+    const td_tensor in = td_graph_input(*graph, context, td_dims(shape->items, shape->frames, bands), TD_F32);
+    const td_tensor w = td_graph_param(*graph, "w", td_dims(bands, PART_WIDTH), TD_PARAM_FROZEN);
+    *output = td_graph_matmul(*graph, in, w);
+    td_graph_output(*graph, *output, "projected");
+    return TD_OK;
+}
+
+static td_store *make_store(float *weights)
+{
+    td_graph *graph;
+    td_tensor output;
+    td_store *store;
+    const size_t n = (size_t)td_mel_get_config(mel)->n_mels * PART_WIDTH;
+    for (size_t i = 0; i < n; ++i)
+        weights[i] = (float)(i * 7 % 23) / 23 - 0.5F;
+    assert_int_equal(build_part("mel", &(td_batch_shape){.items = 1, .frames = 1}, &graph, &output), TD_OK);
+    assert_int_equal(td_store_create(memory, graph, &(td_store_options){0}, &store), TD_OK);
+    assert_int_equal(td_store_write(store, 0, TD_BLOCK_WEIGHT, weights), TD_OK);
+    td_graph_destroy(graph);
+    return store;
+}
+
+static void check_projected(const td_batch *batch, const float *weights)
+{
+    const uint32_t bands = td_mel_get_config(mel)->n_mels;
+    const size_t rows = (size_t)batch->count * batch->shape.frames;
+    float *x = fetch_feature(batch, "mel"), *y = fetch_feature(batch, "projected");
+    assert_int_equal(td_batch_find(batch, "projected")->span.bytes, 4 * rows * PART_WIDTH);
+    for (size_t r = 0; r < rows; ++r) {
+        for (size_t c = 0; c < PART_WIDTH; ++c) {
+            double sum = 0;
+            for (size_t b = 0; b < bands; ++b)
+                sum += (double)x[r * bands + b] * (double)weights[b * PART_WIDTH + c];
+            assert_true(fabs(sum - (double)y[r * PART_WIDTH + c]) < 1e-4);
+        }
+    }
+    free(x);
+    free(y);
+}
+
+static void a_frozen_part_makes_a_feature(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"projected", "mel"};
+    float weights[80 * PART_WIDTH];
+    td_store *store = make_store(weights);
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    td_frozen_part part = {
+        .name = "projected", .store = store, .lock = &lock, .build = build_part, .context = "mel"};
+    uint32_t shapes = 0;
+    plan.last = TD_LAST_KEEP; /* the last batch of an epoch is shorter */
+    settings.features = NAMES;
+    settings.n_features = 2;
+    settings.parts = &part;
+    settings.n_parts = 1;
+    running r = start(2);
+    for (size_t n = 0; n < N_BATCHES; ++n) {
+        td_batch batch;
+        next(&r, &batch);
+        check_projected(&batch, weights);
+        shapes |= batch.count < BATCH ? 1U : 2U << batch.bucket;
+        td_loader_release(r.loader, &batch, (td_point){0});
+    }
+    assert_int_equal(shapes, 15); /* all buckets, and a short batch */
+    stop(&r);
+    td_loader *loader;
+    td_loader_settings wrong = settings;
+    wrong.sampler = open_sampler();
+    wrong.n_features = 1;
+    assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
+    assert_non_null(strstr(td_error_last()->message, "'projected' is made from 'mel'"));
+    td_sampler_destroy(wrong.sampler);
+    td_store_destroy(store);
+}
+
 static void the_last_batch_is_the_samplers(void **state)
 {
     (void)state;
@@ -676,6 +759,7 @@ int main(void)
         TEST(the_cache_changes_no_bit),
         TEST(only_what_is_wanted_is_made),
         TEST(front_ends_share_the_samples),
+        TEST(a_frozen_part_makes_a_feature),
         TEST(the_last_batch_is_the_samplers),
         TEST(bad_recordings_are_told_and_replaced),
         TEST(too_many_bad_ones_end_it),
