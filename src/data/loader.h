@@ -105,7 +105,7 @@ void td_loader_destroy(td_loader *loader);
  * failure, again and again. TD_ERR_NOT_FOUND past the last of n_batches. One thread at a time. */
 td_status td_loader_next(td_loader *loader, td_batch *out);
 
-/* The batch's room may be filled anew once `used` is reached ({NULL, 0}: at once). Any order, any thread. */
+/* The batch's room may be filled again once `used` is reached ({NULL, 0}: at once). Any order, any thread. */
 void td_loader_release(td_loader *loader, const td_batch *batch, td_point used);
 
 td_loader_stats td_loader_count(td_loader *loader);

@@ -137,7 +137,7 @@ struct td_loader {
     pthread_cond_t changed;
     bool stop, is_over;
     uint64_t n_drawn, n_published, n_taken;
-    td_error error; /* of the stream, once it is over */
+    td_error error; /* of the thread, once it is over */
     td_loader_stats stats;
 };
 
