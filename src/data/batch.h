@@ -9,6 +9,8 @@
 #include "data/sampler.h"
 #include "graph/graph.h"
 
+#define TD_FEATURE_NAME_BYTES 32
+
 /* A tensor of a batch. */
 typedef struct td_feature {
     const char *name; /* "mel"; borrowed for as long as the loader lives */

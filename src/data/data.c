@@ -19,10 +19,10 @@ bool td_data_wants(const td_data_settings *settings, const char *name)
 td_status td_data_want(td_data_settings *settings, const char *name)
 {
     if (td_data_wants(settings, name)) return TD_OK;
-    if (settings->n_features == TD_BATCH_FEATURES)
-        return TD_FAIL(TD_ERR_LIMIT, "'%s' would be one feature more than the %d of a batch", name,
-                       TD_BATCH_FEATURES);
-    settings->features[settings->n_features++] = name;
+    if (settings->n_features == TD_BATCH_FEATURES || strlen(name) >= TD_FEATURE_NAME_BYTES)
+        return TD_FAIL(TD_ERR_LIMIT, "'%s' is too long a name, or one feature more than the %d of a batch",
+                       name, TD_BATCH_FEATURES);
+    snprintf(settings->features[settings->n_features++], TD_FEATURE_NAME_BYTES, "%s", name);
     return TD_OK;
 }
 
@@ -37,6 +37,11 @@ td_status td_data_open(td_memory *memory, const td_data_settings *settings, td_d
     data->workers = td_pool_threads(data->pool);
     TD_TRY(td_dataset_open(&settings->dataset, data->pool, &data->dataset));
     TD_TRY(td_mel_create(memory, &config, &data->mel));
+    for (size_t i = 0; i < settings->n_front_ends; ++i) {
+        td_mel *further;
+        TD_TRY(td_mel_create(memory, &settings->front_ends[i].config, &further));
+        data->front_ends[i] = (td_front_end){.name = settings->front_ends[i].name, .mel = further};
+    }
     snprintf(data->device_key, sizeof data->device_key, "%s %s", info->selector, info->driver);
 fail:
     return status;
@@ -44,6 +49,8 @@ fail:
 
 void td_data_close(td_data *data)
 {
+    for (size_t i = 0; i < TD_DATA_FRONT_ENDS; ++i)
+        td_mel_destroy((td_mel *)data->front_ends[i].mel);
     td_mel_destroy(data->mel);
     td_dataset_close(data->dataset);
     td_pool_destroy(data->pool);
@@ -85,10 +92,23 @@ fail:
     return status;
 }
 
+bool td_data_knows(const td_data *data, const char *name)
+{
+    return td_loader_knows(&(td_loader_settings){.mel = data->mel,
+                                                 .front_ends = data->front_ends,
+                                                 .n_front_ends = data->settings.n_front_ends,
+                                                 .parts = data->parts,
+                                                 .n_parts = data->n_parts},
+                           name);
+}
+
 td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_sampler *sampler,
                               td_loader **out)
 {
     const td_data_settings *s = &data->settings;
+    const char *features[TD_BATCH_FEATURES];
+    for (size_t i = 0; i < s->n_features; ++i)
+        features[i] = s->features[i];
     const td_loader_settings settings = {.dataset = data->dataset,
                                          .rows = rows->rows,
                                          .n_rows = rows->n_rows,
@@ -97,8 +117,12 @@ td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_
                                          .pool = rows->pool != NULL ? rows->pool : data->pool,
                                          .memory = data->memory,
                                          .mel = data->mel,
+                                         .front_ends = data->front_ends,
+                                         .n_front_ends = s->n_front_ends,
+                                         .parts = data->parts,
+                                         .n_parts = data->n_parts,
                                          .cache = rows->cache,
-                                         .features = s->features,
+                                         .features = features,
                                          .n_features = s->n_features,
                                          .n_ready = s->n_ready > 0 ? s->n_ready : N_READY,
                                          .reference_s = s->reference_s,

@@ -7,6 +7,8 @@
 
 #include "data/loader.h"
 
+#define TD_DATA_FRONT_ENDS 4
+
 /* Texts are borrowed until the data is closed. */
 typedef struct td_data_settings {
     td_dataset_settings dataset;
@@ -15,14 +17,19 @@ typedef struct td_data_settings {
     uint32_t max_mel_frames, max_text_length; /* longer rows are left out */
     uint32_t n_buckets;                       /* 0: 8; 1: one static shape */
     td_mel_cache_kind mel_cache;
-    uint64_t mel_cache_bytes;                /* 0: by what is free */
-    const char *features[TD_BATCH_FEATURES]; /* names of what is wanted of a batch (loader.h) */
+    uint64_t mel_cache_bytes;                                /* 0: by what is free */
+    char features[TD_BATCH_FEATURES][TD_FEATURE_NAME_BYTES]; /* what is wanted of a batch (loader.h) */
     size_t n_features;
+    struct {
+        const char *name;
+        td_mel_config config;
+    } front_ends[TD_DATA_FRONT_ENDS]; /* besides that of "mel" */
+    size_t n_front_ends;
     double reference_s; /* length of references at most */
     uint32_t n_ready;   /* batches on the device at a time; 0: 3 */
 } td_data_settings;
 
-/* Adds a feature to those wanted, unless it is among them. TD_ERR_LIMIT for too many. */
+/* Adds a feature to those wanted, unless it is among them. TD_ERR_LIMIT for too many or too long a name. */
 td_status td_data_want(td_data_settings *settings, const char *name);
 bool td_data_wants(const td_data_settings *settings, const char *name);
 
@@ -34,12 +41,18 @@ typedef struct td_data {
     td_pool *pool;
     td_dataset *dataset;
     td_mel *mel;
+    td_front_end front_ends[TD_DATA_FRONT_ENDS]; /* mel: owned */
+    const td_frozen_part *parts; /* none; who has some sets them after opening, borrowed until close */
+    size_t n_parts;
     char device_key[256]; /* selector and driver */
 } td_data;
 
 /* `memory` is that of the data role, borrowed until close. *data: td_data_close(), also after a failure. */
 td_status td_data_open(td_memory *memory, const td_data_settings *settings, td_data *data);
 void td_data_close(td_data *data);
+
+/* Whether there is a feature of this name. */
+bool td_data_knows(const td_data *data, const char *name);
 
 /* The mel cache that the settings ask for. *out: owned, td_mel_cache_close(). */
 td_status td_data_open_cache(const td_data *data, td_mel_cache **out);

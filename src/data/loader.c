@@ -217,6 +217,7 @@ void td_loader_destroy(td_loader *loader)
     pthread_mutex_unlock(&loader->lock);
     if (loader->has_thread) pthread_join(loader->thread, NULL);
     td_loader_free_slots(loader);
+    td_loader_free_parts(loader);
     td_references_destroy(loader->references);
     free(loader->lengths);
     free(loader->length_at);

@@ -9,11 +9,14 @@
 #ifndef TD_DATA_LOADER_H
 #define TD_DATA_LOADER_H
 
+#include <pthread.h>
+
 #include "audio/mel.h"
 #include "base/pool.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/mel_cache.h"
+#include "graph/plan.h"
 
 /* The features there are. B, S, T, R: items, tokens, frames and reference frames of the batch's shape.
  *
@@ -27,8 +30,27 @@
  *   reference_mel     [B, R, n_mels]       as mel
  *   reference_counts  uint [B]             frames of each reference
  *
- * The name of the feature as the loader has it, which lives as long as the program; NULL: there is none. */
-const char *td_loader_feature_name(const char *name);
+ * A further front end makes two more of the same samples, T' its frames of a recording of T frames:
+ *
+ *   NAME              [B, T', its bands]   as mel
+ *   NAME_counts       uint [B]
+ */
+typedef struct td_front_end {
+    const char *name;
+    const td_mel *mel; /* at the same rate of samples */
+} td_front_end;
+
+/* A part of a model that is not trained makes a feature of others, on the data device. */
+typedef struct td_frozen_part {
+    const char *name;      /* of the feature */
+    td_store *store;       /* its parameters, on the loader's memory */
+    pthread_mutex_t *lock; /* held while the store is used; all loaders of a store have the same one */
+    /* The part for batches of this shape: its inputs have the names of features that are wanted too, *output
+     * is of TD_F32 and marked with td_graph_output(), and no larger than for the largest batch. *graph: the
+     * loader's from then on. Called by who creates the loader, then by its thread. */
+    td_status (*build)(void *context, const td_batch_shape *shape, td_graph **graph, td_tensor *output);
+    void *context;
+} td_frozen_part;
 
 /* Everything is borrowed until destroy; the sampler is the loader's alone until then. */
 typedef struct td_loader_settings {
@@ -41,6 +63,10 @@ typedef struct td_loader_settings {
                           * calling thread */
     td_memory *memory;   /* of the data role */
     const td_mel *mel;
+    const td_front_end *front_ends; /* further ones; with one of their features wanted, no cache is used */
+    size_t n_front_ends;
+    const td_frozen_part *parts;
+    size_t n_parts;
     td_mel_cache *cache;         /* NULL: none */
     const char *const *features; /* names of what is wanted of a batch; borrowed during create
                                   * only. What is not wanted is not made either */
@@ -65,6 +91,9 @@ typedef struct td_loader_stats {
 
 typedef struct td_loader td_loader;
 
+/* Whether a loader with these settings can make a feature of this name. */
+bool td_loader_knows(const td_loader_settings *settings, const char *name);
+
 /* Starts loading at once. *out: owned, td_loader_destroy(). */
 td_status td_loader_create(const td_loader_settings *settings, td_loader **out);
 
@@ -76,7 +105,7 @@ void td_loader_destroy(td_loader *loader);
  * failure, again and again. TD_ERR_NOT_FOUND past the last of n_batches. One thread at a time. */
 td_status td_loader_next(td_loader *loader, td_batch *out);
 
-/* The batch's room may be filled anew once `used` is reached ({NULL, 0}: at once). Any order, any thread. */
+/* The batch's room may be filled again once `used` is reached ({NULL, 0}: at once). Any order, any thread. */
 void td_loader_release(td_loader *loader, const td_batch *batch, td_point used);
 
 td_loader_stats td_loader_count(td_loader *loader);

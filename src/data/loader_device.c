@@ -32,11 +32,19 @@ static bool reads_host(const td_loader *loader)
     return td_device_get_info(td_memory_device(loader->settings.memory))->type == TD_DEVICE_CPU;
 }
 
+static bool has_further(const td_loader *loader)
+{
+    for (size_t i = 0; i < loader->n_features; ++i)
+        if (loader->features[i].row->config != NULL) return true;
+    return false;
+}
+
+/* Rows from the cache have no samples, which further front ends need. */
 static bool uses_cache(const td_loader *loader)
 {
     td_mel_cache *cache = loader->settings.cache;
     return cache != NULL && td_mel_cache_count(cache).kind != TD_MEL_CACHE_NONE &&
-           td_loader_wants(loader, "mel");
+           td_loader_wants(loader, "mel") && !has_further(loader);
 }
 
 static td_status take(td_loader *loader, td_memory_kind kind, uint64_t words, td_span *out)
@@ -79,6 +87,10 @@ fail:
 td_status td_loader_make_slots(td_loader *loader)
 {
     td_status status = TD_OK;
+    td_batch largest = {.shape = loader->largest};
+    TD_TRY(td_loader_plan_parts(loader, &loader->largest));
+    td_loader_describe(loader, NULL, &largest);
+    loader->batch_bytes = td_batch_bytes(&largest);
     td_loader_lay_out(loader);
     TD_TRY(TD_NEW_ARRAY(&loader->device, loader->settings.n_ready));
     if (!reads_host(loader)) TD_TRY(take(loader, TD_MEMORY_DEVICE, count_pcm_words(loader), &loader->pcm));
@@ -99,12 +111,22 @@ static void free_failures(td_load_item *item)
     }
 }
 
+static void destroy_lists(td_host_slot *slot)
+{
+    td_list_destroy(slot->list);
+    slot->list = NULL;
+    for (size_t i = 0; i < TD_BATCH_FEATURES; ++i) {
+        td_list_destroy(slot->copies[i]);
+        slot->copies[i] = NULL;
+    }
+}
+
 void td_loader_free_slots(td_loader *loader)
 {
     td_memory *memory = loader->settings.memory;
     for (size_t i = 0; i < TD_LOADER_HOST_SLOTS; ++i) {
         td_host_slot *slot = &loader->host[i];
-        td_list_destroy(slot->list);
+        destroy_lists(slot);
         td_memory_free(memory, slot->head_span);
         td_memory_free(memory, slot->pcm_span);
         td_memory_free(memory, slot->mel_span);
@@ -126,9 +148,7 @@ void td_loader_free_slots(td_loader *loader)
 
 uint64_t td_loader_batch_bytes(const td_loader *loader)
 {
-    td_batch largest = {.shape = loader->largest};
-    td_loader_describe(loader, NULL, &largest);
-    return td_batch_bytes(&largest);
+    return loader->batch_bytes;
 }
 
 /* ---------------------------------------------------------------- a batch on its way */
@@ -174,10 +194,28 @@ static td_status record_head(const td_loader *loader, td_list *list, const td_ho
     uint64_t words = loader->reference_places + 2 * (uint64_t)slot->shape.items;
     for (size_t i = 0; i < loader->n_features; ++i) {
         const td_loader_feature *f = &loader->features[i];
+        if (f->row->maker != TD_MAKER_HOST) continue;
         const uint64_t end = f->at + td_loader_count_words(loader, f->row, &slot->shape);
-        if (f->row->maker == TD_MAKER_HOST && end > words) words = end;
+        if (end > words) words = end;
     }
     return td_list_copy(list, cut(device->head, 0, words), cut(slot->head_span, 0, words));
+}
+
+static td_status record_further(const td_loader *loader, td_list *list, const td_batch *batch,
+                                td_mel_args args)
+{
+    td_status status = TD_OK;
+    const td_loader_settings *s = &loader->settings;
+    args.energy = args.pitch = (td_span){0};
+    for (size_t i = 0; i < s->n_front_ends; ++i) {
+        const td_feature *feature = td_batch_find(batch, s->front_ends[i].name);
+        if (feature == NULL) continue;
+        args.max_frames = feature->shape.dims[1];
+        args.mel = feature->span;
+        TD_TRY(td_mel_record(s->front_ends[i].mel, list, &args));
+    }
+fail:
+    return status;
 }
 
 static td_status record_mels(const td_loader *loader, td_list *list, const td_host_slot *slot,
@@ -203,6 +241,7 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
         TD_TRY(
             td_list_copy(list, cut(args.pcm, first, all - first), cut(slot->pcm_span, first, all - first)));
     if (!all_hit && args.mel.bytes > 0) TD_TRY(td_mel_record(loader->settings.mel, list, &args));
+    TD_TRY(record_further(loader, list, batch, args));
     if (reference.mel.bytes > 0) TD_TRY(td_mel_record(loader->settings.mel, list, &reference));
 fail:
     return status;
@@ -237,6 +276,7 @@ td_status td_loader_send(td_loader *loader, td_host_slot *slot, td_device_slot *
     td_status status = TD_OK;
     td_device *target = td_memory_device(loader->settings.memory);
     bool all_hit = true;
+    TD_TRY(td_loader_plan_parts(loader, &slot->shape));
     describe(loader, slot, device);
     for (uint32_t i = 0; i < slot->shape.items; ++i)
         all_hit = all_hit && slot->items[i].is_hit;
@@ -247,11 +287,11 @@ td_status td_loader_send(td_loader *loader, td_host_slot *slot, td_device_slot *
     TD_TRY(td_list_finish(slot->list));
     const td_submission work = {.list = slot->list, .waits = &device->used, .n_waits = 1};
     TD_TRY(td_queue_submit(td_device_queue(target, TD_QUEUE_COMPUTE), &work, &slot->done));
+    const td_status parts = td_loader_run_parts(loader, slot, device);
     device->batch.ready = slot->done;
-    return TD_OK;
+    return parts; /* the device has the list: not to be destroyed yet */
 fail:
-    td_list_destroy(slot->list);
-    slot->list = NULL;
+    destroy_lists(slot);
     return status;
 }
 
@@ -285,7 +325,6 @@ td_status td_loader_retire(td_loader *loader, td_host_slot *slot)
         TD_TRY(td_pool_map(loader->settings.pool, slot->shape.items, keep_item, &work));
     }
 fail:
-    td_list_destroy(slot->list);
-    slot->list = NULL;
+    destroy_lists(slot);
     return status;
 }

@@ -50,59 +50,107 @@ static void write_tokens(const td_loader *loader, const td_host_slot *slot, uint
 
 #define B TD_AXIS_ITEMS
 #define T TD_AXIS_FRAMES
-static const td_feature_row ROWS[] = {
-    {"token_ids", TD_U32, {B, TD_AXIS_TOKENS}, TD_MAKER_HOST, write_tokens},
-    {"token_counts", TD_U32, {B}, TD_MAKER_HOST, write_token_count},
-    {"frame_counts", TD_U32, {B}, TD_MAKER_HOST, write_frame_count},
-    {"speakers", TD_U32, {B}, TD_MAKER_HOST, write_speaker},
-    {"mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_FRONT_END, NULL},
-    {"energy", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL},
-    {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL},
-    {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL},
-    {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count},
+static const td_feature_row TABLE[] = {
+    {"token_ids", TD_U32, {B, TD_AXIS_TOKENS}, TD_MAKER_HOST, write_tokens, NULL, NULL},
+    {"token_counts", TD_U32, {B}, TD_MAKER_HOST, write_token_count, NULL, NULL},
+    {"frame_counts", TD_U32, {B}, TD_MAKER_HOST, write_frame_count, NULL, NULL},
+    {"speakers", TD_U32, {B}, TD_MAKER_HOST, write_speaker, NULL, NULL},
+    {"mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
+    {"energy", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
+    {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
+    {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL, NULL, NULL},
+    {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count, NULL, NULL},
 };
 #undef B
 #undef T
-enum { N_ROWS = sizeof ROWS / sizeof ROWS[0] };
+enum { TABLE_ROWS = sizeof TABLE / sizeof TABLE[0] };
 
 /* ---------------------------------------------------------------- choosing */
 
-static const td_feature_row *find_feature(const char *name)
+static const td_feature_row *find_feature(const td_feature_row *rows, size_t n, const char *name)
 {
-    for (size_t i = 0; i < N_ROWS; ++i)
-        if (strcmp(ROWS[i].name, name) == 0) return &ROWS[i];
+    for (size_t i = 0; i < n; ++i)
+        if (strcmp(rows[i].name, name) == 0) return &rows[i];
     return NULL;
 }
 
-const char *td_loader_feature_name(const char *name)
+static td_status add_row(td_feature_row rows[TD_LOADER_MAX_ROWS], size_t *n, td_feature_row row,
+                         const char *name, const char *ending)
 {
-    const td_feature_row *row = find_feature(name);
-    return row != NULL ? row->name : NULL;
+    const int length = snprintf(row.name, sizeof row.name, "%s%s", name, ending);
+    if (length >= TD_FEATURE_NAME_BYTES || find_feature(rows, *n, row.name) != NULL)
+        return TD_FAIL(TD_ERR_ARGUMENT, "the name '%s%s' of a feature is too long or taken", name, ending);
+    if (*n == TD_LOADER_MAX_ROWS)
+        return TD_FAIL(TD_ERR_LIMIT, "there are more than %d features", TD_LOADER_MAX_ROWS);
+    rows[(*n)++] = row;
+    return TD_OK;
 }
 
-static td_status refuse_name(const char *name)
+/* The table, and what the settings add to it. */
+static td_status list_rows(const td_loader_settings *s, td_feature_row rows[TD_LOADER_MAX_ROWS], size_t *n)
 {
-    char known[256];
+    td_status status = TD_OK;
+    memcpy(rows, TABLE, sizeof TABLE);
+    *n = TABLE_ROWS;
+    for (size_t i = 0; i < s->n_front_ends; ++i) {
+        const td_mel_config *config = td_mel_get_config(s->front_ends[i].mel);
+        const uint32_t rate = td_mel_get_config(s->mel)->rate;
+        TD_FAIL_IF(config->rate != rate, TD_ERR_ARGUMENT,
+                   "the front end '%s' is for %u samples a second, but recordings have %u",
+                   s->front_ends[i].name, config->rate, rate);
+        const td_feature_row frames = {.dtype = TD_F32,
+                                       .axes = {TD_AXIS_ITEMS, TD_AXIS_FRAMES, TD_AXIS_BANDS},
+                                       .maker = TD_MAKER_FURTHER,
+                                       .config = config};
+        const td_feature_row counts = {
+            .dtype = TD_U32, .axes = {TD_AXIS_ITEMS}, .maker = TD_MAKER_HOST, .config = config};
+        TD_TRY(add_row(rows, n, frames, s->front_ends[i].name, ""));
+        TD_TRY(add_row(rows, n, counts, s->front_ends[i].name, "_counts"));
+    }
+    for (size_t i = 0; i < s->n_parts; ++i) {
+        const td_feature_row row = {.dtype = TD_F32, .maker = TD_MAKER_PART, .part = &s->parts[i]};
+        TD_TRY(add_row(rows, n, row, s->parts[i].name, ""));
+    }
+fail:
+    return status;
+}
+
+bool td_loader_knows(const td_loader_settings *settings, const char *name)
+{
+    td_feature_row rows[TD_LOADER_MAX_ROWS];
+    size_t n;
+    return list_rows(settings, rows, &n) == TD_OK && find_feature(rows, n, name) != NULL;
+}
+
+static td_status refuse_name(const td_loader *loader, const char *name)
+{
+    char known[384];
     size_t used = 0;
-    for (size_t i = 0; i < N_ROWS && used < sizeof known; ++i)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", ROWS[i].name);
+    for (size_t i = 0; i < loader->n_rows && used < sizeof known; ++i)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 loader->rows[i].name);
     return TD_FAIL(TD_ERR_ARGUMENT, "no feature is called '%s'; there are %s", name, known);
 }
 
 td_status td_loader_choose_features(td_loader *loader)
 {
     td_status status = TD_OK;
-    bool is_wanted[N_ROWS] = {0};
+    bool is_wanted[TD_LOADER_MAX_ROWS] = {0};
+    TD_TRY(list_rows(&loader->settings, loader->rows, &loader->n_rows));
     for (size_t i = 0; i < loader->settings.n_features; ++i) {
-        const td_feature_row *row = find_feature(loader->settings.features[i]);
-        if (row == NULL) TD_TRY(refuse_name(loader->settings.features[i]));
-        is_wanted[row - ROWS] = true;
+        const char *name = loader->settings.features[i];
+        const td_feature_row *row = find_feature(loader->rows, loader->n_rows, name);
+        if (row == NULL) TD_TRY(refuse_name(loader, name));
+        is_wanted[row - loader->rows] = true;
     }
-    for (size_t i = 0; i < N_ROWS; ++i) {
+    for (size_t i = 0; i < loader->n_rows; ++i) {
+        const td_feature_row *row = &loader->rows[i];
         if (!is_wanted[i]) continue;
-        loader->features[loader->n_features++].row = &ROWS[i];
-        TD_FAIL_IF(ROWS[i].maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
-                   "'%s' is made along with 'mel', which is not wanted", ROWS[i].name);
+        TD_FAIL_IF(loader->n_features == TD_BATCH_FEATURES, TD_ERR_LIMIT,
+                   "a batch has no room for more than %d features", TD_BATCH_FEATURES);
+        loader->features[loader->n_features++].row = row;
+        TD_FAIL_IF(row->maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
+                   "'%s' is made along with 'mel', which is not wanted", row->name);
     }
     TD_FAIL_IF(loader->n_features == 0, TD_ERR_ARGUMENT, "a loader needs at least one feature to make");
 fail:
@@ -120,11 +168,17 @@ bool td_loader_wants(const td_loader *loader, const char *name)
 
 static td_shape find_shape(const td_loader *loader, const td_feature_row *row, const td_batch_shape *shape)
 {
+    if (row->maker == TD_MAKER_PART) {
+        const td_part_plan *made = td_loader_find_part(loader, row->part, shape);
+        return td_graph_shape(made->graph, made->output);
+    }
+    const td_mel_config *config = row->config != NULL ? row->config : &loader->config;
+    const uint64_t samples = (uint64_t)shape->frames * loader->config.hop_samples - 1; /* at most */
     const uint32_t sizes[] = {[TD_AXIS_ITEMS] = shape->items,
                               [TD_AXIS_TOKENS] = shape->tokens,
-                              [TD_AXIS_FRAMES] = shape->frames,
+                              [TD_AXIS_FRAMES] = td_mel_frames(config, samples),
                               [TD_AXIS_REFERENCE] = shape->reference_frames,
-                              [TD_AXIS_BANDS] = loader->config.n_mels};
+                              [TD_AXIS_BANDS] = config->n_mels};
     td_shape out = {.n_dims = 0};
     for (size_t i = 0; i < 3 && row->axes[i] != TD_AXIS_END; ++i)
         out.dims[out.n_dims++] = sizes[row->axes[i]];
@@ -181,7 +235,12 @@ void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t 
         const td_loader_feature *f = &loader->features[i];
         if (f->row->maker != TD_MAKER_HOST) continue;
         const size_t words = td_loader_count_words(loader, f->row, &slot->shape) / slot->shape.items;
-        f->row->write(loader, slot, item, slot->head + f->at + item * words);
+        uint32_t *to = slot->head + f->at + item * words;
+        if (f->row->write != NULL) {
+            f->row->write(loader, slot, item, to);
+        } else {
+            *to = td_mel_frames(f->row->config, slot->head[loader->places + 2 * (size_t)item + 1]);
+        }
     }
 }
 

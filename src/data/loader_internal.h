@@ -1,5 +1,6 @@
 /* What the files of the loader share: loader.c has the threads and the queue, loader_features.c the table of
- * features, loader_item.c fills host batches, loader_device.c takes them to the device.
+ * features, loader_item.c fills host batches, loader_device.c takes them to the device, loader_parts.c runs
+ * frozen parts there.
  */
 #ifndef TD_DATA_LOADER_INTERNAL_H
 #define TD_DATA_LOADER_INTERNAL_H
@@ -44,25 +45,42 @@ typedef enum td_axis {
 } td_axis;
 
 typedef enum td_maker {
-    TD_MAKER_HOST,      /* `write` */
+    TD_MAKER_HOST,      /* `write`; without it, frames of a further front end are counted */
     TD_MAKER_FRONT_END, /* the front end, from an item's samples or from the cache */
     TD_MAKER_REFERENCE, /* the front end, from the reference's samples */
+    TD_MAKER_FURTHER,   /* a further front end, from an item's samples */
+    TD_MAKER_PART,      /* a frozen part, from other features */
 } td_maker;
 
 /* A row of the table of features. */
 typedef struct td_feature_row {
-    const char *name;
+    char name[TD_FEATURE_NAME_BYTES];
     td_dtype dtype;
     td_axis axes[3];
     td_maker maker;
     void (*write)(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to);
+    const td_mel_config *config; /* of a further front end; NULL: the loader's */
+    const td_frozen_part *part;
 } td_feature_row;
+
+enum { TD_LOADER_MAX_ROWS = 32 };
 
 /* A feature that is wanted. */
 typedef struct td_loader_feature {
     const td_feature_row *row;
     size_t at; /* host-made: words from the start of the head */
 } td_loader_feature;
+
+/* A frozen part ready for batches of one shape. */
+typedef struct td_part_plan {
+    struct td_part_plan *next;
+    const td_frozen_part *part;
+    td_batch_shape shape;
+    td_graph *graph; /* owned */
+    td_tensor output;
+    td_plan *plan;  /* owned; a slot for each device slot */
+    bool *is_bound; /* owned; of each slot */
+} td_part_plan;
 
 /* A batch in pinned host memory. */
 struct td_host_slot {
@@ -77,7 +95,8 @@ struct td_host_slot {
     size_t stride; /* room of an item: a hop more than the batch's length */
     float *mel;    /* what the front end makes, feature after feature: from and for the cache; or NULL */
     uint64_t number;
-    td_list *list; /* NULL: not with the device */
+    td_list *list;                      /* NULL: not with the device */
+    td_list *copies[TD_BATCH_FEATURES]; /* of what parts made; owned */
     td_point done;
 };
 
@@ -100,10 +119,14 @@ struct td_loader {
     bool *is_bad;              /* of a row of the dataset; the loader's thread alone */
     td_batch_shape largest;
     size_t reference_samples, reference_stride;
+    td_feature_row rows[TD_LOADER_MAX_ROWS]; /* features that could be made */
+    size_t n_rows;
     td_loader_feature features[TD_BATCH_FEATURES];
     size_t n_features;
     size_t places, reference_places; /* words from the start of the head: first sample and number of each */
     size_t head_words;
+    uint64_t batch_bytes;     /* of the largest */
+    td_part_plan *part_plans; /* owned; the loader's thread alone, once it runs */
     td_host_slot host[TD_LOADER_HOST_SLOTS];
     td_device_slot *device; /* n_ready */
     td_span pcm;            /* on the device; the queue runs in order, so one will do; a zero span for a
@@ -114,7 +137,7 @@ struct td_loader {
     pthread_cond_t changed;
     bool stop, is_over;
     uint64_t n_drawn, n_published, n_taken;
-    td_error error; /* of the stream, once it is over */
+    td_error error; /* of the thread, once it is over */
     td_loader_stats stats;
 };
 
@@ -144,6 +167,15 @@ void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t 
 /* Where an item's part of a feature lies in the slot's copy for the cache; NULL for one that is not wanted.
  */
 float *td_loader_cached(const td_loader *loader, const td_host_slot *slot, const char *name, uint32_t item);
+
+/* Makes the wanted parts ready for batches of this shape, the largest one first. */
+td_status td_loader_plan_parts(td_loader *loader, const td_batch_shape *shape);
+const td_part_plan *td_loader_find_part(const td_loader *loader, const td_frozen_part *part,
+                                        const td_batch_shape *shape);
+void td_loader_free_parts(td_loader *loader);
+
+/* Submits the parts of a batch whose other features are there when slot->done is reached; moves that on. */
+td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_device_slot *device);
 
 /* Loads item `index` of what was drawn, or a replacement. Any thread. */
 td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index);

@@ -1,7 +1,7 @@
 /* Mel spectrograms that were made before, with the energy and pitch of each frame, so that later epochs (ram)
  * and later runs (disk) skip decoding and mel. An entry is keyed by all that shapes it: the recording's path,
  * size and time, the mel settings and the device; on disk it is a checked file of its own, and a damaged or
- * foreign one is made anew (base/blob_cache.h). Nothing is put in past the size bound, and nothing is pushed
+ * foreign one is made again (base/blob_cache.h). Nothing is put in past the size bound, and nothing is pushed
  * out: with a shuffled order that serves as well as any other rule. Any thread. Covered by
  * tests/data/test_mel_cache.c.
  */

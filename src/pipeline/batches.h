@@ -1,6 +1,6 @@
 /* The batches that a consumer takes, on the device where it wants them: sampler and loader on the data
  * device, and with a second device a transfer behind them; the consumer sees the same either way. Covered by
- * tests/pipeline/test_transfer.c, tests/train/test_train_pair.c and tests/cli/test_load.py.
+ * tests/pipeline/test_batches.c and tests/train/test_train_pair.c.
  */
 #ifndef TD_PIPELINE_BATCHES_H
 #define TD_PIPELINE_BATCHES_H

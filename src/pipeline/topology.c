@@ -177,12 +177,13 @@ static void judge_places(const td_topology *data, const td_topology *model, char
 void td_topology_judge(const td_device_info *data, const td_topology *data_place, const td_device_info *model,
                        const td_topology *model_place, char out[TD_TOPOLOGY_PAIR_BYTES])
 {
-    char text[384];
+    char text[400];
     out[0] = '\0';
     judge_places(data_place, model_place, out);
     if (data == model || td_topology_stronger(data, model) != data) return;
     (void)snprintf(text, sizeof text,
-                   "%.100s is the stronger one and should have the model: --data-device %s --model-device %s",
+                   "%.100s is the stronger one and should have the model: devices.data = %s, "
+                   "devices.model = %s",
                    data->name, model->selector, data->selector);
     add(out, text);
 }

@@ -219,8 +219,8 @@ static td_status choose_features(td_trainer *t)
     for (uint32_t l = 0; l < t->info.model.family->n_learners; ++l) {
         TD_TRY(td_family_least_graph(&t->info.model, l, NULL, &graph));
         for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
-            const char *name = td_loader_feature_name(td_graph_name(graph, td_graph_input_at(graph, i)));
-            if (name != NULL) TD_TRY(td_data_want(&t->s.data, name)); /* others are scalars of the family */
+            const char *name = td_graph_name(graph, td_graph_input_at(graph, i));
+            if (td_data_knows(&t->data, name)) TD_TRY(td_data_want(&t->s.data, name)); /* or the family's */
         }
         td_graph_destroy(graph);
         graph = NULL;

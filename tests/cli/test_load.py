@@ -65,7 +65,7 @@ class LoadTest(unittest.TestCase):
         self.assertIn("disk, 100 % hits", done.stdout)
         files = [name for _, _, names in os.walk(os.path.join(cache, "mel")) for name in names]
         self.assertEqual(len(files), N_ROWS)
-        self.assertIn("--mel-cache disk needs", self.load("--mel-cache", "disk", "--no-cache", code=2).stderr)
+        self.assertIn("data.mel_cache = disk needs", self.load("--mel-cache", "disk", "--no-cache", code=2).stderr)
 
     def test_limits_leave_rows_out(self):
         self.assertIn("left out", self.load("--max-mel-frames", "60").stdout)

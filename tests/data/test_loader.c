@@ -16,7 +16,7 @@ enum { N_ROWS = 43, BATCH = 8, N_BATCHES = 14 }; /* 6 batches an epoch, so more 
 static td_registry *registry;
 static td_device *device;
 static td_memory *memory;
-static td_mel *mel;
+static td_mel *mel, *other_mel;
 static td_dataset *dataset;
 
 static const char *const ALL[] = {"token_ids", "token_counts", "frame_counts",  "speakers",        "mel",
@@ -31,13 +31,17 @@ static int open_device(void **state)
     (void)state;
     const td_device_info *info;
     const td_mel_config config = td_mel_config_default();
+    td_mel_config other = config; /* other frames and bands */
+    other.hop_samples = 200;
+    other.win_samples = other.n_fft = 512;
+    other.n_mels = 40;
     td_registry_options options;
     td_registry_options_from_env(&options);
     if (td_registry_open(&options, &registry) != TD_OK ||
         td_registry_select(registry, "cpu", &info) != TD_OK ||
         td_device_open(registry, info, &device) != TD_OK ||
         td_memory_create(device, "data", 0, &memory) != TD_OK ||
-        td_mel_create(memory, &config, &mel) != TD_OK) {
+        td_mel_create(memory, &config, &mel) != TD_OK || td_mel_create(memory, &other, &other_mel) != TD_OK) {
         print_message("%s\n", td_error_last()->message);
         return -1;
     }
@@ -48,6 +52,7 @@ static int close_device(void **state)
 {
     (void)state;
     td_mel_destroy(mel);
+    td_mel_destroy(other_mel);
     td_memory_destroy(memory);
     td_device_close(device);
     td_registry_close(registry);
@@ -226,17 +231,17 @@ static void batches_are_the_samplers_in_its_order(void **state)
 }
 
 /* The mel of one recording made by itself. */
-static float *make_alone(uint32_t row, uint32_t *n_frames)
+static float *make_alone(const td_mel *with, uint32_t row, uint32_t *n_frames)
 {
     char path[TD_FILE_PATH_BYTES];
     td_audio audio;
     td_span pcm, places, out;
     td_list *list = NULL;
     td_point done;
-    const uint32_t bands = td_mel_get_config(mel)->n_mels;
+    const uint32_t bands = td_mel_get_config(with)->n_mels;
     assert_int_equal(td_dataset_clip_path(dataset, row, path), TD_OK);
     assert_int_equal(td_audio_decode(path, &(td_decode_options){.rate = 22050}, &audio), TD_OK);
-    *n_frames = td_mel_frames(td_mel_get_config(mel), audio.count);
+    *n_frames = td_mel_frames(td_mel_get_config(with), audio.count);
     assert_int_equal(td_memory_alloc(memory, TD_MEMORY_HOST, 4 * audio.count, &pcm), TD_OK);
     assert_int_equal(td_memory_alloc(memory, TD_MEMORY_HOST, 8, &places), TD_OK);
     assert_int_equal(td_memory_alloc(memory, TD_MEMORY_DEVICE, 4 * *n_frames * bands, &out), TD_OK);
@@ -244,7 +249,7 @@ static float *make_alone(uint32_t row, uint32_t *n_frames)
     memcpy(td_span_host(places), (uint32_t[]){0, (uint32_t)audio.count}, 8);
     assert_int_equal(td_list_create(device, TD_QUEUE_COMPUTE, &list), TD_OK);
     const td_mel_args args = {.items = 1, .max_frames = *n_frames, .pcm = pcm, .places = places, .mel = out};
-    assert_int_equal(td_mel_record(mel, list, &args), TD_OK);
+    assert_int_equal(td_mel_record(with, list, &args), TD_OK);
     assert_int_equal(td_list_finish(list), TD_OK);
     assert_int_equal(
         td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done),
@@ -265,7 +270,7 @@ static void check_item(const td_batch *batch, uint32_t k, const float *mels, con
     const size_t item_floats = (size_t)batch->shape.frames * bands;
     const float pad = td_mel_pad_value(td_mel_get_config(mel));
     uint32_t n_frames;
-    float *alone = make_alone(row, &n_frames);
+    float *alone = make_alone(mel, row, &n_frames);
     assert_int_equal(frames[k], n_frames);
     assert_memory_equal(mels + k * item_floats, alone, 4 * n_frames * bands);
     for (size_t i = n_frames * bands; i < item_floats; ++i)
@@ -418,6 +423,158 @@ static void only_what_is_wanted_is_made(void **state)
     assert_null(td_batch_find(&some, "energy"));
     stop(&r);
     stop(&few);
+}
+
+static void expect_same(const td_batch *batch, const td_batch *other, const char *name)
+{
+    void *a = fetch_feature(batch, name), *b = fetch_feature(other, name);
+    assert_int_equal(td_batch_find(batch, name)->span.bytes, td_batch_find(other, name)->span.bytes);
+    assert_memory_equal(a, b, td_batch_find(batch, name)->span.bytes);
+    free(a);
+    free(b);
+}
+
+/* What the other front end made of each item is what it makes of the recording by itself. */
+static void check_other(const td_batch *batch)
+{
+    const uint32_t bands = td_mel_get_config(other_mel)->n_mels;
+    const float pad = td_mel_pad_value(td_mel_get_config(other_mel));
+    float *values = fetch_feature(batch, "other");
+    uint32_t *counts = fetch_feature(batch, "other_counts");
+    const td_shape shape = td_batch_find(batch, "other")->shape;
+    assert_int_equal(shape.dims[2], bands);
+    for (uint32_t k = 0; k < batch->count; ++k) {
+        const float *item = values + (size_t)k * shape.dims[1] * bands;
+        uint32_t n_frames;
+        float *expected = make_alone(other_mel, batch->rows[k], &n_frames);
+        assert_int_equal(counts[k], n_frames);
+        assert_memory_equal(item, expected, 4 * (size_t)n_frames * bands);
+        for (size_t i = (size_t)n_frames * bands; i < (size_t)shape.dims[1] * bands; ++i)
+            assert_true(item[i] == pad);
+        free(expected);
+    }
+    free(values);
+    free(counts);
+}
+
+/* Two front ends in one loader, each in a loader of its own: the same bits; with a cache for what it keeps.
+ */
+static void front_ends_share_the_samples(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"other", "other_counts", "mel", "frame_counts"};
+    const td_front_end other = {.name = "other", .mel = other_mel};
+    const td_mel_cache_settings kept = {
+        .kind = TD_MEL_CACHE_RAM, .config = *td_mel_get_config(mel), .device = "test"};
+    assert_int_equal(td_mel_cache_open(&kept, dataset, &settings.cache), TD_OK);
+    settings.front_ends = &other;
+    settings.n_front_ends = 1;
+    settings.features = NAMES;
+    settings.n_features = 4;
+    running both = start(2);
+    settings.n_features = 2;
+    running alone = start(2);
+    settings.features = NAMES + 2;
+    running usual = start(2);
+    for (size_t n = 0; n < N_BATCHES; ++n) {
+        td_batch batch, batch_alone, batch_usual;
+        next(&both, &batch);
+        next(&alone, &batch_alone);
+        next(&usual, &batch_usual);
+        for (size_t i = 0; i < 4; ++i)
+            expect_same(&batch, i < 2 ? &batch_alone : &batch_usual, NAMES[i]);
+        check_other(&batch);
+        td_loader_release(both.loader, &batch, (td_point){0});
+        td_loader_release(alone.loader, &batch_alone, (td_point){0});
+        td_loader_release(usual.loader, &batch_usual, (td_point){0});
+    }
+    stop(&both);
+    stop(&alone);
+    stop(&usual);
+    td_mel_cache_close(settings.cache);
+}
+
+enum { PART_WIDTH = 5 };
+
+/* mel [B, T, n_mels] times a parameter. */
+static td_status build_part(void *context, const td_batch_shape *shape, td_graph **graph, td_tensor *output)
+{
+    const uint32_t bands = td_mel_get_config(mel)->n_mels;
+    const td_status status = td_graph_create(0, graph);
+    if (status != TD_OK) return status;
+    const td_tensor in = td_graph_input(*graph, context, td_dims(shape->items, shape->frames, bands), TD_F32);
+    const td_tensor w = td_graph_param(*graph, "w", td_dims(bands, PART_WIDTH), TD_PARAM_DECAY);
+    *output = td_graph_matmul(*graph, in, w);
+    td_graph_output(*graph, *output, "projected");
+    return TD_OK;
+}
+
+static td_store *make_store(float *weights)
+{
+    td_graph *graph;
+    td_tensor output;
+    td_store *store;
+    const size_t n = (size_t)td_mel_get_config(mel)->n_mels * PART_WIDTH;
+    for (size_t i = 0; i < n; ++i)
+        weights[i] = (float)(i * 7 % 23) / 23 - 0.5F;
+    assert_int_equal(build_part("mel", &(td_batch_shape){.items = 1, .frames = 1}, &graph, &output), TD_OK);
+    assert_int_equal(td_store_create(memory, graph, &(td_store_options){0}, &store), TD_OK);
+    assert_int_equal(td_store_write(store, 0, TD_BLOCK_WEIGHT, weights), TD_OK);
+    td_graph_destroy(graph);
+    return store;
+}
+
+static void check_projected(const td_batch *batch, const float *weights)
+{
+    const uint32_t bands = td_mel_get_config(mel)->n_mels;
+    const size_t rows = (size_t)batch->count * batch->shape.frames;
+    float *x = fetch_feature(batch, "mel"), *y = fetch_feature(batch, "projected");
+    assert_int_equal(td_batch_find(batch, "projected")->span.bytes, 4 * rows * PART_WIDTH);
+    for (size_t r = 0; r < rows; ++r) {
+        for (size_t c = 0; c < PART_WIDTH; ++c) {
+            double sum = 0;
+            for (size_t b = 0; b < bands; ++b)
+                sum += (double)x[r * bands + b] * (double)weights[b * PART_WIDTH + c];
+            assert_true(fabs(sum - (double)y[r * PART_WIDTH + c]) < 1e-4);
+        }
+    }
+    free(x);
+    free(y);
+}
+
+static void a_frozen_part_makes_a_feature(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"projected", "mel"};
+    float weights[80 * PART_WIDTH];
+    td_store *store = make_store(weights);
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    td_frozen_part part = {
+        .name = "projected", .store = store, .lock = &lock, .build = build_part, .context = "mel"};
+    uint32_t shapes = 0;
+    plan.last = TD_LAST_KEEP; /* the last batch of an epoch is shorter */
+    settings.features = NAMES;
+    settings.n_features = 2;
+    settings.parts = &part;
+    settings.n_parts = 1;
+    running r = start(2);
+    for (size_t n = 0; n < N_BATCHES; ++n) {
+        td_batch batch;
+        next(&r, &batch);
+        check_projected(&batch, weights);
+        shapes |= batch.count < BATCH ? 1U : 2U << batch.bucket;
+        td_loader_release(r.loader, &batch, (td_point){0});
+    }
+    assert_int_equal(shapes, 15); /* all buckets, and a short batch */
+    stop(&r);
+    td_loader *loader;
+    td_loader_settings wrong = settings;
+    wrong.sampler = open_sampler();
+    wrong.n_features = 1;
+    assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
+    assert_non_null(strstr(td_error_last()->message, "'projected' is made from 'mel'"));
+    td_sampler_destroy(wrong.sampler);
+    td_store_destroy(store);
 }
 
 static void the_last_batch_is_the_samplers(void **state)
@@ -576,6 +733,13 @@ static void wrong_settings_are_refused(void **state)
     }
     wrong.n_features = 0;
     assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
+    const td_front_end taken = {.name = "frame", .mel = mel};
+    wrong = settings;
+    wrong.front_ends = &taken;
+    wrong.n_front_ends = 1;
+    assert_true(td_loader_knows(&settings, "mel") && !td_loader_knows(&settings, "frame"));
+    assert_int_equal(td_loader_create(&wrong, &loader), TD_ERR_ARGUMENT);
+    assert_non_null(strstr(td_error_last()->message, "'frame_counts'"));
     wrong = settings;
     wrong.sampler = open_sampler();
     wrong.reference_s = 0;
@@ -594,6 +758,8 @@ int main(void)
         TEST(a_restart_goes_on_where_it_was),
         TEST(the_cache_changes_no_bit),
         TEST(only_what_is_wanted_is_made),
+        TEST(front_ends_share_the_samples),
+        TEST(a_frozen_part_makes_a_feature),
         TEST(the_last_batch_is_the_samplers),
         TEST(bad_recordings_are_told_and_replaced),
         TEST(too_many_bad_ones_end_it),
