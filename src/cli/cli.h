@@ -54,6 +54,12 @@ typedef enum td_color { TD_COLOR_RED, TD_COLOR_GREEN, TD_COLOR_YELLOW, TD_COLOR_
 void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level);
 void td_cli_end_output(td_cli *cli);
 
+enum { TD_CLI_LINE_BYTES = 4096 };
+
+/* The library's message in the program's words: keys that have a flag ("training.lr") are named by it
+ * ("--lr"). Returns `out`. */
+const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[TD_CLI_LINE_BYTES]);
+
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width);
 

@@ -26,11 +26,51 @@ static void write_prefix(const td_cli *cli, td_color color, const char *prefix)
     }
 }
 
+/* The row of the key that `word` is, if it has a flag; the most used one of several. Else NULL. */
+static const td_option *find_key(const td_option_table *table, const char *word, size_t length)
+{
+    const td_option *found = NULL;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const td_option *option = &table->options[i];
+        const size_t section = option->section ? strlen(option->section) : 0;
+        if (section == 0 || option->topics == 0 || section + 1 + strlen(option->key) != length) continue;
+        if (strncmp(word, option->section, section) == 0 && word[section] == '.' &&
+            strncmp(word + section + 1, option->key, length - section - 1) == 0 &&
+            (found == NULL || (option->usual && !found->usual)))
+            found = option;
+    }
+    return found;
+}
+
+const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[TD_CLI_LINE_BYTES])
+{
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789_.";
+    char flag[TD_OPTION_FLAG_BYTES];
+    size_t used = 0;
+    const char *at = message;
+    out[0] = 0;
+    while (*at && used + 1 < TD_CLI_LINE_BYTES) {
+        size_t length = strspn(at, LETTERS);
+        while (length > 0 && at[length - 1] == '.')
+            length--;
+        const bool begins = at == message || !strchr("/'-", at[-1]);
+        const td_option *option = begins && length > 0 ? find_key(cli->table, at, length) : NULL;
+        if (option) td_option_flag(option, flag);
+        if (length == 0) length = 1;
+        used += (size_t)(option ? snprintf(out + used, TD_CLI_LINE_BYTES - used, "--%s", flag)
+                                : snprintf(out + used, TD_CLI_LINE_BYTES - used, "%.*s", (int)length, at));
+        at += length;
+        if (option && strncmp(at, " = ", 3) == 0) at += 2; /* "--lr 0.1" */
+    }
+    return out;
+}
+
 static void write_log_line(void *context, td_log_level level, const char *message)
 {
     static const td_color COLORS[] = {TD_COLOR_RED, TD_COLOR_YELLOW, TD_COLOR_BOLD, TD_COLOR_DIM};
+    char line[TD_CLI_LINE_BYTES];
     write_prefix(context, COLORS[level], td_log_level_name(level));
-    fprintf(stderr, "%s\n", message);
+    fprintf(stderr, "%s\n", td_cli_name_flags(context, message, line));
 }
 
 static bool wants_color(const char *color, int fd)
@@ -118,7 +158,8 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
 
 int td_cli_fail(const td_cli *cli, const td_registry *registry)
 {
-    const td_error error = *td_error_last();
+    td_error error = *td_error_last();
+    char line[TD_CLI_LINE_BYTES];
     size_t n_mistakes = 0;
     const td_option_mistake *mistakes = cli->options ? td_options_mistakes(cli->options, &n_mistakes) : NULL;
     for (size_t i = 0; i < n_mistakes; i++) {
@@ -126,6 +167,8 @@ int td_cli_fail(const td_cli *cli, const td_registry *registry)
         fprintf(stderr, "%s: %s\n", mistakes[i].place, mistakes[i].message);
     }
     if (n_mistakes == 0) {
+        snprintf(error.message, sizeof error.message, "%.*s", (int)sizeof error.message - 1,
+                 td_cli_name_flags(cli, error.message, line));
         write_prefix(cli, TD_COLOR_RED, "error");
         fprintf(stderr, "%s%s%s%s\n", error.message, *error.native ? " (" : "", error.native,
                 *error.native ? ")" : "");

@@ -14,7 +14,7 @@ td_status td_feed_open(td_memory *memory, const td_feed_options *options, td_fee
     const td_mel_config config = td_mel_config_default();
     const td_device_info *info = td_device_get_info(td_memory_device(memory));
     *feed = (td_feed){.options = *options, .memory = memory};
-    TD_FAIL_IF(options->dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
+    TD_FAIL_IF(options->dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
     TD_TRY(td_pool_create(options->workers, &feed->pool));
     feed->workers = td_pool_threads(feed->pool);
     TD_TRY(td_dataset_open(&options->dataset, feed->pool, &feed->dataset));

@@ -75,7 +75,7 @@ static td_status make_folder_path(const td_mel_cache *c, const char *cache_dir, 
     const int length = snprintf(out, TD_FILE_PATH_BYTES, "%s/mel/%s-%016" PRIx64, cache_dir, slug,
                                 td_hash64(real, strlen(real)));
     if (length < TD_FILE_PATH_BYTES) return TD_OK;
-    return TD_FAIL(TD_ERR_LIMIT, "paths under '%s' are too long; choose another --cache-dir", cache_dir);
+    return TD_FAIL(TD_ERR_LIMIT, "paths under '%s' are too long; choose another data.cache_dir", cache_dir);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -180,7 +180,7 @@ static void choose_kind(td_mel_cache *c, const td_mel_cache_settings *settings)
         why = "too much for memory, and a quarter of the free disk holds it";
     } else if (is_auto) {
         kind = TD_MEL_CACHE_NONE;
-        why = "too much for memory and disk; --mel-cache ram keeps a part";
+        why = "too much for memory and disk; data.mel_cache = ram keeps a part";
     }
     c->stats.kind = kind;
     c->stats.max_bytes = kind == TD_MEL_CACHE_RAM ? ram : kind == TD_MEL_CACHE_DISK ? disk : 0;
@@ -211,7 +211,7 @@ td_status td_mel_cache_open(const td_mel_cache_settings *settings, const td_data
     c->rate = settings->config.rate;
     c->has_pitch = settings->has_pitch;
     TD_FAIL_IF(settings->kind == TD_MEL_CACHE_DISK && settings->cache_dir == NULL, TD_ERR_CONFIG,
-               "--mel-cache disk needs a cache; leave --no-cache out, or choose ram or none");
+               "data.mel_cache = disk needs data.cache; choose ram or none, or switch it on");
     choose_kind(c, settings);
     TD_TRY(TD_NEW_ARRAY(&c->is_kept, dataset->view.n_rows + 1));
     if (c->stats.kind == TD_MEL_CACHE_RAM) {

@@ -34,7 +34,7 @@ td_status td_dataset_pair_open(const td_dataset_settings *settings, const char *
     val.symbols = settings->tokens == TD_TOKENS_BPE ? NULL : td_block_string(view, view->header->symbols);
     TD_TRY(td_dataset_open(&val, pool, &out->val));
     TD_FAIL_IF(strcmp(out->val->metadata_path, out->train->metadata_path) == 0, TD_ERR_CONFIG,
-               "'%s' is both the training and the validation table; leave --val-data out to split it",
+               "'%s' is both the training and the validation table; leave data.val_data out to split it",
                out->val->metadata_path);
 fail:
     if (status != TD_OK) td_dataset_pair_close(out);

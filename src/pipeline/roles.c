@@ -31,7 +31,7 @@ static td_status check_pair(const td_device_info *data, const td_device_info *mo
 {
     static const char ADVICE[] =
         "choose two of `tandem devices`, leave the data device out for single-device mode, "
-        "or add --allow-same-device";
+        "or set devices.allow_same_device";
     if (data == model) {
         return TD_FAIL(TD_ERR_CONFIG, "data and model are the same device %s (%s); %s", data->selector,
                        data->name, ADVICE);
@@ -58,10 +58,9 @@ td_status td_roles_resolve(const td_registry *registry, const td_roles_request *
     td_roles roles = {.mode = TD_ROLES_SINGLE};
     td_status status = TD_OK;
     const bool has_data = is_given(request->data_device), has_model = is_given(request->model_device);
-    TD_FAIL_IF(
-        has_data && !has_model, TD_ERR_CONFIG,
-        "a data device ('%s') was given without a model device; add --model-gpu N or --model-device SEL",
-        request->data_device);
+    TD_FAIL_IF(has_data && !has_model, TD_ERR_CONFIG,
+               "a data device ('%s') was given without a model device; set devices.model too",
+               request->data_device);
     if (has_model) {
         TD_TRY(find_device(registry, "model", request->model_device, &roles.model));
     } else {

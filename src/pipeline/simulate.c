@@ -39,14 +39,15 @@ static td_status parse_pair(const char *text, size_t length, td_simulation *simu
         char *end;
         const double value = strtod(text + n + 1, &end);
         if (end != text + length || end == text + n + 1 || !(value >= 0 && value <= KEYS[k].most))
-            return TD_FAIL(TD_ERR_CONFIG, "'%.*s' of --simulate: %s is a number from 0 to %g", (int)length,
-                           text, KEYS[k].key, KEYS[k].most);
+            return TD_FAIL(TD_ERR_CONFIG, "'%.*s' of profile.simulate: %s is a number from 0 to %g",
+                           (int)length, text, KEYS[k].key, KEYS[k].most);
         *(double *)((char *)simulation + KEYS[k].offset) = value;
         return TD_OK;
     }
-    return TD_FAIL(TD_ERR_CONFIG,
-                   "'%.*s' of --simulate is not known; write data=MS,transfer=MS,train=MS[,jitter=SHARE]",
-                   (int)length, text);
+    return TD_FAIL(
+        TD_ERR_CONFIG,
+        "'%.*s' of profile.simulate is not known; write data=MS,transfer=MS,train=MS[,jitter=SHARE]",
+        (int)length, text);
 }
 
 td_status td_simulation_parse(const char *text, td_simulation *simulation)
@@ -58,7 +59,7 @@ td_status td_simulation_parse(const char *text, td_simulation *simulation)
         at += length + (at[length] == ',');
     }
     TD_FAIL_IF(!(simulation->train_ms > 0), TD_ERR_CONFIG,
-               "--simulate needs at least train=MS above 0, such as data=30,transfer=5,train=40");
+               "profile.simulate needs at least train=MS above 0, such as data=30,transfer=5,train=40");
 fail:
     return status;
 }

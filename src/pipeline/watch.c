@@ -53,9 +53,11 @@ static void judge_steps(td_watch *watch)
     const td_pipeline_figures *f = &watch->figures;
     if (!watch->is_known || f->steps < LEAST_STEPS) return;
     if (f->cv > MOST_VARIATION && is_first(watch, TD_WATCH_VARIES))
-        td_log_warn("steps vary by %.2f of their mean of %.1f ms over the last %zu; raise --buffer-size and "
-                    "--prefetch-buffer-size, or use --enable-static-shapes; `tandem profile` shows where",
-                    f->cv, f->step_ms.mean, f->steps);
+        td_log_warn(
+            "steps vary by %.2f of their mean of %.1f ms over the last %zu; raise pipeline.buffer_size and "
+            "pipeline.prefetch_buffer_size, or use pipeline.enable_static_shapes; `tandem profile` shows "
+            "where",
+            f->cv, f->step_ms.mean, f->steps);
     if (f->model_utilisation < LEAST_UTILISATION && is_first(watch, TD_WATCH_STARVES)) {
         const char *stage = td_watch_waits_for(watch);
         const bool is_host = strcmp(stage, td_stage_name(TD_STAGE_TRAIN)) == 0;
@@ -63,8 +65,9 @@ static void judge_steps(td_watch *watch)
             "the model device works only %.0f %% of the time and waits for %s%s; %s; `tandem profile` "
             "tells more",
             100 * f->model_utilisation, is_host ? "the host" : "the stage ", is_host ? "" : stage,
-            is_host ? "raise --batch-size or --pipeline-depth"
-                    : "raise --num-workers, keep mels with --mel-cache, or raise --batch-size");
+            is_host
+                ? "raise training.batch_size or pipeline.pipeline_depth"
+                : "raise pipeline.num_workers, keep mels with data.mel_cache, or raise training.batch_size");
     }
 }
 
@@ -84,9 +87,10 @@ static void judge_memory(td_watch *watch, int role, uint64_t bytes)
     if (!is_first(watch, role == 0 ? TD_WATCH_GROWS_DATA : TD_WATCH_GROWS_MODEL)) return;
     td_text_format_bytes(watch->first_bytes[role], was);
     td_text_format_bytes(bytes, is);
-    td_log_warn("memory of the %s role keeps growing: from %s to %s in %d steps; set a limit with "
-                "--enable-memory-isolation, lower --buffer-size, or use --enable-static-shapes",
-                NAMES[role], was, is, RISES * TD_MONITOR_WINDOW);
+    td_log_warn(
+        "memory of the %s role keeps growing: from %s to %s in %d steps; set a limit with "
+        "pipeline.enable_memory_isolation, lower pipeline.buffer_size, or use pipeline.enable_static_shapes",
+        NAMES[role], was, is, RISES * TD_MONITOR_WINDOW);
 }
 
 void td_watch_step(td_watch *watch, uint64_t data_bytes, uint64_t model_bytes)

@@ -170,9 +170,10 @@ td_status td_shaped_plan_bind(td_shaped_plan *shaped, const td_batch *batch, uin
     shaped->bound[*slot] = (td_span){0};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; ++i) {
         if (inputs[i].tensor.id == 0) continue;
-        TD_FAIL_IF(inputs[i].span.buffer == NULL, TD_ERR_CONFIG,
-                   "the model takes '%s', which the data does not bring; see --pitch and --reference-seconds",
-                   td_graph_name(shaped->graph.graph, inputs[i].tensor));
+        TD_FAIL_IF(
+            inputs[i].span.buffer == NULL, TD_ERR_CONFIG,
+            "the model takes '%s', which the data does not bring; see data.pitch and data.reference_seconds",
+            td_graph_name(shaped->graph.graph, inputs[i].tensor));
         TD_TRY(td_plan_bind(shaped->plan, *slot, inputs[i].tensor, inputs[i].span));
     }
     shaped->bound[*slot] = batch->mel;

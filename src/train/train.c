@@ -265,8 +265,9 @@ static td_status open_training(td_trainer *t)
     TD_TRY(tune_buffer(t));
     const size_t left_out = td_sampler_left_out(t->train.sampler);
     if (left_out > 0)
-        td_log_warn("%zu of %zu rows are longer than --max-mel-frames or --max-text-length and left out",
-                    left_out, t->train_rows.n_rows);
+        td_log_warn(
+            "%zu of %zu rows are longer than data.max_mel_frames or data.max_text_length and left out",
+            left_out, t->train_rows.n_rows);
 fail:
     return status;
 }
@@ -434,12 +435,12 @@ static td_status open_trainer(td_trainer *t)
 {
     td_status status = TD_OK;
     TD_FAIL_IF(t->s.run_dir == NULL, TD_ERR_CONFIG,
-               "no folder for the run was named; add --checkpoint-dir DIR");
+               "no folder for the run was named; set training.checkpoint_dir");
     if (t->s.grad_accum == 0) t->s.grad_accum = 1;
     if (t->s.depth == 0) t->s.depth = 2;
     if (t->s.keep == 0) t->s.keep = 5;
-    TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "--pipeline-depth is %u; put 1 to %d", t->s.depth,
-               TD_SCALAR_RING);
+    TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "pipeline.pipeline_depth is %u; put 1 to %d",
+               t->s.depth, TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
     if (t->s.model.speaker_encoder && !(t->s.feed.reference_s > 0)) t->s.feed.reference_s = 3;
     t->s.feed.with_pitch = t->s.model.pitch_predictor;

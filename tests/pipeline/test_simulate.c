@@ -91,7 +91,7 @@ static void test_bad_requests(void **state)
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; ++i) {
         td_simulation s = {0};
         assert_int_equal(td_simulation_parse(BAD[i], &s), TD_ERR_CONFIG);
-        assert_non_null(strstr(td_error_last()->message, "--simulate"));
+        assert_non_null(strstr(td_error_last()->message, "profile.simulate"));
     }
 }
 

@@ -130,7 +130,7 @@ static void test_pairs_are_judged(void **state)
     assert_null(strstr(text, "stronger"));
     judge(&wide, &narrow, text);
     assert_non_null(strstr(text, "wide is the stronger one"));
-    assert_non_null(strstr(text, "--data-device pci:narrow --model-device pci:wide"));
+    assert_non_null(strstr(text, "devices.data = pci:narrow, devices.model = pci:wide"));
     judge(&inside, &wide, text);
     assert_string_equal(text, "");
     judge(&narrow, &inside, text);

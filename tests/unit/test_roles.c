@@ -132,7 +132,7 @@ static void test_only_a_data_device(void **state)
     (void)state;
     assert_int_equal(resolve(&registry, "2", NULL, false, &roles), TD_ERR_CONFIG);
     expect_error("'2'");
-    expect_error("--model-gpu");
+    expect_error("devices.model");
 }
 
 static void test_same_device_twice(void **state)
@@ -142,7 +142,7 @@ static void test_same_device_twice(void **state)
     (void)state;
     assert_int_equal(resolve(&registry, "3", "cl:1.0", false, &roles), TD_ERR_CONFIG);
     expect_error("same device cl:1.0");
-    expect_error("--allow-same-device");
+    expect_error("devices.allow_same_device");
     assert_int_equal(resolve(&registry, "3", "cl:1.0", true, &roles), TD_OK);
     assert_int_equal(roles.mode, TD_ROLES_TWO_DEVICE);
     assert_ptr_equal(roles.data, roles.model);
