@@ -18,6 +18,7 @@ enum { TD_EXIT_DONE = 0, TD_EXIT_FAILED = 1, TD_EXIT_USAGE = 2, TD_EXIT_SIGNAL =
 
 typedef struct td_cli {
     const td_option_table *table; /* of td_cli_make_table() */
+    size_t command;               /* which one runs; TD_COMMAND_COUNT before it is known */
     td_options *options;          /* NULL before the arguments were read */
     td_log_context *log;          /* log lines to stderr; NULL: dropped */
     bool json;                    /* stdout carries exactly one JSON document */
@@ -56,8 +57,8 @@ void td_cli_end_output(td_cli *cli);
 
 enum { TD_CLI_LINE_BYTES = 4096 };
 
-/* The library's message in the program's words: keys that have a flag ("training.lr") are named by it
- * ("--lr"). Returns `out`. */
+/* The library's message in the program's words: keys that the command has a flag for ("training.lr") are
+ * named by it ("--lr"). Returns `out`. */
 const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[TD_CLI_LINE_BYTES]);
 
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */

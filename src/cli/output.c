@@ -26,14 +26,17 @@ static void write_prefix(const td_cli *cli, td_color color, const char *prefix)
     }
 }
 
-/* The row of the key that `word` is, if it has a flag; the most used one of several. Else NULL. */
-static const td_option *find_key(const td_option_table *table, const char *word, size_t length)
+/* The row of the key that `word` is, if the command takes it; the most used one of several. Else NULL. */
+static const td_option *find_key(const td_cli *cli, const char *word, size_t length)
 {
+    const td_option_table *table = cli->table;
     const td_option *found = NULL;
-    for (size_t i = 0; i < table->n_options; i++) {
+    for (size_t i = 0; cli->command < TD_COMMAND_COUNT && i < table->n_options; i++) {
         const td_option *option = &table->options[i];
         const size_t section = option->section ? strlen(option->section) : 0;
-        if (section == 0 || option->topics == 0 || section + 1 + strlen(option->key) != length) continue;
+        if (section == 0 || !td_option_is_taken(table, option, cli->command) ||
+            section + 1 + strlen(option->key) != length)
+            continue;
         if (strncmp(word, option->section, section) == 0 && word[section] == '.' &&
             strncmp(word + section + 1, option->key, length - section - 1) == 0 &&
             (found == NULL || (option->usual && !found->usual)))
@@ -54,7 +57,7 @@ const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[T
         while (length > 0 && at[length - 1] == '.')
             length--;
         const bool begins = at == message || !strchr("/'-", at[-1]);
-        const td_option *option = begins && length > 0 ? find_key(cli->table, at, length) : NULL;
+        const td_option *option = begins && length > 0 ? find_key(cli, at, length) : NULL;
         if (option) td_option_flag(option, flag);
         if (length == 0) length = 1;
         used += (size_t)(option ? snprintf(out + used, TD_CLI_LINE_BYTES - used, "--%s", flag)
