@@ -515,16 +515,21 @@ static uint64_t get_peak(const td_memory *memory)
     return stats.peak_used_bytes;
 }
 
+const char *td_train_reason_text(td_train_reason reason)
+{
+    static const char *const TEXTS[] = {"done", "time is up", "validation got no better", "ended on request",
+                                        "the first step was written out"};
+    return TEXTS[reason];
+}
+
 static td_status tell_end(td_trainer *t)
 {
-    static const char *const REASONS[] = {"done", "time is up", "validation got no better",
-                                          "ended on request", "one step was written out"};
     td_train_event event = {.kind = TD_TRAIN_END,
                             .step = t->state.step,
                             .epoch = t->state.sampler.epoch,
                             .n_skipped = t->state.n_skipped,
                             .distance = NAN,
-                            .text = REASONS[t->result->reason]};
+                            .text = td_train_reason_text(t->result->reason)};
     t->result->best_loss = t->state.best_loss;
     t->result->n_skipped = t->state.n_skipped;
     t->result->step = t->state.step;
