@@ -64,6 +64,9 @@ const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[T
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width);
 
+/* The document of --json, an object that is open. *out is owned by td_cli_print_json(). */
+td_status td_cli_begin_json(td_json **out);
+
 /* Ends the document, prints it, and destroys the writer. Returns the exit code `done`, or that of a failure.
  */
 int td_cli_print_json(const td_cli *cli, td_json *json, int done);
@@ -98,6 +101,10 @@ td_status td_cli_open_stand_in(const char *model, td_registry **registry, const 
 
 /* The device of --device, or the best one. A wrong name is a fault of usage. */
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out);
+
+/* Version and commit, as "build" of a JSON object or for people. */
+void td_cli_put_build(td_json *json);
+void td_cli_print_build(void);
 
 /* The device and this build, what a measurement ran with: as "device", "selector", "driver", "simulated" and
  * "build" of a JSON object, or for people. */

@@ -227,8 +227,7 @@ static int tell(const td_cli *cli, const synth_run *run)
                 audio_s, run->work_s, factor, run->speech.rate);
         return TD_EXIT_DONE;
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_cli_put_setting(json, run->info);
     td_json_put_string(json, "output", get_text(cli, "output"));
     td_json_put_uint(json, "pieces", run->n_pieces);
@@ -236,7 +235,6 @@ static int tell(const td_cli *cli, const synth_run *run)
     td_json_put_double(json, "audio_s", audio_s);
     td_json_put_double(json, "work_s", run->work_s);
     td_json_put_double(json, "realtime_factor", factor);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

@@ -59,11 +59,9 @@ static int print_config(const td_cli *cli)
         free(text);
         return TD_EXIT_DONE;
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_key(json, "config");
     td_options_config_json(cli->options, json);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

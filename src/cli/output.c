@@ -110,9 +110,17 @@ void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, s
            (int)(used < width ? width - used : 0), "");
 }
 
+td_status td_cli_begin_json(td_json **out)
+{
+    const td_status status = td_json_create(NULL, 2, out);
+    if (status == TD_OK) td_json_begin_object(*out);
+    return status;
+}
+
 int td_cli_print_json(const td_cli *cli, td_json *json, int done)
 {
     const char *text;
+    td_json_end_object(json);
     if (td_json_finish(json, &text) == TD_OK) {
         puts(text);
     } else {
@@ -129,15 +137,12 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
 {
     const char *text;
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return;
-    td_json_begin_object(json);
-    td_json_key(json, "error");
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return;
+    td_json_put_object(json, "error");
     td_json_put_string(json, "status", td_status_name(error->status));
     td_json_put_string(json, "message", error->message);
     td_json_put_string(json, "native", *error->native ? error->native : NULL);
-    td_json_key(json, "mistakes");
-    td_json_begin_array(json);
+    td_json_put_array(json, "mistakes");
     for (size_t i = 0; i < n_mistakes; i++) {
         td_json_begin_object(json);
         td_json_put_string(json, "place", mistakes[i].place);
@@ -146,8 +151,7 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
     }
     td_json_end_array(json);
     if (registry) {
-        td_json_key(json, "devices");
-        td_json_begin_array(json);
+        td_json_put_array(json, "devices");
         for (size_t i = 0; i < td_registry_count(registry); i++) {
             td_cli_device_json(json, td_registry_info(registry, i));
         }
