@@ -53,10 +53,11 @@ typedef struct samples {
     double *epoch_s, *wait_ms, *batch_ms;
 } samples;
 
-static td_status run_epochs(td_loader *loader, uint32_t n_warm, uint32_t n_epochs, double step_ms,
-                            samples *to, td_load_run *out)
+static td_status run_epochs(td_loader *loader, const td_load_plan *plan, samples *to, td_load_run *out)
 {
     td_status status = TD_OK;
+    const uint32_t n_warm = plan->n_warm, n_epochs = plan->n_epochs;
+    const double step_ms = plan->step_ms;
     double waited_ms = 0;
     size_t n_items = 0, at = 0;
     for (uint32_t epoch = 0; epoch < n_warm + n_epochs; ++epoch) {
@@ -85,8 +86,7 @@ fail:
     return status;
 }
 
-td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *cache, uint32_t n_warm,
-                          uint32_t n_epochs, double step_ms, size_t max_batches, td_load_run *out)
+td_status td_load_rig_run(const td_load_rig *rig, const td_load_plan *plan, td_load_run *out)
 {
     td_status status = TD_OK;
     td_stream stream = {0};
@@ -95,18 +95,18 @@ td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *c
     td_stream_settings settings = {.rows = rig->feed.dataset->train,
                                    .n_rows = rig->feed.dataset->n_train,
                                    .last = TD_LAST_FILL,
-                                   .pool = pool,
-                                   .cache = cache};
+                                   .pool = plan->pool != NULL ? plan->pool : rig->feed.pool,
+                                   .cache = plan->cache};
     TD_TRY(td_stream_open(&rig->feed, &settings, &stream));
     out->n_left_out = td_sampler_left_out(stream.sampler);
     out->n_batches = td_sampler_batches_per_epoch(stream.sampler);
-    if (max_batches > 0 && max_batches < out->n_batches) out->n_batches = max_batches;
-    TD_TRY(TD_NEW_ARRAY(&to.epoch_s, n_epochs));
-    TD_TRY(TD_NEW_ARRAY(&to.wait_ms, n_epochs * out->n_batches));
-    TD_TRY(TD_NEW_ARRAY(&to.batch_ms, n_epochs * out->n_batches));
-    settings.n_batches = (uint64_t)(n_warm + n_epochs) * out->n_batches;
+    if (plan->max_batches > 0 && plan->max_batches < out->n_batches) out->n_batches = plan->max_batches;
+    TD_TRY(TD_NEW_ARRAY(&to.epoch_s, plan->n_epochs));
+    TD_TRY(TD_NEW_ARRAY(&to.wait_ms, plan->n_epochs * out->n_batches));
+    TD_TRY(TD_NEW_ARRAY(&to.batch_ms, plan->n_epochs * out->n_batches));
+    settings.n_batches = (uint64_t)(plan->n_warm + plan->n_epochs) * out->n_batches;
     TD_TRY(td_stream_start(&rig->feed, &settings, &stream));
-    TD_TRY(run_epochs(stream.loader, n_warm, n_epochs, step_ms, &to, out));
+    TD_TRY(run_epochs(stream.loader, plan, &to, out));
     out->loader = td_loader_count(stream.loader);
 fail:
     td_stream_close(&stream);
