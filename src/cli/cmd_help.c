@@ -68,7 +68,7 @@ static void refuse_command(const char *first, const char *second)
     char firsts[TD_COMMAND_COUNT][32], members[256];
     size_t count = 0;
     if (list_family(first, members, sizeof members) > 0) {
-        TD_FAIL(TD_ERR_CONFIG, "`%s%s%s` is no command; there is `%s` with: %s", first, *second ? " " : "",
+        TD_FAIL(TD_ERR_CONFIG, "`%s%s%s` is not a command; `%s` takes one of: %s", first, *second ? " " : "",
                 second, first, members);
         return;
     }

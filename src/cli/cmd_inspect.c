@@ -142,7 +142,7 @@ int td_cmd_inspect(td_cli *cli)
         return td_cli_inspect_checkpoint(cli, path);
     if (td_options_get(cli->options, "slim")->text != NULL) {
         TD_FAIL(TD_ERR_CONFIG,
-                "--slim copies a checkpoint, and '%s' is none; name a .safetensors file of a run", path);
+                "--slim copies a checkpoint, and '%s' is not one; name a .safetensors file of a run", path);
         return td_cli_fail(cli, NULL);
     }
     if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);

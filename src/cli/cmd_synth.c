@@ -52,7 +52,7 @@ static td_status check_usage(const td_cli *cli)
     for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++)
         n_sources += get_text(cli, SOURCES[i]) != NULL;
     TD_FAIL_IF(n_arguments > 0 && strcmp(arguments[0], "-") != 0, TD_ERR_CONFIG,
-               "'%s' is no option; what to say goes behind --text", arguments[0]);
+               "'%s' is not an option; what to say goes behind --text", arguments[0]);
     TD_FAIL_IF(n_sources != 1, TD_ERR_CONFIG,
                "%s; give one of --text, --text-file, - (standard input) and --copy",
                n_sources ? "more than one thing to say" : "nothing to say");
