@@ -14,7 +14,7 @@ td_status td_load_rig_open(td_registry *registry, const td_device_info *info, co
     TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
                "the simulated device computes nothing, so there is nothing to measure");
     TD_FAIL_IF(options->batch_size == 0, TD_ERR_CONFIG,
-               "only `train` finds a batch size by itself; give --batch-size a number here");
+               "only `train` finds a batch size by itself; give training.batch_size a number here");
     TD_TRY(td_device_open(registry, info, &rig->device));
     TD_TRY(td_memory_create(rig->device, "data", 0, &rig->memory));
     TD_TRY(td_feed_open(rig->memory, options, &rig->feed));

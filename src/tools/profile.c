@@ -124,7 +124,7 @@ td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up
     profile->n_warm_up = n_warm_up;
     if (profile->stretch > 0) stretch_times(profile);
     TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
-               "%zu steps are too few for figures after %zu to warm up; raise --num-steps", profile->n_times,
+               "%zu steps are too few for figures after %zu to warm up; raise profile.num_steps", profile->n_times,
                n_warm_up);
     (void)td_pipeline_figures_of(profile->times, profile->n_times, n_warm_up, profile->is_single,
                                  &profile->figures);

@@ -192,7 +192,7 @@ static td_status check_dir(const char *dir)
     }
     return TD_FAIL(
         TD_ERR_CONFIG,
-        "'%s' is not a run: it has neither metrics.jsonl nor config.ini; name the --checkpoint-dir of "
+        "'%s' is not a run: it has neither metrics.jsonl nor config.ini; name the folder of "
         "a `tandem train`",
         dir);
 }
