@@ -51,7 +51,7 @@ static sf_count_t tell(void *context)
 
 bool td_sound_file_open(const char *path, td_sound_file *out)
 {
-    static SF_VIRTUAL_IO io = {
+    SF_VIRTUAL_IO io = {
         .get_filelen = tell_length, .seek = seek, .read = read_bytes, .tell = tell}; /* no write */
     *out = (td_sound_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
     if (out->fd < 0) {

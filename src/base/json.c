@@ -258,6 +258,18 @@ void td_json_null(td_json *json)
     put_value(json, "null");
 }
 
+void td_json_put_object(td_json *json, const char *key)
+{
+    td_json_key(json, key);
+    td_json_begin_object(json);
+}
+
+void td_json_put_array(td_json *json, const char *key)
+{
+    td_json_key(json, key);
+    td_json_begin_array(json);
+}
+
 void td_json_put_string(td_json *json, const char *key, const char *text)
 {
     td_json_key(json, key);

@@ -38,7 +38,9 @@ void td_json_double(td_json *json, double value);
 void td_json_bool(td_json *json, bool value);
 void td_json_null(td_json *json);
 
-/* A name and its value at once. */
+/* A name and its value at once; an object or an array is then ended as others are. */
+void td_json_put_object(td_json *json, const char *key);
+void td_json_put_array(td_json *json, const char *key);
 void td_json_put_string(td_json *json, const char *key, const char *text);
 void td_json_put_uint(td_json *json, const char *key, uint64_t value);
 void td_json_put_double(td_json *json, const char *key, double value);

@@ -48,7 +48,7 @@ static bool read_section(ini_reading *reading, const char *line)
     reading->in_section = true;
     reading->section_known = false;
     if (!close || (*rest && *rest != ';' && *rest != '#')) {
-        ADD_MISTAKE(reading, "'%s' is no section; write it as [name]", line);
+        ADD_MISTAKE(reading, "'%s' is not a section; write it as [name]", line);
         return false;
     }
     snprintf(name, sizeof name, "%.*s", (int)(close - line - 1), line + 1);
@@ -99,7 +99,7 @@ static char *read_line(char *line, int capacity, void *context)
     line[0] = 0;
     if (length == 0 || *start == ';' || *start == '#') return line;
     if (memchr(start, 0, length)) {
-        ADD_MISTAKE(reading, "the line holds a zero byte; this is no text file");
+        ADD_MISTAKE(reading, "the line holds a zero byte; this is not a text file");
     } else if (length >= (size_t)capacity) {
         ADD_MISTAKE(reading, "the line is longer than the %d bytes a line may have; shorten it",
                     capacity - 1);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int compare(const void *a, const void *b)
 {
@@ -42,4 +43,22 @@ td_stats td_stats_of(double *values, size_t count)
                      ? 0.5 * (quantile(values, count, 0.75) - quantile(values, count, 0.25)) / out.median
                      : 0;
     return out;
+}
+
+void td_stats_put_json(td_json *json, const char *key, const td_stats *stats, const char *members)
+{
+    const struct {
+        const char *name;
+        double value;
+    } fields[] = {{"mean", stats->mean}, {"std", stats->std},       {"min", stats->min},
+                  {"max", stats->max},   {"median", stats->median}, {"p95", stats->p95},
+                  {"cv", stats->cv},     {"spread", stats->spread}};
+    td_json_put_object(json, key);
+    for (size_t length; *members; members += length + strspn(members + length, " ")) {
+        length = strcspn(members, " ");
+        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i)
+            if (strlen(fields[i].name) == length && strncmp(fields[i].name, members, length) == 0)
+                td_json_put_double(json, fields[i].name, fields[i].value);
+    }
+    td_json_end_object(json);
 }

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "base/json.h"
+
 typedef struct td_stats {
     double mean, std, min, max;
     double median, p95; /* by linear interpolation between neighbours */
@@ -13,5 +15,8 @@ typedef struct td_stats {
 
 /* Sorts `values` in place. All zero for no values. Cannot fail. */
 td_stats td_stats_of(double *values, size_t count);
+
+/* An object of the named members: "mean p95 max". */
+void td_stats_put_json(td_json *json, const char *key, const td_stats *stats, const char *members);
 
 #endif

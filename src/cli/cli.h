@@ -18,6 +18,7 @@ enum { TD_EXIT_DONE = 0, TD_EXIT_FAILED = 1, TD_EXIT_USAGE = 2, TD_EXIT_SIGNAL =
 
 typedef struct td_cli {
     const td_option_table *table; /* of td_cli_make_table() */
+    size_t command;               /* which one runs; TD_COMMAND_COUNT before it is known */
     td_options *options;          /* NULL before the arguments were read */
     td_log_context *log;          /* log lines to stderr; NULL: dropped */
     bool json;                    /* stdout carries exactly one JSON document */
@@ -54,8 +55,17 @@ typedef enum td_color { TD_COLOR_RED, TD_COLOR_GREEN, TD_COLOR_YELLOW, TD_COLOR_
 void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level);
 void td_cli_end_output(td_cli *cli);
 
+enum { TD_CLI_LINE_BYTES = 4096 };
+
+/* The library's message in the program's words: keys that the command has a flag for ("training.lr") are
+ * named by it ("--lr"). Returns `out`. */
+const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[TD_CLI_LINE_BYTES]);
+
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width);
+
+/* The document of --json, an object that is open. *out is owned by td_cli_print_json(). */
+td_status td_cli_begin_json(td_json **out);
 
 /* Ends the document, prints it, and destroys the writer. Returns the exit code `done`, or that of a failure.
  */
@@ -91,6 +101,10 @@ td_status td_cli_open_stand_in(const char *model, td_registry **registry, const 
 
 /* The device of --device, or the best one. A wrong name is a fault of usage. */
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out);
+
+/* Version and commit, as "build" of a JSON object or for people. */
+void td_cli_put_build(td_json *json);
+void td_cli_print_build(void);
 
 /* The device and this build, what a measurement ran with: as "device", "selector", "driver", "simulated" and
  * "build" of a JSON object, or for people. */

@@ -196,8 +196,7 @@ static td_status write_config(const adviser *a, char **text)
 
 static void put_ways(td_json *json, const td_advice *v)
 {
-    td_json_key(json, "ways");
-    td_json_begin_array(json);
+    td_json_put_array(json, "ways");
     for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
         const td_advice_way *way = &v->ways[i];
         td_json_begin_object(json);
@@ -215,8 +214,7 @@ static int print_json(const adviser *a, const char *config)
 {
     const td_advice *v = &a->advice;
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(a->cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(a->cli, NULL);
     td_json_put_string(json, "model_size", get_text(a, "model.model_size"));
     td_json_put_string(json, "mode", v->is_single ? "single-device" : "two-device");
     td_json_put_bool(json, "simulated", a->is_stand_in);
@@ -229,7 +227,6 @@ static int print_json(const adviser *a, const char *config)
     td_json_put_uint(json, "model_bytes", v->model_bytes);
     td_json_put_uint(json, "data_bytes", v->data_bytes);
     td_json_put_string(json, "config", config);
-    td_json_end_object(json);
     return td_cli_print_json(a->cli, json, TD_EXIT_DONE);
 }
 

@@ -8,19 +8,7 @@
 
 enum { MAX_FILES = 1000 };
 
-static void put_stats(td_json *json, const char *key, const td_stats *stats)
-{
-    td_json_key(json, key);
-    td_json_begin_object(json);
-    td_json_put_double(json, "mean", stats->mean);
-    td_json_put_double(json, "std", stats->std);
-    td_json_put_double(json, "min", stats->min);
-    td_json_put_double(json, "median", stats->median);
-    td_json_put_double(json, "p95", stats->p95);
-    td_json_put_double(json, "max", stats->max);
-    td_json_put_double(json, "cv", stats->cv);
-    td_json_end_object(json);
-}
+static const char MEMBERS[] = "mean std min median p95 max cv";
 
 static double rate_of(const td_load_run *run)
 {
@@ -29,12 +17,10 @@ static double rate_of(const td_load_run *run)
 
 static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *a)
 {
-    td_json_key(json, "audio");
-    td_json_begin_object(json);
+    td_json_put_object(json, "audio");
     td_json_put_double(json, "files", (double)a->n_files);
-    put_stats(json, "load_ms", &a->decode_ms);
-    td_json_key(json, "slowest");
-    td_json_begin_array(json);
+    td_stats_put_json(json, "load_ms", &a->decode_ms, MEMBERS);
+    td_json_put_array(json, "slowest");
     for (size_t i = 0; i < a->n_slowest; ++i) {
         td_json_begin_object(json);
         td_json_put_string(json, "id", td_dataset_id(rig->data.dataset, a->slowest[i].row));
@@ -49,21 +35,18 @@ static void put_audio(td_json *json, const td_load_rig *rig, const td_analysis *
 
 static void put_batches(td_json *json, double step_ms, const td_analysis *a)
 {
-    td_json_key(json, "mel");
-    td_json_begin_object(json);
+    td_json_put_object(json, "mel");
     td_json_put_double(json, "ms_per_batch", a->mel_ms);
     td_json_put_double(json, "realtime_factor", a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
     td_json_end_object(json);
-    td_json_key(json, "batches");
-    td_json_begin_object(json);
+    td_json_put_object(json, "batches");
     td_json_put_double(json, "samples_per_s", rate_of(&a->free_run));
-    put_stats(json, "interval_ms", &a->free_run.batch_ms);
+    td_stats_put_json(json, "interval_ms", &a->free_run.batch_ms, MEMBERS);
     td_json_put_double(json, "step_ms", step_ms);
-    put_stats(json, "wait_ms", &a->paced_run.wait_ms);
+    td_stats_put_json(json, "wait_ms", &a->paced_run.wait_ms, MEMBERS);
     td_json_end_object(json);
     td_json_put_double(json, "model_idle", a->paced_run.idle);
-    td_json_key(json, "mel_cache");
-    td_json_begin_object(json);
+    td_json_put_object(json, "mel_cache");
     td_json_put_string(json, "kind", td_mel_cache_kind_name(a->cache));
     td_json_put_double(json, "samples_per_s", rate_of(&a->cached_run));
     td_json_end_object(json);
@@ -71,8 +54,7 @@ static void put_batches(td_json *json, double step_ms, const td_analysis *a)
 
 static void put_rest(td_json *json, const td_analysis *a)
 {
-    td_json_key(json, "workers_sweep");
-    td_json_begin_array(json);
+    td_json_put_array(json, "workers_sweep");
     for (size_t i = 0; i < a->n_sweep; ++i) {
         td_json_begin_object(json);
         td_json_put_uint(json, "workers", a->sweep[i].workers);
@@ -80,8 +62,7 @@ static void put_rest(td_json *json, const td_analysis *a)
         td_json_end_object(json);
     }
     td_json_end_array(json);
-    td_json_key(json, "recommendations");
-    td_json_begin_array(json);
+    td_json_put_array(json, "recommendations");
     for (size_t i = 0; i < a->n_advice; ++i) {
         td_json_begin_object(json);
         td_json_put_double(json, "gain", a->advice[i].gain);
@@ -96,8 +77,7 @@ static void put_result(td_json *json, const td_load_rig *rig, double step_ms, co
 {
     td_json_put_double(json, "rows", (double)a->n_rows);
     td_json_put_double(json, "workers", (double)a->workers);
-    td_json_key(json, "text");
-    td_json_begin_object(json);
+    td_json_put_object(json, "text");
     td_json_put_double(json, "cold_s", a->text_cold_s);
     td_json_key(json, "cached_s");
     if (rig->data.settings.dataset.cache_dir != NULL) {

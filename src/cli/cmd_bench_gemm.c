@@ -91,8 +91,7 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
         return td_bench_gemm_run(registry, info, options, print_row, NULL);
     }
     td_json_put_uint(json, "rounds", options->rounds);
-    td_json_key(json, "results");
-    td_json_begin_array(json);
+    td_json_put_array(json, "results");
     TD_TRY(td_bench_gemm_run(registry, info, options, add_json, json));
     td_json_end_array(json);
 fail:

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "settings/read.h"
-#include "tandem/version.h"
 #include "tools/bench_pipeline.h"
 
 static double get_ratio(const td_bench_pipeline_result *r, td_pipeline_way slow)
@@ -16,30 +15,26 @@ static double get_ratio(const td_bench_pipeline_result *r, td_pipeline_way slow)
 static int print_json(const td_cli *cli, const td_bench_pipeline_result *r)
 {
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_json_put_string(json, "build", TANDEM_VERSION " (" TD_BUILD_ID ")");
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_cli_put_build(json);
     td_json_put_string(json, "data_device", r->profiles[TD_WAY_TWO].data_device);
     td_json_put_string(json, "model_device", r->profiles[TD_WAY_TWO].model_device);
     td_json_put_bool(json, "simulated", r->profiles[TD_WAY_TWO].is_simulated);
     for (int way = 0; way < TD_WAY_COUNT; ++way) {
-        td_json_key(json, td_pipeline_way_name((td_pipeline_way)way));
-        td_json_begin_object(json);
+        td_json_put_object(json, td_pipeline_way_name((td_pipeline_way)way));
         td_json_put_double(json, "median_ms", r->median_ms[way]);
-        td_json_key(json, "profile");
+        td_json_put_object(json, "profile");
         td_profile_put_json(json, &r->profiles[way]);
         td_json_end_object(json);
+        td_json_end_object(json);
     }
-    td_json_key(json, "watching");
-    td_json_begin_object(json);
+    td_json_put_object(json, "watching");
     td_json_put_double(json, "on_ms", r->watched_ms);
     td_json_put_double(json, "off_ms", r->unwatched_ms);
     td_json_end_object(json);
-    td_json_key(json, "ratios"); /* how much longer a step takes than overlapped on two devices */
-    td_json_begin_object(json);
+    td_json_put_object(json, "ratios"); /* how much longer a step takes than overlapped on two devices */
     td_json_put_double(json, td_pipeline_way_name(TD_WAY_SINGLE), get_ratio(r, TD_WAY_SINGLE));
     td_json_put_double(json, td_pipeline_way_name(TD_WAY_SERIAL), get_ratio(r, TD_WAY_SERIAL));
-    td_json_end_object(json);
     td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
@@ -48,7 +43,7 @@ static void print_result(const td_bench_pipeline_result *r)
 {
     static const char *const LABELS[] = {"single device", "two, unoverlapped", "two, overlapped"};
     const td_profile *two = &r->profiles[TD_WAY_TWO];
-    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
+    td_cli_print_build();
     printf("devices        data on %s, model on %s%s\n", two->data_device, two->model_device,
            two->is_simulated ? " (simulated)" : "");
     printf("work           %zu steps each, the first %zu not counted\n\n", two->n_times, two->n_warm_up);

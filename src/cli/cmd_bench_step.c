@@ -31,13 +31,7 @@ static void put_result(td_json *json, const td_bench_step_result *r)
 {
     td_json_put_uint(json, "parameters", r->parameters);
     td_json_put_double(json, "flops_per_step", r->plan.flops);
-    td_json_key(json, "ms_per_step");
-    td_json_begin_object(json);
-    td_json_put_double(json, "median", r->ms.median);
-    td_json_put_double(json, "min", r->ms.min);
-    td_json_put_double(json, "p95", r->ms.p95);
-    td_json_put_double(json, "spread", r->ms.spread);
-    td_json_end_object(json);
+    td_stats_put_json(json, "ms_per_step", &r->ms, "median min p95 spread");
     td_json_put_double(json, "gflops", r->gflops);
     td_json_put_double(json, "audio_s_per_s", r->audio_s_per_s);
     td_json_put_uint(json, "peak_device_bytes", r->peak_bytes);

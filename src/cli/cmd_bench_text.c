@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "tandem/version.h"
 #include "tools/bench_text.h"
 
 static int print_json(const td_cli *cli, const td_bench_text_result *result)
@@ -24,19 +23,17 @@ static int print_json(const td_cli *cli, const td_bench_text_result *result)
         {"cache_bytes", (double)result->cache_bytes},
     };
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_json_put_string(json, "build", TANDEM_VERSION " (" TD_BUILD_ID ")");
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_cli_put_build(json);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
         td_json_put_double(json, fields[i].key, fields[i].value);
     }
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
 static void print_result(const td_bench_text_result *result)
 {
-    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
+    td_cli_print_build();
     printf("work           %zu generated lines of %.0f characters, %zu workers, median of %u runs\n",
            result->lines, result->characters_per_line, result->workers, result->rounds);
     printf("cold           %.3f s, spread %.0f %% (%.0f lines/s; the first run took %.3f s)\n",

@@ -250,8 +250,7 @@ fail:
 
 static void put_findings(const check *c, td_json *json, const char *name, bool is_error)
 {
-    td_json_key(json, name);
-    td_json_begin_array(json);
+    td_json_put_array(json, name);
     for (size_t i = 0; i < c->report.count; ++i) {
         const td_config_finding *finding = &c->report.findings[i];
         const size_t line = line_of(c, finding);
@@ -273,19 +272,16 @@ static void put_findings(const check *c, td_json *json, const char *name, bool i
 static int print_json(const check *c, const char *copy, int code)
 {
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(c->cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(c->cli, NULL);
     td_json_put_string(json, "file", c->path);
     put_findings(c, json, "errors", true);
     put_findings(c, json, "warnings", false);
-    td_json_key(json, "memory");
-    td_json_begin_object(json);
+    td_json_put_object(json, "memory");
     td_json_put_uint(json, "model_bytes", c->report.need_bytes);
     td_json_put_uint(json, "limit_bytes", c->report.limit_bytes);
     td_json_put_uint(json, "largest_batch", c->report.largest_batch);
     td_json_end_object(json);
     td_json_put_string(json, "fixed", copy[0] ? copy : NULL);
-    td_json_end_object(json);
     return td_cli_print_json(c->cli, json, code);
 }
 

@@ -27,8 +27,7 @@ static void print_simulated(const td_registry *registry)
 
 static void put_apis(td_json *json, const td_registry *registry)
 {
-    td_json_key(json, "apis");
-    td_json_begin_array(json);
+    td_json_put_array(json, "apis");
     for (int api = TD_API_OPENCL; api <= TD_API_VULKAN; api++) {
         const td_api_report *report = td_registry_report(registry, (td_api)api);
         td_json_begin_object(json);
@@ -46,22 +45,18 @@ static int print_json(const td_cli *cli, const td_registry *registry)
 {
     const td_device_info *info;
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
-    td_json_key(json, "devices");
-    td_json_begin_array(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
+    td_json_put_array(json, "devices");
     for (size_t i = 0; i < td_registry_count(registry); i++) {
         td_cli_device_json(json, td_registry_info(registry, i));
     }
     td_json_end_array(json);
-    td_json_key(json, "simulated");
-    td_json_begin_array(json);
+    td_json_put_array(json, "simulated");
     for (uint32_t n = 0; (info = get_simulated(registry, n)); n++) {
         td_cli_device_json(json, info);
     }
     td_json_end_array(json);
     put_apis(json, registry);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

@@ -83,8 +83,7 @@ static void print_diagnosis(const td_cli *cli, const td_diagnosis *diagnosis)
 static void put_words(td_json *json, const char *key, const char *words)
 {
     char word[128];
-    td_json_key(json, key);
-    td_json_begin_array(json);
+    td_json_put_array(json, key);
     for (size_t length; (length = strcspn(words, " ")) > 0; words += length + (words[length] == ' ')) {
         snprintf(word, sizeof word, "%.*s", (int)length, words);
         td_json_string(json, word);
@@ -96,11 +95,9 @@ static int print_json(const td_cli *cli, const td_diagnosis *diagnosis, int code
 {
     char packages[PACKAGES_BYTES];
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     list_packages(diagnosis, packages);
-    td_json_begin_object(json);
-    td_json_key(json, "checks");
-    td_json_begin_array(json);
+    td_json_put_array(json, "checks");
     for (size_t i = 0; i < diagnosis->count; i++) {
         const td_finding *finding = &diagnosis->findings[i];
         td_json_begin_object(json);
@@ -116,7 +113,6 @@ static int print_json(const td_cli *cli, const td_diagnosis *diagnosis, int code
     put_words(json, "install", packages);
     td_json_put_uint(json, "usable_devices", diagnosis->n_usable);
     td_json_put_uint(json, "problems", diagnosis->n_problems);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, code);
 }
 

@@ -17,12 +17,10 @@ static int print_text(const td_cli *cli, const char *field, char *text)
     td_json *json;
     if (!cli->json) {
         fputs(text, stdout);
-    } else if (td_json_create(NULL, 2, &json) != TD_OK) {
+    } else if (td_cli_begin_json(&json) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
-        td_json_begin_object(json);
         td_json_put_string(json, field, text);
-        td_json_end_object(json);
         code = td_cli_print_json(cli, json, TD_EXIT_DONE);
     }
     free(text);
@@ -43,11 +41,9 @@ int td_cli_print_version(const td_cli *cli)
         printf("tandem %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
         return TD_EXIT_DONE;
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_put_string(json, "version", TANDEM_VERSION);
     td_json_put_string(json, "build", TD_BUILD_ID);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
@@ -72,7 +68,7 @@ static void refuse_command(const char *first, const char *second)
     char firsts[TD_COMMAND_COUNT][32], members[256];
     size_t count = 0;
     if (list_family(first, members, sizeof members) > 0) {
-        TD_FAIL(TD_ERR_CONFIG, "`%s%s%s` is no command; there is `%s` with: %s", first, *second ? " " : "",
+        TD_FAIL(TD_ERR_CONFIG, "`%s%s%s` is not a command; `%s` takes one of: %s", first, *second ? " " : "",
                 second, first, members);
         return;
     }

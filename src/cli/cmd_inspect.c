@@ -22,14 +22,12 @@ static int show_dataset(const td_cli *cli, const td_dataset *dataset)
         for (size_t i = 0; i < dataset->problems.count; ++i)
             printf("bad row        %s:%u: %s\n", dataset->metadata_path, dataset->problems.items[i].line,
                    dataset->problems.items[i].message);
-    } else if (td_json_create(NULL, 2, &json) != TD_OK) {
+    } else if (td_cli_begin_json(&json) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
-        td_json_begin_object(json);
         td_json_put_string(json, "kind", "dataset");
         td_json_key(json, "dataset");
         td_cli_put_dataset(json, dataset, &summary);
-        td_json_end_object(json);
         code = td_cli_print_json(cli, json, code);
     }
     td_summary_free(&summary);
@@ -82,14 +80,12 @@ static void put_cache(td_json *json, const char *path, const td_block_view *view
         {"bad", view->header->n_bad},
         {"vocab_size", view->header->vocab_size},
     };
-    td_json_begin_object(json);
     td_json_put_string(json, "kind", "cache");
     td_json_put_string(json, "path", path);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         td_json_put_uint(json, sizes[i].key, sizes[i].value);
     }
     td_json_put_string(json, "symbols", td_block_string(view, view->header->symbols));
-    td_json_end_object(json);
 }
 
 static void print_cache(const char *path, const td_block_view *view)
@@ -121,7 +117,7 @@ static int inspect_cache(const td_cli *cli, const char *path)
     }
     if (!cli->json) {
         print_cache(path, &view);
-    } else if (td_json_create(NULL, 2, &json) != TD_OK) {
+    } else if (td_cli_begin_json(&json) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
         put_cache(json, path, &view);
@@ -146,7 +142,7 @@ int td_cmd_inspect(td_cli *cli)
         return td_cli_inspect_checkpoint(cli, path);
     if (td_options_get(cli->options, "slim")->text != NULL) {
         TD_FAIL(TD_ERR_CONFIG,
-                "--slim copies a checkpoint, and '%s' is none; name a .safetensors file of a run", path);
+                "--slim copies a checkpoint, and '%s' is not one; name a .safetensors file of a run", path);
         return td_cli_fail(cli, NULL);
     }
     if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);

@@ -14,8 +14,7 @@ static int print_json(const td_cli *cli, const td_dataset_pair *pair, const td_s
                       double seconds, size_t workers)
 {
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_put_double(json, "seconds", seconds);
     td_json_put_uint(json, "workers", workers);
     td_json_key(json, "train");
@@ -26,7 +25,6 @@ static int print_json(const td_cli *cli, const td_dataset_pair *pair, const td_s
     } else {
         td_json_null(json);
     }
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

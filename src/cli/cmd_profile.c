@@ -136,7 +136,7 @@ static int show(const td_cli *cli, const td_profile *profile)
         print_profile(cli, profile);
         return TD_EXIT_DONE;
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_profile_put_json(json, profile);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }

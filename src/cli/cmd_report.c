@@ -31,17 +31,14 @@ static int print_json(const td_cli *cli, const td_report_request *request, const
                       uint64_t bytes)
 {
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_put_string(json, "output", request->path);
     td_json_put_uint(json, "bytes", bytes);
-    td_json_key(json, "runs");
-    td_json_begin_array(json);
+    td_json_put_array(json, "runs");
     for (size_t i = 0; i < request->n_dirs; i++) {
         put_run(json, &runs[i]);
     }
     td_json_end_array(json);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

@@ -57,7 +57,7 @@ static td_status check_usage(const td_cli *cli)
     for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++)
         n_sources += get_text(cli, SOURCES[i]) != NULL;
     TD_FAIL_IF(n_arguments > 0 && strcmp(arguments[0], "-") != 0, TD_ERR_CONFIG,
-               "'%s' is no option; what to say goes behind --text", arguments[0]);
+               "'%s' is not an option; what to say goes behind --text", arguments[0]);
     TD_FAIL_IF(n_sources != 1, TD_ERR_CONFIG,
                "%s; give one of --text, --text-file, - (standard input) and --copy",
                n_sources ? "more than one thing to say" : "nothing to say");
@@ -284,8 +284,7 @@ static int tell(const td_cli *cli, const synth_run *run)
                 audio_s, run->work_s, factor, run->rate);
         return TD_EXIT_DONE;
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_cli_put_setting(json, run->info);
     td_json_put_string(json, "output", get_text(cli, "output"));
     td_json_put_uint(json, "pieces", run->n_pieces);
@@ -293,7 +292,6 @@ static int tell(const td_cli *cli, const synth_run *run)
     td_json_put_double(json, "audio_s", audio_s);
     td_json_put_double(json, "work_s", run->work_s);
     td_json_put_double(json, "realtime_factor", factor);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

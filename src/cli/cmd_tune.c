@@ -8,8 +8,7 @@
 
 static void put_rejected(td_json *json, const td_tuner_result *result)
 {
-    td_json_key(json, "rejected");
-    td_json_begin_array(json);
+    td_json_put_array(json, "rejected");
     for (size_t i = 0; i < result->n_candidates; i++) {
         if (!result->candidates[i].reason[0]) continue;
         td_json_begin_object(json);
@@ -68,8 +67,7 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
         printf("result         variant, parts of k, GFLOP/s\n\n");
         return td_tune_run(registry, info, w->shapes, w->n_shapes, print_row, NULL);
     }
-    td_json_key(json, "results");
-    td_json_begin_array(json);
+    td_json_put_array(json, "results");
     TD_TRY(td_tune_run(registry, info, w->shapes, w->n_shapes, add_json, json));
     td_json_end_array(json);
 fail:

@@ -49,8 +49,7 @@ static void put_group(td_json *json, const td_check_group *group)
 {
     td_json_begin_object(json);
     td_json_put_string(json, "name", group->name);
-    td_json_key(json, "checks");
-    td_json_begin_array(json);
+    td_json_put_array(json, "checks");
     for (size_t i = 0; i < group->count; i++) {
         put_check(json, &group->checks[i]);
     }
@@ -61,15 +60,13 @@ static void put_group(td_json *json, const td_check_group *group)
 static int print_json(const td_cli *cli, const td_roles *roles, const td_validation *validation, int code)
 {
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_put_string(json, "mode", td_roles_mode_name(roles->mode));
     td_json_put_string(json, "data", roles->data->selector);
     td_json_put_string(json, "model", roles->model->selector);
     td_json_put_bool(json, "simulated",
                      roles->data->type == TD_DEVICE_SIM || roles->model->type == TD_DEVICE_SIM);
-    td_json_key(json, "groups");
-    td_json_begin_array(json);
+    td_json_put_array(json, "groups");
     for (size_t i = 0; i < TD_VALIDATE_GROUPS; i++) {
         put_group(json, &validation->groups[i]);
     }
@@ -78,7 +75,6 @@ static int print_json(const td_cli *cli, const td_roles *roles, const td_validat
     td_json_put_uint(json, "failed", validation->failed);
     td_json_put_uint(json, "skipped", validation->skipped);
     td_json_put_uint(json, "kernel_builds", validation->kernel_builds);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, code);
 }
 

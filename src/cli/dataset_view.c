@@ -116,25 +116,13 @@ void td_cli_print_dataset(const td_dataset *d, const td_summary *s)
 
 /* ---------------------------------------------------------------- for programs */
 
-static void put_stats(td_json *json, const char *key, const td_stats *stats)
-{
-    td_json_key(json, key);
-    td_json_begin_object(json);
-    td_json_put_double(json, "min", stats->min);
-    td_json_put_double(json, "mean", stats->mean);
-    td_json_put_double(json, "median", stats->median);
-    td_json_put_double(json, "p95", stats->p95);
-    td_json_put_double(json, "max", stats->max);
-    td_json_end_object(json);
-}
+static const char MEMBERS[] = "min mean median p95 max";
 
 static void put_rows(td_json *json, const char *key, const td_dataset *d, const td_summary_rows *rows)
 {
-    td_json_key(json, key);
-    td_json_begin_object(json);
+    td_json_put_object(json, key);
     td_json_put_uint(json, "count", rows->count);
-    td_json_key(json, "first");
-    td_json_begin_array(json);
+    td_json_put_array(json, "first");
     for (size_t i = 0; i < rows->count && i < TD_SUMMARY_EXAMPLES; ++i) {
         td_json_begin_object(json);
         td_json_put_string(json, "id", td_dataset_id(d, rows->first[i]));
@@ -147,19 +135,16 @@ static void put_rows(td_json *json, const char *key, const td_dataset *d, const 
 
 static void put_counts(td_json *json, const td_dataset *d, const td_summary *s)
 {
-    td_json_key(json, "languages");
-    td_json_begin_object(json);
+    td_json_put_object(json, "languages");
     for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
         if (s->languages[lang] > 0) td_json_put_uint(json, td_lang_code((td_lang)lang), s->languages[lang]);
     }
     td_json_end_object(json);
-    td_json_key(json, "speakers");
-    td_json_begin_object(json);
+    td_json_put_object(json, "speakers");
     for (size_t i = 0; i < d->view.n_speakers; ++i)
         td_json_put_uint(json, td_block_string(&d->view, d->view.speakers[i]), s->speakers[i]);
     td_json_end_object(json);
-    td_json_key(json, "rates");
-    td_json_begin_array(json);
+    td_json_put_array(json, "rates");
     for (size_t i = 0; i < TD_SUMMARY_RATES && s->rates[i].n_rows > 0; ++i) {
         td_json_begin_object(json);
         td_json_put_uint(json, "rate_hz", s->rates[i].rate_hz);
@@ -167,8 +152,7 @@ static void put_counts(td_json *json, const td_dataset *d, const td_summary *s)
         td_json_end_object(json);
     }
     td_json_end_array(json);
-    td_json_key(json, "seconds_histogram");
-    td_json_begin_array(json);
+    td_json_put_array(json, "seconds_histogram");
     for (size_t i = 0; i < TD_SUMMARY_BINS; ++i)
         td_json_uint(json, s->bins[i]);
     td_json_end_array(json);
@@ -176,8 +160,7 @@ static void put_counts(td_json *json, const td_dataset *d, const td_summary *s)
 
 static void put_problems(td_json *json, const td_dataset *d)
 {
-    td_json_key(json, "bad_rows");
-    td_json_begin_array(json);
+    td_json_put_array(json, "bad_rows");
     for (size_t i = 0; i < d->problems.count; ++i) {
         td_json_begin_object(json);
         td_json_put_string(json, "file", d->metadata_path);
@@ -204,9 +187,9 @@ void td_cli_put_dataset(td_json *json, const td_dataset *d, const td_summary *s)
     td_json_put_uint(json, "val", s->n_val);
     td_json_put_uint(json, "bad", s->n_bad);
     td_json_put_double(json, "hours", s->hours);
-    put_stats(json, "seconds", &s->seconds);
-    put_stats(json, "characters", &s->characters);
-    put_stats(json, "tokens", &s->tokens);
+    td_stats_put_json(json, "seconds", &s->seconds, MEMBERS);
+    td_stats_put_json(json, "characters", &s->characters, MEMBERS);
+    td_stats_put_json(json, "tokens", &s->tokens, MEMBERS);
     td_json_put_double(json, "characters_per_second", s->characters_per_second);
     td_json_put_uint(json, "vocab_size", view->header->vocab_size);
     td_json_put_string(json, "symbols", td_block_string(view, view->header->symbols));

@@ -186,8 +186,7 @@ static void put_index(td_json *json, const char *key, int value)
 
 static void put_caps(td_json *json, const td_device_caps *caps)
 {
-    td_json_key(json, "caps");
-    td_json_begin_object(json);
+    td_json_put_object(json, "caps");
 #define NUMBER(field) td_json_put_uint(json, #field, caps->field)
 #define TRUTH(field) td_json_put_bool(json, #field, caps->field)
     NUMBER(memory_bytes);
@@ -224,8 +223,7 @@ static void put_caps(td_json *json, const td_device_caps *caps)
 
 static void put_link(td_json *json, const char *key, td_link link)
 {
-    td_json_key(json, key);
-    td_json_begin_object(json);
+    td_json_put_object(json, key);
     td_json_put_double(json, "gt_per_s", link.gts);
     td_json_put_uint(json, "width", link.width);
     td_json_put_double(json, "gb_per_s", td_link_gbps(link));

@@ -47,15 +47,13 @@ static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
 
 static void put_tensors(td_json *json, const td_safetensors *file)
 {
-    td_json_key(json, "tensors");
-    td_json_begin_array(json);
+    td_json_put_array(json, "tensors");
     for (size_t i = 0; i < td_safetensors_count(file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(file, i);
         td_json_begin_object(json);
         td_json_put_string(json, "name", t->name);
         td_json_put_string(json, "dtype", td_safetensors_dtype_name(t->dtype));
-        td_json_key(json, "shape");
-        td_json_begin_array(json);
+        td_json_put_array(json, "shape");
         for (size_t d = 0; d < t->rank; ++d)
             td_json_uint(json, t->dims[d]);
         td_json_end_array(json);
@@ -68,13 +66,11 @@ static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parame
 {
     td_json *json;
     const td_safetensors *file = td_checkpoint_file(c);
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_put_string(json, "kind", "checkpoint");
     td_json_put_string(json, "path", td_checkpoint_path(c));
     td_json_put_uint(json, "parameters", parameters);
-    td_json_key(json, "metadata");
-    td_json_begin_object(json);
+    td_json_put_object(json, "metadata");
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
         if (!is_shown(pair->key)) continue;
@@ -82,7 +78,6 @@ static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parame
     }
     td_json_end_object(json);
     put_tensors(json, file);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

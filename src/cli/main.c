@@ -59,11 +59,9 @@ static int print_config(const td_cli *cli)
         free(text);
         return TD_EXIT_DONE;
     }
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_key(json, "config");
     td_options_config_json(cli->options, json);
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
@@ -75,6 +73,7 @@ static bool is_on(const td_cli *cli, const char *flag)
 /* Runs a command whose arguments stand at argv. */
 static int run_command(td_cli *cli, size_t command, int argc, const char *const *argv)
 {
+    cli->command = command;
     td_status status = td_options_create(cli->table, &cli->options);
     if (status != TD_OK) return td_cli_fail(cli, NULL);
     status = td_options_parse(cli->options, command, argc, argv);
@@ -121,7 +120,7 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
 int main(int argc, char **argv)
 {
     const char *const *words = (const char *const *)argv;
-    td_cli cli = {.json = wants_json(argc, words)};
+    td_cli cli = {.command = TD_COMMAND_COUNT, .json = wants_json(argc, words)};
     td_cli_table table;
     catch_signals();
     td_cli_begin_output(&cli, "auto", TD_LOG_INFO);

@@ -7,6 +7,16 @@
 #include "settings/read.h"
 #include "tandem/version.h"
 
+void td_cli_put_build(td_json *json)
+{
+    td_json_put_string(json, "build", TANDEM_VERSION " (" TD_BUILD_ID ")");
+}
+
+void td_cli_print_build(void)
+{
+    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
+}
+
 void td_cli_put_setting(td_json *json, const td_device_info *info)
 {
     char device[256];
@@ -15,13 +25,13 @@ void td_cli_put_setting(td_json *json, const td_device_info *info)
     td_json_put_string(json, "selector", info->selector);
     td_json_put_string(json, "driver", info->driver);
     td_json_put_bool(json, "simulated", info->type == TD_DEVICE_SIM);
-    td_json_put_string(json, "build", TANDEM_VERSION " (" TD_BUILD_ID ")");
+    td_cli_put_build(json);
 }
 
 void td_cli_print_setting(const td_device_info *info)
 {
     printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
-    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
+    td_cli_print_build();
 }
 
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
@@ -36,14 +46,12 @@ static int measure_as_json(const td_cli *cli, td_registry *registry, const td_de
                            td_cli_measure *measure, void *context)
 {
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return td_cli_fail(cli, NULL);
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_cli_put_setting(json, info);
     if (measure(context, registry, info, json) != TD_OK) {
         td_json_destroy(json);
         return td_cli_fail(cli, NULL);
     }
-    td_json_end_object(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

@@ -26,11 +26,54 @@ static void write_prefix(const td_cli *cli, td_color color, const char *prefix)
     }
 }
 
+/* The row of the key that `word` is, if the command takes it; the most used one of several. Else NULL. */
+static const td_option *find_key(const td_cli *cli, const char *word, size_t length)
+{
+    const td_option_table *table = cli->table;
+    const td_option *found = NULL;
+    for (size_t i = 0; cli->command < TD_COMMAND_COUNT && i < table->n_options; i++) {
+        const td_option *option = &table->options[i];
+        const size_t section = option->section ? strlen(option->section) : 0;
+        if (section == 0 || !td_option_is_taken(table, option, cli->command) ||
+            section + 1 + strlen(option->key) != length)
+            continue;
+        if (strncmp(word, option->section, section) == 0 && word[section] == '.' &&
+            strncmp(word + section + 1, option->key, length - section - 1) == 0 &&
+            (found == NULL || (option->usual && !found->usual)))
+            found = option;
+    }
+    return found;
+}
+
+const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[TD_CLI_LINE_BYTES])
+{
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789_.";
+    char flag[TD_OPTION_FLAG_BYTES];
+    size_t used = 0;
+    const char *at = message;
+    out[0] = 0;
+    while (*at && used + 1 < TD_CLI_LINE_BYTES) {
+        size_t length = strspn(at, LETTERS);
+        while (length > 0 && at[length - 1] == '.')
+            length--;
+        const bool begins = at == message || !strchr("/'-", at[-1]);
+        const td_option *option = begins && length > 0 ? find_key(cli, at, length) : NULL;
+        if (option) td_option_flag(option, flag);
+        if (length == 0) length = 1;
+        used += (size_t)(option ? snprintf(out + used, TD_CLI_LINE_BYTES - used, "--%s", flag)
+                                : snprintf(out + used, TD_CLI_LINE_BYTES - used, "%.*s", (int)length, at));
+        at += length;
+        if (option && strncmp(at, " = ", 3) == 0) at += 2; /* "--lr 0.1" */
+    }
+    return out;
+}
+
 static void write_log_line(void *context, td_log_level level, const char *message)
 {
     static const td_color COLORS[] = {TD_COLOR_RED, TD_COLOR_YELLOW, TD_COLOR_BOLD, TD_COLOR_DIM};
+    char line[TD_CLI_LINE_BYTES];
     write_prefix(context, COLORS[level], td_log_level_name(level));
-    fprintf(stderr, "%s\n", message);
+    fprintf(stderr, "%s\n", td_cli_name_flags(context, message, line));
 }
 
 static bool wants_color(const char *color, int fd)
@@ -67,9 +110,17 @@ void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, s
            (int)(used < width ? width - used : 0), "");
 }
 
+td_status td_cli_begin_json(td_json **out)
+{
+    const td_status status = td_json_create(NULL, 2, out);
+    if (status == TD_OK) td_json_begin_object(*out);
+    return status;
+}
+
 int td_cli_print_json(const td_cli *cli, td_json *json, int done)
 {
     const char *text;
+    td_json_end_object(json);
     if (td_json_finish(json, &text) == TD_OK) {
         puts(text);
     } else {
@@ -86,15 +137,12 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
 {
     const char *text;
     td_json *json;
-    if (td_json_create(NULL, 2, &json) != TD_OK) return;
-    td_json_begin_object(json);
-    td_json_key(json, "error");
-    td_json_begin_object(json);
+    if (td_cli_begin_json(&json) != TD_OK) return;
+    td_json_put_object(json, "error");
     td_json_put_string(json, "status", td_status_name(error->status));
     td_json_put_string(json, "message", error->message);
     td_json_put_string(json, "native", *error->native ? error->native : NULL);
-    td_json_key(json, "mistakes");
-    td_json_begin_array(json);
+    td_json_put_array(json, "mistakes");
     for (size_t i = 0; i < n_mistakes; i++) {
         td_json_begin_object(json);
         td_json_put_string(json, "place", mistakes[i].place);
@@ -103,8 +151,7 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
     }
     td_json_end_array(json);
     if (registry) {
-        td_json_key(json, "devices");
-        td_json_begin_array(json);
+        td_json_put_array(json, "devices");
         for (size_t i = 0; i < td_registry_count(registry); i++) {
             td_cli_device_json(json, td_registry_info(registry, i));
         }
@@ -118,7 +165,8 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
 
 int td_cli_fail(const td_cli *cli, const td_registry *registry)
 {
-    const td_error error = *td_error_last();
+    td_error error = *td_error_last();
+    char line[TD_CLI_LINE_BYTES];
     size_t n_mistakes = 0;
     const td_option_mistake *mistakes = cli->options ? td_options_mistakes(cli->options, &n_mistakes) : NULL;
     for (size_t i = 0; i < n_mistakes; i++) {
@@ -126,6 +174,8 @@ int td_cli_fail(const td_cli *cli, const td_registry *registry)
         fprintf(stderr, "%s: %s\n", mistakes[i].place, mistakes[i].message);
     }
     if (n_mistakes == 0) {
+        snprintf(error.message, sizeof error.message, "%.*s", (int)sizeof error.message - 1,
+                 td_cli_name_flags(cli, error.message, line));
         write_prefix(cli, TD_COLOR_RED, "error");
         fprintf(stderr, "%s%s%s%s\n", error.message, *error.native ? " (" : "", error.native,
                 *error.native ? ")" : "");

@@ -200,7 +200,7 @@ static td_status refuse_limit(const td_memory *memory, uint64_t bytes)
     td_text_format_bytes(memory->stats.limit_bytes, limit);
     return TD_FAIL(TD_ERR_LIMIT,
                    "the %s role on %s needs %s more and holds %s, past its limit of %s; raise "
-                   "--%s-gpu-memory or use a smaller batch",
+                   "pipeline.%s_gpu_memory or use a smaller batch",
                    memory->role, memory->device->info.name, need, held, limit, memory->role);
 }
 

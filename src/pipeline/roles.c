@@ -59,7 +59,7 @@ td_status td_roles_resolve(const td_registry *registry, const td_roles_request *
     td_status status = TD_OK;
     const bool has_data = is_given(request->data_device), has_model = is_given(request->model_device);
     TD_FAIL_IF(has_data && !has_model, TD_ERR_CONFIG,
-               "a data device ('%s') was given without a model device; set devices.model",
+               "a data device ('%s') was given without a model device; set devices.model too",
                request->data_device);
     if (has_model) {
         TD_TRY(find_device(registry, "model", request->model_device, &roles.model));

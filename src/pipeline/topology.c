@@ -181,9 +181,9 @@ void td_topology_judge(const td_device_info *data, const td_topology *data_place
     out[0] = '\0';
     judge_places(data_place, model_place, out);
     if (data == model || td_topology_stronger(data, model) != data) return;
-    (void)snprintf(text, sizeof text,
-                   "%.100s is the stronger one and should have the model: devices.data = %s, "
-                   "devices.model = %s",
-                   data->name, model->selector, data->selector);
+    (void)snprintf(
+        text, sizeof text,
+        "%.100s is the stronger one and should have the model: devices.data = %s, devices.model = %s",
+        data->name, model->selector, data->selector);
     add(out, text);
 }

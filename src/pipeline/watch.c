@@ -55,7 +55,7 @@ static void judge_steps(td_watch *watch)
     if (f->cv > MOST_VARIATION && is_first(watch, TD_WATCH_VARIES))
         td_log_warn(
             "steps vary by %.2f of their mean of %.1f ms over the last %zu; raise pipeline.buffer_size and "
-            "pipeline.prefetch_buffer_size, or set pipeline.enable_static_shapes; `tandem profile` shows "
+            "pipeline.prefetch_buffer_size, or use pipeline.enable_static_shapes; `tandem profile` shows "
             "where",
             f->cv, f->step_ms.mean, f->steps);
     if (f->model_utilisation < LEAST_UTILISATION && is_first(watch, TD_WATCH_STARVES)) {
@@ -89,7 +89,7 @@ static void judge_memory(td_watch *watch, int role, uint64_t bytes)
     td_text_format_bytes(bytes, is);
     td_log_warn(
         "memory of the %s role keeps growing: from %s to %s in %d steps; set a limit with "
-        "pipeline.enable_memory_isolation, lower pipeline.buffer_size, or set pipeline.enable_static_shapes",
+        "pipeline.enable_memory_isolation, lower pipeline.buffer_size, or use pipeline.enable_static_shapes",
         NAMES[role], was, is, RISES * TD_MONITOR_WINDOW);
 }
 

@@ -65,7 +65,7 @@ td_status td_settings_dataset(const td_options *options, char cache_dir[TD_FILE_
         .seed = (uint64_t)get(options, "training.seed")->integer,
     };
     if (out->bpe_path != NULL && phonemes)
-        return TD_FAIL(TD_ERR_CONFIG, "--phonemes and --tokenizer exclude each other; keep one");
+        return TD_FAIL(TD_ERR_CONFIG, "data.phonemes and data.tokenizer exclude each other; keep one");
     if (out->bpe_path != NULL) out->tokens = TD_TOKENS_BPE;
     if (!get(options, "data.cache")->truth) return TD_OK;
     out->cache_dir = cache_dir;
@@ -279,7 +279,7 @@ td_status td_settings_train(td_options *options, const td_device_info *device,
 {
     td_status status = TD_OK;
     TD_TRY(td_settings_plan(options, device, cache_dir, out));
-    TD_FAIL_IF(out->data.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
+    TD_FAIL_IF(out->data.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
 fail:
     return status;
 }

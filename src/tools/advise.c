@@ -74,7 +74,7 @@ static td_status set_batch(const td_advice_request *request, td_advice *out)
     td_text_format_bytes(out->model_limit_bytes, room);
     TD_FAIL_IF(way->largest_batch == 0, TD_ERR_LIMIT,
                "not even one row of %u frames fits: it needs %s of the %s that %s may use; choose a smaller "
-               "--model-size or --max-mel-frames",
+               "model.model_size or data.max_mel_frames",
                out->shape.frames, need, room, request->model->name);
     out->batch_size = wanted < way->largest_batch ? wanted : way->largest_batch;
     out->grad_accum = (wanted + out->batch_size / 2) / out->batch_size;
@@ -103,7 +103,7 @@ static td_status set_buffer(const td_advice_request *request, td_advice *out)
     td_text_format_bytes(limit, room);
     TD_FAIL_IF(least > (double)limit, TD_ERR_LIMIT,
                "the data role needs %s of the %s that %s may use; leave the data device out, or lower "
-               "--batch-size",
+               "training.batch_size",
                need, room, request->data->name);
     const double more = ((double)limit - least) / (BLOCKS * batch_bytes);
     if (more < out->buffer_size - LEAST_BUFFER) out->buffer_size = LEAST_BUFFER + (uint32_t)more;

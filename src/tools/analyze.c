@@ -159,7 +159,8 @@ static td_status sweep_workers(const td_load_rig *rig, size_t max_batches, td_an
         td_pool_destroy(pool);
         pool = NULL;
         TD_TRY(td_pool_create(workers, &pool));
-        TD_TRY(td_load_rig_run(rig, pool, NULL, 0, 1, 0, max_batches, &run));
+        TD_TRY(td_load_rig_run(rig, &(td_load_plan){.pool = pool, .n_epochs = 1, .max_batches = max_batches},
+                               &run));
         out->sweep[out->n_sweep++] = (td_analyze_workers){.workers = workers, .samples_per_s = rate_of(&run)};
     }
 fail:
@@ -175,8 +176,9 @@ static td_status run_cached(const td_load_rig *rig, size_t max_batches, td_analy
     out->cache = td_mel_cache_count(cache).kind;
     /* Without a shuffle in between, a shortened epoch repeats its batches only if it is run anew. */
     if (out->cache != TD_MEL_CACHE_NONE) {
-        TD_TRY(td_load_rig_run(rig, rig->data.pool, cache, 0, 1, 0, max_batches, &out->cached_run));
-        TD_TRY(td_load_rig_run(rig, rig->data.pool, cache, 0, 1, 0, max_batches, &out->cached_run));
+        const td_load_plan plan = {.cache = cache, .n_epochs = 1, .max_batches = max_batches};
+        TD_TRY(td_load_rig_run(rig, &plan, &out->cached_run));
+        TD_TRY(td_load_rig_run(rig, &plan, &out->cached_run));
     }
 fail:
     td_mel_cache_close(cache);
@@ -232,7 +234,7 @@ static void judge(const td_analyze_options *o, td_analysis *a)
                rate_of(&a->cached_run), now);
     } else {
         advise(a, step_gain(a, o->step_ms, 1e9), "--mel-cache disk",
-               "every epoch decodes and makes mels anew; kept mels need neither");
+               "every epoch decodes and makes its mels again; kept mels need neither");
     }
     const double decode_ms = a->decode_ms.mean / (double)a->workers; /* of a sample, all workers together */
     if (a->mel_ms > o->step_ms && decode_ms > 0)
@@ -255,9 +257,12 @@ td_status td_analyze_run(const td_load_rig *rig, const td_analyze_options *optio
         .n_rows = rig->data.dataset->n_train, .workers = rig->data.workers, .cache = TD_MEL_CACHE_NONE};
     TD_TRY(time_texts(rig, out));
     TD_TRY(time_decoding(rig, options->max_files, out));
-    TD_TRY(td_load_rig_run(rig, rig->data.pool, NULL, 1, 1, 0, most, &out->free_run));
+    TD_TRY(td_load_rig_run(rig, &(td_load_plan){.n_warm = 1, .n_epochs = 1, .max_batches = most},
+                           &out->free_run));
     TD_TRY(time_mel(rig, out));
-    TD_TRY(td_load_rig_run(rig, rig->data.pool, NULL, 0, 1, options->step_ms, most, &out->paced_run));
+    TD_TRY(td_load_rig_run(rig,
+                           &(td_load_plan){.n_epochs = 1, .step_ms = options->step_ms, .max_batches = most},
+                           &out->paced_run));
     TD_TRY(sweep_workers(rig, most, out));
     if (options->load.mel_cache != TD_MEL_CACHE_NONE) TD_TRY(run_cached(rig, most, out));
     judge(options, out);

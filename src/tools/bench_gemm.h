@@ -1,5 +1,5 @@
 /* `tandem bench gemm`: speed and error of matrix products on a device, packing and copies included, and
- * beside OpenBLAS on the same cores if asked. Prints nothing (src/cli/cmd_bench.c does). Covered by
+ * beside OpenBLAS on the same cores if asked. Prints nothing (src/cli/cmd_bench_gemm.c does). Covered by
  * tests/cli/test_cli.py. */
 #ifndef TD_TOOLS_BENCH_GEMM_H
 #define TD_TOOLS_BENCH_GEMM_H

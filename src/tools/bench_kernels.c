@@ -341,7 +341,7 @@ static td_status check_wanted(const td_bench_kernels_options *options)
         wanted += is_wanted(options, &td_kernel_rows[i]);
     TD_FAIL_IF(
         !wanted, TD_ERR_CONFIG,
-        "no op is named '%s'; --ops takes a pattern such as 'layer_norm*', and without it all are shown",
+        "no op is named '%s'; bench.ops takes a pattern such as 'layer_norm*', and without it all are shown",
         options->ops);
 fail:
     return status;

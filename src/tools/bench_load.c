@@ -12,10 +12,10 @@ static td_status measure_cached(const td_load_rig *rig, uint32_t rounds, size_t 
     TD_TRY(td_data_open_cache(&rig->data, &cache));
     out->cache = td_mel_cache_count(cache).kind;
     if (out->cache == TD_MEL_CACHE_NONE) goto fail;
-    TD_TRY(td_load_rig_run(rig, rig->data.pool, cache, 0, rounds, 0, max_batches,
-                           &run)); /* fills it with the same epochs */
+    const td_load_plan plan = {.cache = cache, .n_epochs = rounds, .max_batches = max_batches};
+    TD_TRY(td_load_rig_run(rig, &plan, &run)); /* fills it with the same epochs */
     const td_mel_cache_stats before = td_mel_cache_count(cache);
-    TD_TRY(td_load_rig_run(rig, rig->data.pool, cache, 0, rounds, 0, max_batches, &run));
+    TD_TRY(td_load_rig_run(rig, &plan, &run));
     const td_mel_cache_stats after = td_mel_cache_count(cache);
     const double hits = (double)(after.n_hits - before.n_hits);
     const double asked = hits + (double)(after.n_misses - before.n_misses);
@@ -37,7 +37,8 @@ td_status td_bench_load_run(td_registry *registry, const td_device_info *info,
     td_load_run run;
     *out = (td_bench_load_result){.cache = TD_MEL_CACHE_NONE};
     TD_TRY(td_load_rig_open(registry, info, options, &rig));
-    TD_TRY(td_load_rig_run(&rig, rig.data.pool, NULL, 1, rounds, 0, max_batches, &run));
+    TD_TRY(td_load_rig_run(&rig, &(td_load_plan){.n_warm = 1, .n_epochs = rounds, .max_batches = max_batches},
+                           &run));
     out->workers = rig.data.workers;
     out->n_batches = run.n_batches;
     out->n_items = run.n_items;

@@ -78,7 +78,7 @@ td_status td_bench_pipeline_run(td_registry *registry, const td_roles *roles,
     td_status status = TD_OK;
     *out = (td_bench_pipeline_result){0};
     TD_FAIL_IF(roles->data == roles->model, TD_ERR_CONFIG,
-               "bench pipeline compares one device with two; add --data-device SEL beside --model-device");
+               "bench pipeline compares one device with two; set devices.data beside devices.model");
     for (int way = 0; way < TD_WAY_COUNT; ++way) {
         td_roles chosen = *roles;
         td_train_settings s = *settings;

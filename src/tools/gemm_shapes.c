@@ -14,8 +14,8 @@
 static td_status refuse(const char *piece)
 {
     return TD_FAIL(TD_ERR_CONFIG,
-                   "'%s' is no shape; write MxNxK, or BxMxNxK for a batch, with sizes from 1 to %llu", piece,
-                   (unsigned long long)MAX_SIZE);
+                   "'%s' is not a shape; write MxNxK, or BxMxNxK for a batch, with sizes from 1 to %llu",
+                   piece, (unsigned long long)MAX_SIZE);
 }
 
 static td_status parse_shape(const char *piece, td_gemm_shape *out)

@@ -14,7 +14,7 @@ td_status td_load_rig_open(td_registry *registry, const td_device_info *info,
     TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
                "the simulated device computes nothing, so there is nothing to measure");
     TD_FAIL_IF(settings->batch_size == 0, TD_ERR_CONFIG,
-               "only `train` finds a batch size by itself; give --batch-size a number here");
+               "only `train` finds a batch size by itself; give training.batch_size a number here");
     TD_TRY(td_device_open(registry, info, &rig->device));
     TD_TRY(td_memory_create(rig->device, "data", 0, &rig->memory));
     TD_TRY(td_data_open(rig->memory, settings, &rig->data));
@@ -53,10 +53,11 @@ typedef struct samples {
     double *epoch_s, *wait_ms, *batch_ms;
 } samples;
 
-static td_status run_epochs(td_batches *batches, uint32_t n_warm, uint32_t n_epochs, double step_ms,
-                            samples *to, td_load_run *out)
+static td_status run_epochs(td_batches *batches, const td_load_plan *plan, samples *to, td_load_run *out)
 {
     td_status status = TD_OK;
+    const uint32_t n_warm = plan->n_warm, n_epochs = plan->n_epochs;
+    const double step_ms = plan->step_ms;
     double waited_ms = 0;
     size_t n_items = 0, at = 0;
     for (uint32_t epoch = 0; epoch < n_warm + n_epochs; ++epoch) {
@@ -85,8 +86,7 @@ fail:
     return status;
 }
 
-td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *cache, uint32_t n_warm,
-                          uint32_t n_epochs, double step_ms, size_t max_batches, td_load_run *out)
+td_status td_load_rig_run(const td_load_rig *rig, const td_load_plan *plan, td_load_run *out)
 {
     td_status status = TD_OK;
     td_batches batches = {0};
@@ -95,18 +95,18 @@ td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *c
     const td_data_rows rows = {.rows = rig->data.dataset->train,
                                .n_rows = rig->data.dataset->n_train,
                                .last = TD_LAST_FILL,
-                               .pool = pool,
-                               .cache = cache};
+                               .pool = plan->pool, /* NULL: the data's */
+                               .cache = plan->cache};
     TD_TRY(td_batches_open(&rig->data, &rows, &batches));
     out->n_left_out = td_sampler_left_out(batches.sampler);
     out->n_batches = td_sampler_batches_per_epoch(batches.sampler);
-    if (max_batches > 0 && max_batches < out->n_batches) out->n_batches = max_batches;
-    TD_TRY(TD_NEW_ARRAY(&to.epoch_s, n_epochs));
-    TD_TRY(TD_NEW_ARRAY(&to.wait_ms, n_epochs * out->n_batches));
-    TD_TRY(TD_NEW_ARRAY(&to.batch_ms, n_epochs * out->n_batches));
-    batches.rows.n_batches = (uint64_t)(n_warm + n_epochs) * out->n_batches;
+    if (plan->max_batches > 0 && plan->max_batches < out->n_batches) out->n_batches = plan->max_batches;
+    TD_TRY(TD_NEW_ARRAY(&to.epoch_s, plan->n_epochs));
+    TD_TRY(TD_NEW_ARRAY(&to.wait_ms, plan->n_epochs * out->n_batches));
+    TD_TRY(TD_NEW_ARRAY(&to.batch_ms, plan->n_epochs * out->n_batches));
+    batches.rows.n_batches = (uint64_t)(plan->n_warm + plan->n_epochs) * out->n_batches;
     TD_TRY(td_batches_start(&batches, &(td_batches_way){0}));
-    TD_TRY(run_epochs(&batches, n_warm, n_epochs, step_ms, &to, out));
+    TD_TRY(run_epochs(&batches, plan, &to, out));
     out->loader = td_loader_count(batches.loader);
 fail:
     td_batches_close(&batches);

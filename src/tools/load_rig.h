@@ -30,9 +30,14 @@ typedef struct td_load_run {
     td_loader_stats loader;
 } td_load_run;
 
-/* `n_warm` epochs that do not count, then `n_epochs`, with a pause of `step_ms` after each batch; at most
- * `max_batches` in an epoch (0: all). `cache` may be NULL. */
-td_status td_load_rig_run(const td_load_rig *rig, td_pool *pool, td_mel_cache *cache, uint32_t n_warm,
-                          uint32_t n_epochs, double step_ms, size_t max_batches, td_load_run *out);
+typedef struct td_load_plan {
+    td_pool *pool;             /* NULL: the rig's */
+    td_mel_cache *cache;       /* may be NULL */
+    uint32_t n_warm, n_epochs; /* epochs that do not count, then those that do */
+    double step_ms;            /* pause after each batch */
+    size_t max_batches;        /* of an epoch; 0: all */
+} td_load_plan;
+
+td_status td_load_rig_run(const td_load_rig *rig, const td_load_plan *plan, td_load_run *out);
 
 #endif

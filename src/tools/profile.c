@@ -124,7 +124,7 @@ td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up
     profile->n_warm_up = n_warm_up;
     if (profile->stretch > 0) stretch_times(profile);
     TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
-               "%zu steps are too few for figures after %zu to warm up; raise --num-steps", profile->n_times,
+               "%zu steps are too few for figures after %zu to warm up; raise profile.num_steps", profile->n_times,
                n_warm_up);
     (void)td_pipeline_figures_of(profile->times, profile->n_times, n_warm_up, profile->is_single,
                                  &profile->figures);
@@ -191,8 +191,7 @@ fail:
 
 static void put_phase(td_json *json, const char *name, const td_stats *s, double step_ms)
 {
-    td_json_key(json, name);
-    td_json_begin_object(json);
+    td_json_put_object(json, name);
     td_json_put_double(json, "mean_ms", s->mean);
     td_json_put_double(json, "std_ms", s->std);
     td_json_put_double(json, "min_ms", s->min);
@@ -204,8 +203,7 @@ static void put_phase(td_json *json, const char *name, const td_stats *s, double
 
 static void put_step(td_json *json, const td_pipeline_figures *f)
 {
-    td_json_key(json, "step_ms");
-    td_json_begin_object(json);
+    td_json_put_object(json, "step_ms");
     td_json_put_double(json, "mean", f->step_ms.mean);
     td_json_put_double(json, "median", f->step_ms.median);
     td_json_put_double(json, "std", f->step_ms.std);
@@ -214,8 +212,7 @@ static void put_step(td_json *json, const td_pipeline_figures *f)
     td_json_put_double(json, "p95", f->step_ms.p95);
     td_json_put_double(json, "cv", f->cv);
     td_json_end_object(json);
-    td_json_key(json, "phases");
-    td_json_begin_object(json);
+    td_json_put_object(json, "phases");
     for (int s = 0; s < TD_STAGE_COUNT; ++s)
         put_phase(json, td_stage_name((td_stage)s), &f->stage_ms[s], f->step_ms.mean);
     put_phase(json, "idle", &f->idle_ms, f->step_ms.mean);
@@ -225,21 +222,18 @@ static void put_step(td_json *json, const td_pipeline_figures *f)
 static void put_rates(td_json *json, const td_profile *p)
 {
     const double steps_per_s = p->figures.step_ms.mean > 0 ? 1000 / p->figures.step_ms.mean : 0;
-    td_json_key(json, "utilisation");
-    td_json_begin_object(json);
+    td_json_put_object(json, "utilisation");
     td_json_put_double(json, "data", p->figures.data_utilisation);
     td_json_put_double(json, "model", p->figures.model_utilisation);
     td_json_end_object(json);
     td_json_put_double(json, "overlap", p->figures.overlap);
     td_json_put_double(json, "host_ms", p->host_ms);
-    td_json_key(json, "throughput");
-    td_json_begin_object(json);
+    td_json_put_object(json, "throughput");
     td_json_put_double(json, "steps_per_s", steps_per_s);
     td_json_put_double(json, "samples_per_s", steps_per_s * p->samples_per_step);
     td_json_put_double(json, "audio_s_per_s", steps_per_s * p->audio_s_per_step);
     td_json_end_object(json);
-    td_json_key(json, "memory");
-    td_json_begin_object(json);
+    td_json_put_object(json, "memory");
     td_json_put_uint(json, "data_peak_bytes", p->data_peak_bytes);
     td_json_put_uint(json, "model_peak_bytes", p->model_peak_bytes);
     td_json_end_object(json);
@@ -248,8 +242,7 @@ static void put_rates(td_json *json, const td_profile *p)
 static void put_forecast(td_json *json, const td_forecast *f)
 {
     if (f->shape.items == 0) return;
-    td_json_key(json, "forecast");
-    td_json_begin_object(json);
+    td_json_put_object(json, "forecast");
     td_json_put_uint(json, "batch_size", f->shape.items);
     td_json_put_uint(json, "text_length", f->shape.tokens);
     td_json_put_uint(json, "mel_frames", f->shape.frames);
@@ -264,8 +257,7 @@ static void put_forecast(td_json *json, const td_forecast *f)
 
 static void put_verdicts(td_json *json, const td_profile *p)
 {
-    td_json_key(json, "verdicts");
-    td_json_begin_array(json);
+    td_json_put_array(json, "verdicts");
     for (size_t i = 0; i < p->n_verdicts; ++i) {
         td_json_begin_object(json);
         td_json_put_string(json, "code", p->verdicts[i].code);
@@ -278,7 +270,6 @@ static void put_verdicts(td_json *json, const td_profile *p)
 
 void td_profile_put_json(td_json *json, const td_profile *profile)
 {
-    td_json_begin_object(json);
     td_json_put_bool(json, "simulated", profile->is_simulated);
     td_json_put_string(json, "mode", profile->is_single ? "single-device" : "two-device");
     td_json_put_string(json, "data_device", profile->data_device);
@@ -288,5 +279,4 @@ void td_profile_put_json(td_json *json, const td_profile *profile)
     put_rates(json, profile);
     put_forecast(json, &profile->forecast);
     put_verdicts(json, profile);
-    td_json_end_object(json);
 }

@@ -66,7 +66,7 @@ td_status td_profile_train(td_registry *registry, const td_roles *roles, const t
 /* Takes what a monitor has seen, leaves `n_warm_up` batches out of the figures, and judges. */
 td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up, td_profile *profile);
 
-/* What `profile --json` prints: one object. */
+/* The fields of what `profile --json` prints, into an object that is open. */
 void td_profile_put_json(td_json *json, const td_profile *profile);
 
 /* Trace in the format of Chrome and Perfetto: a track for each stage, arrows from preparing to training. */

@@ -46,8 +46,7 @@ static void put_track(td_json *json, int stage)
 {
     begin_event(json, "M", stage);
     td_json_put_string(json, "name", "thread_name");
-    td_json_key(json, "args");
-    td_json_begin_object(json);
+    td_json_put_object(json, "args");
     td_json_put_string(json, "name", TRACK_NAMES[stage]);
     td_json_end_object(json);
     td_json_end_object(json);
@@ -73,8 +72,7 @@ static void put_stage(td_json *json, const td_batch_times *batch, int stage, uin
     td_json_put_string(json, "name", td_stage_name((td_stage)stage));
     td_json_put_double(json, "ts", at_us);
     td_json_put_double(json, "dur", 1e-3 * (double)(t->end_ns - t->start_ns));
-    td_json_key(json, "args");
-    td_json_begin_object(json);
+    td_json_put_object(json, "args");
     td_json_put_double(json, "batch", (double)batch->number);
     td_json_end_object(json);
     td_json_end_object(json);
@@ -91,8 +89,7 @@ td_status td_profile_write_trace(const td_profile *profile, const char *path)
     td_json_begin_object(json);
     td_json_put_string(json, "displayTimeUnit", "ms");
     td_json_put_bool(json, "simulated", profile->is_simulated);
-    td_json_key(json, "traceEvents");
-    td_json_begin_array(json);
+    td_json_put_array(json, "traceEvents");
     for (int s = 0; s < TD_STAGE_COUNT; ++s)
         put_track(json, s);
     for (size_t i = 0; i < profile->n_times; ++i) {
@@ -113,13 +110,11 @@ fail:
 static void put_bars(td_json *json, const td_profile *profile)
 {
     const uint64_t start_ns = find_start(profile);
-    td_json_key(json, "tracks");
-    td_json_begin_array(json);
+    td_json_put_array(json, "tracks");
     for (int s = 0; s < TD_STAGE_COUNT; ++s)
         td_json_string(json, TRACK_NAMES[s]);
     td_json_end_array(json);
-    td_json_key(json, "bars"); /* [track, batch, start ms, length ms] */
-    td_json_begin_array(json);
+    td_json_put_array(json, "bars"); /* [track, batch, start ms, length ms] */
     for (size_t i = 0; i < profile->n_times; ++i) {
         for (int s = 0; s < TD_STAGE_COUNT; ++s) {
             const td_interval *t = &profile->times[i].stages[s];
@@ -141,8 +136,9 @@ td_status td_profile_write_html(const td_profile *profile, const char *path)
     td_status status = TD_OK;
     TD_TRY(td_json_create(NULL, 0, &json));
     td_json_begin_object(json);
-    td_json_key(json, "profile");
+    td_json_put_object(json, "profile");
     td_profile_put_json(json, profile);
+    td_json_end_object(json);
     put_bars(json, profile);
     td_json_end_object(json);
     TD_TRY(td_page_write(path, PAGE, sizeof PAGE, json));

@@ -172,8 +172,7 @@ static td_status put_run(td_json *json, const td_report_request *request, td_rep
     TD_TRY(td_report_put_config(state));
     TD_TRY(td_report_put_checkpoints(state));
     TD_TRY(td_report_put_samples(state));
-    td_json_key(json, "notes");
-    td_json_begin_array(json);
+    td_json_put_array(json, "notes");
     for (size_t i = 0; i < run->n_notes; ++i)
         td_json_string(json, state->notes[i]);
     td_json_end_array(json);
@@ -193,7 +192,7 @@ static td_status check_dir(const char *dir)
     }
     return TD_FAIL(
         TD_ERR_CONFIG,
-        "'%s' is no run: it has neither metrics.jsonl nor config.ini; name the --checkpoint-dir of "
+        "'%s' is not a run: it has neither metrics.jsonl nor config.ini; name the folder of "
         "a `tandem train`",
         dir);
 }
@@ -219,8 +218,7 @@ td_status td_report_write(const td_report_request *request, td_report_run runs[T
     TD_TRY(td_json_create(NULL, 0, &json));
     td_json_begin_object(json);
     put_head(json);
-    td_json_key(json, "runs");
-    td_json_begin_array(json);
+    td_json_put_array(json, "runs");
     for (size_t i = 0; i < request->n_dirs; ++i) {
         runs[i].dir = request->dirs[i];
         TD_TRY(put_run(json, request, &runs[i]));

@@ -55,7 +55,7 @@ static td_status write_record(td_events *events, const void *data, size_t bytes)
     const bool failed = ferror(events->file) != 0;
     pthread_mutex_unlock(&events->lock);
     TD_FAIL_IF(failed, TD_ERR_IO,
-               "cannot write '%s': %s; free space there or choose another --tensorboard-log-dir",
+               "cannot write '%s': %s; free space there or choose another logging.tensorboard_log_dir",
                events->path, strerror(cause));
 fail:
     return status;
@@ -181,7 +181,7 @@ td_status td_events_open(const char *dir, uint64_t step, td_events **out)
         TD_FAIL_IF(length >= (int)sizeof events->path, TD_ERR_CONFIG, "'%s' is too long a path", dir);
         events->file = fopen(events->path, "wbxe");
         TD_FAIL_IF(events->file == NULL && errno != EEXIST, TD_ERR_IO,
-                   "cannot write '%s': %s; check --tensorboard-log-dir", events->path, strerror(errno));
+                   "cannot write '%s': %s; check logging.tensorboard_log_dir", events->path, strerror(errno));
     }
     TD_FAIL_IF(events->file == NULL, TD_ERR_IO, "'%s' is full of event files; remove old ones", dir);
     TD_TRY(write_head(events, step));

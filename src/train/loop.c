@@ -96,8 +96,8 @@ static td_status handle_bad(td_trainer *t, td_train_event *event, bool was_skipp
     TD_TRY(td_trainer_tell(t, &told));
     TD_FAIL_IF(t->n_bad >= most, TD_ERR_FORMAT,
                "training has diverged: at step %" PRIu64
-               ", after %u bad steps in a row, %s; lower --lr (%g) or "
-               "raise --warmup-steps, then go on from %s",
+               ", after %u bad steps in a row, %s; lower training.lr (%g) or "
+               "raise training.warmup_steps, then go on from %s",
                event->step, t->n_bad, reason, t->s.schedule.lr,
                t->result->checkpoint[0] != '\0' ? t->result->checkpoint
                                                 : "the beginning, no checkpoint was due yet");

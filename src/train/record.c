@@ -150,8 +150,9 @@ td_status td_record_open(const td_run_dir *run, const char *events_dir, uint64_t
     TD_TRY(td_run_dir_path(run, "metrics.jsonl", record->path));
     TD_TRY(drop_lines_past(record->path, step));
     record->metrics = fopen(record->path, "ae");
-    TD_FAIL_IF(record->metrics == NULL, TD_ERR_IO, "cannot write '%s': %s; choose another --checkpoint-dir",
-               record->path, strerror(errno));
+    TD_FAIL_IF(record->metrics == NULL, TD_ERR_IO,
+               "cannot write '%s': %s; choose another training.checkpoint_dir", record->path,
+               strerror(errno));
     TD_TRY(td_file_make_dirs(events_dir));
     TD_TRY(td_events_open(events_dir, step, &record->events));
     *out = record;

@@ -30,8 +30,8 @@ struct td_run_dir {
 td_status td_run_dir_path(const td_run_dir *run, const char *name, char out[TD_FILE_PATH_BYTES])
 {
     if (snprintf(out, TD_FILE_PATH_BYTES, "%s/%s", run->dir, name) >= TD_FILE_PATH_BYTES)
-        return TD_FAIL(TD_ERR_CONFIG, "'%s/%s' is too long a path; choose another --checkpoint-dir", run->dir,
-                       name);
+        return TD_FAIL(TD_ERR_CONFIG, "'%s/%s' is too long a path; choose another training.checkpoint_dir",
+                       run->dir, name);
     return TD_OK;
 }
 
@@ -53,17 +53,17 @@ static td_status take_lock(td_run_dir *run)
     char path[TD_FILE_PATH_BYTES], who[32] = "";
     TD_TRY(td_run_dir_path(run, "lock", path));
     run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    TD_FAIL_IF(run->lock < 0, TD_ERR_IO, "cannot write '%s': %s; choose another --checkpoint-dir", path,
-               strerror(errno));
+    TD_FAIL_IF(run->lock < 0, TD_ERR_IO, "cannot write '%s': %s; choose another training.checkpoint_dir",
+               path, strerror(errno));
     if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
-        TD_FAIL_IF(errno != EWOULDBLOCK, TD_ERR_IO, "cannot lock '%s': %s; choose another --checkpoint-dir",
-                   path, strerror(errno));
+        TD_FAIL_IF(errno != EWOULDBLOCK, TD_ERR_IO,
+                   "cannot lock '%s': %s; choose another training.checkpoint_dir", path, strerror(errno));
         const ssize_t bytes = read(run->lock, who, sizeof who - 1);
         who[bytes > 0 ? strcspn(who, "\n") : 0] = '\0';
-        TD_FAIL_IF(
-            true, TD_ERR_CONFIG,
-            "another trainer (process %s) works in '%s'; wait for it or choose another --checkpoint-dir",
-            who[0] != '\0' ? who : "unknown", run->dir);
+        TD_FAIL_IF(true, TD_ERR_CONFIG,
+                   "another trainer (process %s) works in '%s'; wait for it or choose another "
+                   "training.checkpoint_dir",
+                   who[0] != '\0' ? who : "unknown", run->dir);
     }
     snprintf(who, sizeof who, "%ld\n", (long)getpid());
     if (ftruncate(run->lock, 0) != 0 || write(run->lock, who, strlen(who)) < 0)
@@ -93,7 +93,7 @@ td_status td_run_dir_open(const char *dir, td_run_dir **out)
     TD_TRY(TD_NEW(&run));
     run->lock = -1;
     TD_FAIL_IF(snprintf(run->dir, sizeof run->dir, "%s", dir) >= (int)sizeof run->dir, TD_ERR_CONFIG,
-               "--checkpoint-dir is too long a path");
+               "training.checkpoint_dir is too long a path");
     TD_TRY(td_file_make_dirs(dir));
     TD_TRY(take_lock(run));
     remove_leftovers(run);
@@ -198,11 +198,12 @@ td_status td_run_dir_forecast(const td_run_dir *run, uint64_t bytes, uint64_t co
     td_text_format_bytes(count * bytes, need);
     td_text_format_bytes(bytes, each);
     td_text_format_bytes(free_bytes, room);
-    TD_FAIL_IF(free_bytes < count * bytes, TD_ERR_IO,
-               "'%s' has room for %s, but this run needs %s: %" PRIu64
-               " checkpoints of %s at once; free space there, lower --keep-checkpoints, or choose another "
-               "--checkpoint-dir",
-               run->dir, room, need, count, each);
+    TD_FAIL_IF(
+        free_bytes < count * bytes, TD_ERR_IO,
+        "'%s' has room for %s, but this run needs %s: %" PRIu64
+        " checkpoints of %s at once; free space there, lower training.keep_checkpoints, or choose another "
+        "training.checkpoint_dir",
+        run->dir, room, need, count, each);
 fail:
     free(steps);
     return status;

@@ -240,9 +240,10 @@ static td_status get_whole(const td_checkpoint *c, const char *key, uint64_t *ou
 {
     const char *text = td_checkpoint_text(c, key);
     if (text == NULL)
-        return TD_FAIL(TD_ERR_FORMAT,
-                       "'%s' lacks '%s': it can speak but not be trained further; use it with --init-from",
-                       td_checkpoint_path(c), key);
+        return TD_FAIL(
+            TD_ERR_FORMAT,
+            "'%s' lacks '%s': it can speak but not be trained further; use it with training.init_from",
+            td_checkpoint_path(c), key);
     return td_text_parse_u64(text, out) == TD_OK ? TD_OK : td_error_context("'%s'", td_checkpoint_path(c));
 }
 

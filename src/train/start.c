@@ -45,7 +45,8 @@ static td_status offer_older(const td_trainer *t, const char *path)
     }
     free(steps);
     if (older[0] == '\0') return td_error_adopt(&error);
-    return TD_FAIL(error.status, "%s; the one before it is whole: --resume %s", error.message, older);
+    return TD_FAIL(error.status, "%s; the one before it is whole: training.resume = %s", error.message,
+                   older);
 }
 
 static td_status find_newest(td_trainer *t)
@@ -61,7 +62,7 @@ static td_status find_newest(td_trainer *t)
         td_log_warn("%s; %s", td_error_last()->message,
                     i + 1 < count ? "going on from the one before it" : "no other is left in the folder");
         TD_FAIL_IF(i + 1 == count, TD_ERR_INTEGRITY,
-                   "no checkpoint in '%s' is whole; begin anew with --reset-training",
+                   "no checkpoint in '%s' is whole; begin anew with training.reset_training",
                    td_run_dir_name(t->run));
     }
 fail:
@@ -72,9 +73,9 @@ fail:
 td_status td_trainer_find_start(td_trainer *t)
 {
     td_status status = TD_OK;
-    TD_FAIL_IF(
-        t->s.resume != NULL && t->s.init_from != NULL, TD_ERR_CONFIG,
-        "--resume and --init-from exclude each other: the one goes on with a run, the other begins one");
+    TD_FAIL_IF(t->s.resume != NULL && t->s.init_from != NULL, TD_ERR_CONFIG,
+               "training.resume and training.init_from exclude each other: the one goes on with a run, the "
+               "other begins one");
     if (t->s.resume != NULL) {
         if (open_whole(t->s.resume, &t->from) != TD_OK) return offer_older(t, t->s.resume);
         t->resumes = !t->s.reset;
@@ -82,7 +83,7 @@ td_status td_trainer_find_start(td_trainer *t)
         TD_TRY(find_newest(t));
         t->resumes = t->from != NULL;
         if (t->resumes && t->s.init_from != NULL)
-            td_log_warn("--init-from is not used: the run in '%s' goes on from its own checkpoint",
+            td_log_warn("training.init_from is not used: the run in '%s' goes on from its own checkpoint",
                         td_run_dir_name(t->run));
     }
     if (t->from == NULL && t->s.init_from != NULL) TD_TRY(open_whole(t->s.init_from, &t->from));
@@ -272,7 +273,7 @@ static td_status check_model(const td_trainer *t)
     }
     return TD_FAIL(TD_ERR_CONFIG,
                    "'%s' is of another model: its %s is %s, here it is %s; choose the same model, another "
-                   "--checkpoint-dir, or --init-from to take what fits",
+                   "training.checkpoint_dir, or training.init_from to take what fits",
                    td_checkpoint_path(t->from), what, old, now);
 }
 

@@ -282,8 +282,9 @@ static td_status open_training(td_trainer *t)
     TD_TRY(tune_buffer(t));
     const size_t left_out = td_sampler_left_out(t->train.sampler);
     if (left_out > 0)
-        td_log_warn("%zu of %zu rows are longer than --max-mel-frames or --max-text-length and left out",
-                    left_out, rows.n_rows);
+        td_log_warn(
+            "%zu of %zu rows are longer than data.max_mel_frames or data.max_text_length and left out",
+            left_out, rows.n_rows);
 fail:
     return status;
 }
@@ -360,7 +361,7 @@ static td_status check_freeze(const td_trainer *t)
     if (frozen == 0)
         return TD_FAIL(
             TD_ERR_CONFIG,
-            "--freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
+            "training.freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
             "for anything",
             t->s.freeze);
     td_log_info("%zu of %zu tensors are not trained", frozen, all);
@@ -468,12 +469,12 @@ static td_status open_trainer(td_trainer *t)
 {
     td_status status = TD_OK;
     TD_FAIL_IF(t->s.run_dir == NULL, TD_ERR_CONFIG,
-               "no folder for the run was named; add --checkpoint-dir DIR");
+               "no folder for the run was named; set training.checkpoint_dir");
     if (t->s.grad_accum == 0) t->s.grad_accum = 1;
     if (t->s.depth == 0) t->s.depth = 2;
     if (t->s.keep == 0) t->s.keep = 5;
-    TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "--pipeline-depth is %u; put 1 to %d", t->s.depth,
-               TD_SCALAR_RING);
+    TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "pipeline.pipeline_depth is %u; put 1 to %d",
+               t->s.depth, TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
     TD_TRY(td_run_dir_open(t->s.run_dir, &t->run));
     TD_TRY(td_trainer_find_start(t));
@@ -543,16 +544,21 @@ static uint64_t get_peak(const td_memory *memory)
     return stats.peak_used_bytes;
 }
 
+const char *td_train_reason_text(td_train_reason reason)
+{
+    static const char *const TEXTS[] = {"done", "time is up", "validation got no better", "ended on request",
+                                        "the first step was written out"};
+    return TEXTS[reason];
+}
+
 static td_status tell_end(td_trainer *t)
 {
-    static const char *const REASONS[] = {"done", "time is up", "validation got no better",
-                                          "ended on request", "one step was written out"};
     td_train_event event = {.kind = TD_TRAIN_END,
                             .step = t->state.step,
                             .epoch = t->state.sampler.epoch,
                             .n_skipped = t->state.n_skipped,
                             .distance = NAN,
-                            .text = REASONS[t->result->reason]};
+                            .text = td_train_reason_text(t->result->reason)};
     t->result->best_loss = t->state.best_loss;
     t->result->n_skipped = t->state.n_skipped;
     t->result->step = t->state.step;

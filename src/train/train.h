@@ -114,6 +114,8 @@ typedef enum td_train_reason {
     TD_END_DUMPED,   /* dump_step */
 } td_train_reason;
 
+const char *td_train_reason_text(td_train_reason reason); /* "time is up" */
+
 typedef struct td_train_result {
     td_train_reason reason;
     uint64_t step;

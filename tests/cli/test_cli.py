@@ -176,8 +176,8 @@ class Usage(CliTest):
         self.expect_usage_error(self.run_program("help", "validat"), "did you mean 'validate'?")
 
     def test_unknown_member_of_a_family(self):
-        self.expect_usage_error(self.run_program("bench"), "`bench` is no command", "submit")
-        self.expect_usage_error(self.run_program("bench", "sumbit"), "`bench sumbit` is no command", "submit")
+        self.expect_usage_error(self.run_program("bench"), "`bench` is not a command", "submit")
+        self.expect_usage_error(self.run_program("bench", "sumbit"), "`bench sumbit` is not a command", "submit")
 
     def test_option_before_command(self):
         self.expect_usage_error(self.run_program("--quiet", "devices"), "the command comes before options")
@@ -366,7 +366,7 @@ class Output(CliTest):
 
     def test_bench_gemm_refusals(self):
         gemm = ["bench", "gemm", "--device", "cl:0.0"]
-        self.expect_usage_error(self.run_program(*gemm, "--shapes", "12x13"), "'12x13' is no shape", "MxNxK")
+        self.expect_usage_error(self.run_program(*gemm, "--shapes", "12x13"), "'12x13' is not a shape", "MxNxK")
         self.expect_usage_error(self.run_program(*gemm, "--layout", "tt"), "nn, nt, tn, all")
         for arguments, words in ((["--device", "cl:0.0", "--provider", "gemv", "--shapes", "9x8x7"], "more than 4 rows"),
                                  (["--device", "sim"], "computes nothing")):

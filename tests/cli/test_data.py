@@ -112,7 +112,7 @@ class DataTest(unittest.TestCase):
         for options, words in (
             (["--language", "klingon"], "klingon"),
             (["--columns", "id|txet"], "txet"),
-            (["--speaker-pattern", "("], "speaker_pattern"),
+            (["--speaker-pattern", "("], "--speaker-pattern"),
             (["--phonemes", "--tokenizer", "x.json"], "exclude each other"),
         ):
             done = self.run_program("prepare", "--train-data", self.root, *options, code=2)

@@ -232,8 +232,8 @@ class ErrorTest(unittest.TestCase):
             self.refuse(*train, "--init-from", path, place=path)
         self.refuse(*train, "--freeze", "nothing.*", place="nothing")
         self.refuse(*train, "--dump-step", self.path("missing/dump"), place="missing")
-        self.refuse(*train, "--max-mel-frames", "2", place="max_mel_frames")
-        self.refuse(*train, "--max-text-length", "1", place="max_text_length")
+        self.refuse(*train, "--max-mel-frames", "2", place="--max-mel-frames")
+        self.refuse(*train, "--max-text-length", "1", place="--max-text-length")
         for key in ("text_width", "ff_factor", "speaker_encoder", "postnet", "dropout", "attention_rate"):
             self.refuse(*train, "--set", f"model.{key}=nonsense", place=f"model.{key}", code=2)
         self.assertEqual([n for n in os.listdir(self.folder.name) if n.startswith("run")

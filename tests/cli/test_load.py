@@ -69,7 +69,7 @@ class LoadTest(unittest.TestCase):
 
     def test_limits_leave_rows_out(self):
         self.assertIn("left out", self.load("--max-mel-frames", "60").stdout)
-        self.assertIn("max_mel_frames", self.load("--max-mel-frames", "3", code=1).stderr)
+        self.assertIn("--max-mel-frames", self.load("--max-mel-frames", "3", code=1).stderr)
 
     def test_wrong_usage_is_refused(self):
         self.assertIn("data.train_data", self.run_program("bench", "load", code=2).stderr)

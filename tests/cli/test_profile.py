@@ -231,7 +231,7 @@ class ProfileTest(unittest.TestCase):
                    "--model-device", "cl:0.0"]
         alone = subprocess.run(command, capture_output=True, text=True, timeout=100)
         self.assertEqual(alone.returncode, 2)
-        self.assertIn("--data-device", alone.stderr)
+        self.assertIn("--data-gpu", alone.stderr)
         done = subprocess.run(command + ["--data-device", "vk:0"], capture_output=True, text=True, timeout=400)
         self.assertEqual(done.returncode, 0, done.stderr)
         r = json.loads(done.stdout)

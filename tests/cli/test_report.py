@@ -233,11 +233,11 @@ class ReportTest(unittest.TestCase):
 
     def test_refusals(self):
         done = self.report(self.folder.name, code=2)
-        self.assertIn("is no run", done.stderr)
+        self.assertIn("is not a run", done.stderr)
         self.assertEqual(os.listdir(self.folder.name), [])
         self.report(code=2)
         run = self.make_run()
-        self.assertIn("is no run", self.report(run, self.folder.name, "-o", self.page, code=2).stderr)
+        self.assertIn("is not a run", self.report(run, self.folder.name, "-o", self.page, code=2).stderr)
         self.assertFalse(os.path.exists(self.page))
         self.assertIn("nowhere", self.report(run, "-o", "/nowhere/page.html", code=1).stderr)
 

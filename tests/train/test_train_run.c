@@ -489,7 +489,7 @@ static void test_files(void **state)
     td_train_result refused;
     s.resume = temp_path("slim.safetensors");
     assert_int_equal(td_train_run(device, device, &s, &refused), TD_ERR_FORMAT);
-    assert_non_null(strstr(td_error_last()->message, "--init-from"));
+    assert_non_null(strstr(td_error_last()->message, "training.init_from"));
     static const char *const NAMES[] = {"best.safetensors",
                                         "latest",
                                         "config.ini",

@@ -47,12 +47,29 @@ static void test_one_and_none(void **state)
     assert_near(td_stats_of(NULL, 0).mean, 0);
 }
 
+static void test_chosen_members_as_json(void **state)
+{
+    (void)state;
+    double values[] = {1, 2, 3};
+    const td_stats stats = td_stats_of(values, 3);
+    const char *text;
+    td_json *json;
+    assert_int_equal(td_json_create(NULL, 0, &json), TD_OK);
+    td_json_begin_object(json);
+    td_stats_put_json(json, "ms", &stats, "max mean");
+    td_json_end_object(json);
+    assert_int_equal(td_json_finish(json, &text), TD_OK);
+    assert_string_equal(text, "{\"ms\": {\"max\": 3, \"mean\": 2}}");
+    td_json_destroy(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_values),
         cmocka_unit_test(test_even_count_interpolates),
         cmocka_unit_test(test_one_and_none),
+        cmocka_unit_test(test_chosen_members_as_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
