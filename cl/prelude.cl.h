@@ -91,7 +91,7 @@
 #define TO_VF(x) (x)
 #define TO_VU(x) (x)
 #define TO_VI(x) (x)
-#define PLACES() 0u
+#define IOTA() 0u
 #define AS_VF(x) as_float(x)
 #define AS_VU(x) as_uint(x)
 #define AS_VI(x) as_int(x)
@@ -134,7 +134,7 @@
 #define TO_VF(x) ((VF)(x))
 #define TO_VU(x) ((VU)(x))
 #define TO_VI(x) ((VI)(x))
-#define PLACES() places_()
+#define IOTA() iota_()
 #define AS_VF(x) AS_(x, float)
 #define AS_VU(x) AS_(x, uint)
 #define AS_VI(x) AS_(x, int)
@@ -165,13 +165,14 @@
 #define HALF_WIDTH_ 8
 #endif
 
-/* A vector at any address. Through vload8() LLVM 14 turns plain additions into four accesses of two floats each. */
+/* A vector at any address. Through vload8() LLVM 14 turns plain additions into four accesses of two floats
+ * each. */
 typedef VF vf_anywhere_ __attribute__((aligned(4)));
 typedef VU vu_anywhere_ __attribute__((aligned(4)));
 typedef JOIN_(ushort, VW) vh_anywhere_ __attribute__((aligned(2)));
 
-/* Whole vectors go at once; of the last one of a row `left` elements go one by one, and zeros fill it up. Addresses
- * are computed where the index is known, so that one of type INDEX is not cut to 32 bits. */
+/* Whole vectors go at once; of the last one of a row `left` elements go one by one, and zeros fill it up.
+ * Addresses are computed where the index is known, so that one of type INDEX is not cut to 32 bits. */
 #define WHERE_(buffer, i, end) (buffer) + (i), (i) + VW <= (end), (uint)((end) - (i))
 #define VECTOR_ACCESS_(suffix, type, vector)                                                                 \
     static inline vector load_##suffix##_(__global const type *at, bool is_whole, uint left, type other)     \
@@ -206,7 +207,7 @@ static inline VU load_h_(__global const ushort *buffer, uint i, uint end)
     return *(const vu_anywhere_ *)part;
 }
 
-static inline VU places_(void)
+static inline VU iota_(void)
 {
     uint part[VW];
     for (uint e = 0; e < VW; e++)
@@ -250,17 +251,18 @@ static inline float largest_(VF v)
 /* Interleaving each row with the one half a square below it, log2(VW) times, turns rows into columns. */
 static inline void transpose_(VF *square)
 {
-    UNROLL for (uint width = 1; width < VW; width *= 2) {
+    UNROLL for (uint width = 1; width < VW; width *= 2)
+    {
         VF mixed[VW];
-        UNROLL for (uint e = 0; e < VW / 2; e++) {
+        UNROLL for (uint e = 0; e < VW / 2; e++)
+        {
             const VF a = square[e], b = square[e + VW / 2];
             mixed[2 * e].even = a.lo;
             mixed[2 * e].odd = b.lo;
             mixed[2 * e + 1].even = a.hi;
             mixed[2 * e + 1].odd = b.hi;
         }
-        UNROLL for (uint e = 0; e < VW; e++)
-            square[e] = mixed[e];
+        UNROLL for (uint e = 0; e < VW; e++) square[e] = mixed[e];
     }
 }
 #endif

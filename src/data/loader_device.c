@@ -191,7 +191,7 @@ static td_span find_span(const td_batch *batch, const char *name)
 static td_status record_head(const td_loader *loader, td_list *list, const td_host_slot *slot,
                              const td_device_slot *device)
 {
-    uint64_t words = loader->reference_places + 2 * (uint64_t)slot->shape.items;
+    uint64_t words = loader->reference_ranges + 2 * (uint64_t)slot->shape.items;
     for (size_t i = 0; i < loader->n_features; ++i) {
         const td_loader_feature *f = &loader->features[i];
         if (f->row->maker != TD_MAKER_HOST) continue;
@@ -227,13 +227,13 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
     const uint64_t first = all_hit ? own : 0;
     td_mel_args args = {.items = batch->count,
                         .max_frames = batch->shape.frames,
-                        .places = cut(device->head, loader->places, 2 * n),
+                        .ranges = cut(device->head, loader->places, 2 * n),
                         .mel = find_span(batch, "mel"),
                         .energy = find_span(batch, "energy"),
                         .pitch = find_span(batch, "pitch")};
     td_mel_args reference = {.items = batch->count,
                              .max_frames = batch->shape.reference_frames,
-                             .places = cut(device->head, loader->reference_places, 2 * n),
+                             .ranges = cut(device->head, loader->reference_ranges, 2 * n),
                              .mel = find_span(batch, "reference_mel")};
     if (first == all) return TD_OK;
     args.pcm = reference.pcm = cut(reads_host(loader) ? slot->pcm_span : loader->pcm, 0, all);

@@ -202,7 +202,7 @@ static size_t take_words(td_loader *loader, uint64_t words)
 void td_loader_lay_out(td_loader *loader)
 {
     loader->places = take_words(loader, 2 * (uint64_t)loader->largest.items);
-    loader->reference_places = take_words(loader, 2 * (uint64_t)loader->largest.items);
+    loader->reference_ranges = take_words(loader, 2 * (uint64_t)loader->largest.items);
     for (int has_axes = 0; has_axes < 2; ++has_axes) {
         for (size_t i = 0; i < loader->n_features; ++i) {
             td_loader_feature *f = &loader->features[i];

@@ -195,7 +195,7 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     td_audio other = {0};
     float *own = slot->pcm + index * slot->stride;
     const size_t to = slot->shape.items * slot->stride + index * loader->reference_stride;
-    const size_t place_at = loader->reference_places + (size_t)2 * index;
+    const size_t place_at = loader->reference_ranges + (size_t)2 * index;
     td_reference chosen =
         td_reference_choose(loader->references, loader->settings.seed, slot->drawn.epoch, item->row);
     if (!chosen.is_own) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 
 /* Names of the inputs that rooms are for, and of the encoder's outputs. */
 static const char *const names[TD_SPEECH_ROOMS] = {
@@ -110,7 +110,7 @@ td_status td_speech_copy_all(td_acoustic_speaker *s, const td_speech_copy *copie
     for (size_t i = 0; i < n; i++)
         if (copies[i].to.buffer) TD_TRY(td_list_copy(list, copies[i].to, copies[i].from));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -176,10 +176,10 @@ static td_status change(td_acoustic_speaker *s, td_span span, float (*convert)(f
     float *values = NULL;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&values, n));
-    TD_TRY(td_once_read(s->base.memory, span, (td_point){0}, values));
+    TD_TRY(td_blocking_read(s->base.memory, span, (td_point){0}, values));
     for (size_t i = 0; i < n; i++)
         values[i] = convert(values[i], by);
-    TD_TRY(td_once_write(s->base.memory, span, values));
+    TD_TRY(td_blocking_write(s->base.memory, span, values));
 fail:
     free(values);
     return status;

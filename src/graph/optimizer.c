@@ -48,8 +48,8 @@ static td_status update_segment(const td_optimizer *optimizer, td_list *list, co
                                               .w = w,
                                               .m = segment->blocks[TD_BLOCK_MOMENT1],
                                               .v = segment->blocks[TD_BLOCK_MOMENT2],
-                                              .format = td_dtype_format(optimizer->store->options.narrow),
-                                              .shadow = segment->blocks[TD_BLOCK_NARROW]}));
+                                              .format = td_dtype_format(optimizer->store->options.half),
+                                              .shadow = segment->blocks[TD_BLOCK_HALF]}));
     if (segment->blocks[TD_BLOCK_AVERAGE].buffer)
         TD_TRY(td_op_ema(list, &(td_ema_args){.n = (uint32_t)segment->elements,
                                               .decay = o->average_decay,

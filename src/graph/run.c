@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/once.h"
+#include "device/blocking.h"
 #include "graph/plan_internal.h"
 
-#define PACE_CLOSE 0.67     /* estimates this near to the truth stay */
-#define PACE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
+#define PACE_CLOSE 0.67           /* estimates this near to the truth stay */
+#define TIME_SCALE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
 
 /* ---------------------------------------------------------------- slots */
 
@@ -217,9 +217,9 @@ static td_status adapt(td_plan *plan)
     if (td_point_times(plan->timed, &times) != TD_OK) return TD_OK; /* a device without timestamps */
     const double measured_ns = (double)(times.finished_ns - times.started_ns);
     const double off = measured_ns / estimated_ns;
-    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < PACE_LEAST_NS) return TD_OK;
+    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
     if (!(off > 0) || (off > PACE_CLOSE && off < 1 / PACE_CLOSE)) return TD_OK;
-    plan->store->pace *= off;
+    plan->store->time_scale *= off;
     TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &list));
     td_list_destroy(plan->run[0]);
     td_list_destroy(plan->run[1]);
@@ -274,7 +274,7 @@ td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
     td_span span;
     td_status status = TD_OK;
     TD_TRY(td_plan_output(plan, output, &span));
-    TD_TRY(td_once_read(plan->store->memory, span, (td_point){0}, values));
+    TD_TRY(td_blocking_read(plan->store->memory, span, (td_point){0}, values));
 fail:
     return status;
 }

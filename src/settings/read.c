@@ -212,7 +212,7 @@ td_dtype td_settings_precision(const char *name)
 }
 
 /* What is kept in 16 bits, if anything. */
-static td_dtype read_narrow(const td_options *options)
+static td_dtype read_half(const td_options *options)
 {
     if (!get(options, "training.mixed_precision")->truth) return TD_F32;
     return td_settings_precision(get(options, "training.mixed_format")->text);
@@ -228,8 +228,8 @@ static void read_training(const td_options *options, td_train_settings *out)
                                             .average_decay = get_float(options, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
     out->plan = (td_plan_options){.checkpoint = get(options, "model.gradient_checkpointing")->truth,
-                                  .narrow = read_narrow(options)};
-    if (out->plan.narrow == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
+                                  .half = read_half(options)};
+    if (out->plan.half == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
     out->epochs = get_count(options, "training.epochs");
     out->max_steps = get_count(options, "training.max_steps");
     out->max_minutes = get(options, "training.max_minutes")->real;

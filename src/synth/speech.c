@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "ops/optim.h"
 #include "synth/join.h"
 
@@ -121,8 +121,8 @@ static td_status check_finite(const call *c, td_span mel)
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, sizeof(float) * parts, &partial));
     TD_TRY(td_op_square_sum(list, n, mel, partial, 0));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
-    TD_TRY(td_once_read(memory, partial, (td_point){0}, sums));
+    TD_TRY(td_blocking_run(list, NULL));
+    TD_TRY(td_blocking_read(memory, partial, (td_point){0}, sums));
     for (uint32_t i = 0; i < parts; i++)
         TD_FAIL_IF(
             !isfinite(sums[i]), TD_ERR_FORMAT,
@@ -147,8 +147,8 @@ static td_status keep_mels(const call *c, const td_spoken *spoken, uint32_t coun
         const uint64_t first = sizeof(float) * i * spoken->max_frames * n_mels;
         TD_TRY(td_alloc_grow(&out->mel, &capacity, (out->frames + spoken->frames[i]) * n_mels,
                              sizeof *out->mel));
-        TD_TRY(td_once_read(c->request->memory, td_span_part(spoken->mel, first, bytes), (td_point){0},
-                            out->mel + out->frames * n_mels));
+        TD_TRY(td_blocking_read(c->request->memory, td_span_part(spoken->mel, first, bytes), (td_point){0},
+                                out->mel + out->frames * n_mels));
         out->frames += spoken->frames[i];
     }
 fail:

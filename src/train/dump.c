@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "train/train_internal.h"
 
 /* ---------------------------------------------------------------- what is written */
@@ -71,7 +71,7 @@ static td_status add_batch(dump *d, td_trainer *t, const td_batch *batch)
         uint8_t *values = NULL;
         const bool is_signed = strcmp(f->name, "token_ids") == 0;
         TD_TRY(TD_NEW_ARRAY(&values, f->span.bytes));
-        status = td_once_read(t->model_memory, f->span, batch->ready, values);
+        status = td_blocking_read(t->model_memory, f->span, batch->ready, values);
         if (status != TD_OK) free(values);
         TD_TRY(status);
         TD_TRY(add(d, "batch.", f->name,

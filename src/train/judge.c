@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "train/train_internal.h"
 
 /* ---------------------------------------------------------------- distance */

@@ -78,7 +78,7 @@ static td_status make_item(const td_learner *learner, td_plan_use use, const td_
                             .seed = s->seed,
                             .dropout = use == TD_USE_TRAIN && !s->no_dropout,
                             .backward = use == TD_USE_TRAIN,
-                            .backward_scaled = s->plan.narrow == TD_F16,
+                            .backward_scaled = s->plan.half == TD_F16,
                             .backward_scale = 1.0F / (float)s->grad_accum,
                             .freeze = s->freeze};
     options.learner = s->number;

@@ -75,7 +75,7 @@ td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_
                         td_ready_step *out)
 {
     td_status status = TD_OK;
-    const td_store_options options = {.training = true, .average = s->average, .narrow = s->plan.narrow};
+    const td_store_options options = {.training = true, .average = s->average, .half = s->plan.half};
     td_learner_settings settings = {.model = fit_model(s, shape),
                                     .grad_accum = s->grad_accum,
                                     .freeze = s->freeze,

@@ -9,7 +9,7 @@
 #include "audio/vocoder.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "families/speak.h"
 #include "train/picture.h"
 #include "train/train_internal.h"
@@ -32,7 +32,7 @@ td_status td_trainer_fetch(const td_trainer *t, const td_batch *batch, const cha
     char *values = NULL;
     if (feature != NULL) {
         TD_TRY(TD_NEW_ARRAY(&values, (size_t)feature->span.bytes));
-        TD_TRY(td_once_read(t->model_memory, feature->span, batch->ready, values));
+        TD_TRY(td_blocking_read(t->model_memory, feature->span, batch->ready, values));
     }
     memcpy(out, &values, sizeof values);
     return TD_OK;
@@ -80,7 +80,7 @@ static td_status read_spoken(const td_trainer *t, const td_spoken *spoken, uint3
     TD_TRY(TD_NEW_ARRAY(&out->counts, items));
     memcpy(out->counts, spoken->frames, items * sizeof *out->counts);
     TD_TRY(TD_NEW_ARRAY(&out->mel, (size_t)(spoken->mel.bytes / sizeof(float))));
-    TD_TRY(td_once_read(t->model_memory, spoken->mel, (td_point){0}, out->mel));
+    TD_TRY(td_blocking_read(t->model_memory, spoken->mel, (td_point){0}, out->mel));
     out->items = items;
 fail:
     return status;

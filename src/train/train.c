@@ -371,7 +371,7 @@ static td_status check_freeze(const td_trainer *t)
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_store_options options = {.training = true, .average = t->s.average, .narrow = t->s.plan.narrow};
+    const td_store_options options = {.training = true, .average = t->s.average, .half = t->s.plan.half};
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
     TD_TRY(td_trainer_load_start(t));

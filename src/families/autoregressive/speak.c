@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "families/autoregressive/autoregressive.h"
 
 #define LOOK_BACK 1u
@@ -101,7 +101,7 @@ static td_status take_frames(td_acoustic_speaker *s, const td_utterance *u, td_s
     TD_TRY(td_list_create(td_memory_device(s->base.memory), TD_QUEUE_COMPUTE, &list));
     TD_TRY(record_taking(s, u, plan, step, list));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -162,7 +162,7 @@ static td_status begin(td_acoustic_speaker *s, const td_speech_plan *plan, uint3
     TD_TRY(td_list_fill(list, w->mel, 0));
     TD_TRY(td_list_fill(list, plan->rooms[TD_ROOM_PREVIOUS], 0));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
