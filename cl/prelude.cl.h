@@ -91,7 +91,7 @@
 #define TO_VF(x) (x)
 #define TO_VU(x) (x)
 #define TO_VI(x) (x)
-#define PLACES() 0u
+#define IOTA() 0u
 #define AS_VF(x) as_float(x)
 #define AS_VU(x) as_uint(x)
 #define AS_VI(x) as_int(x)
@@ -134,7 +134,7 @@
 #define TO_VF(x) ((VF)(x))
 #define TO_VU(x) ((VU)(x))
 #define TO_VI(x) ((VI)(x))
-#define PLACES() places_()
+#define IOTA() iota_()
 #define AS_VF(x) AS_(x, float)
 #define AS_VU(x) AS_(x, uint)
 #define AS_VI(x) AS_(x, int)
@@ -206,7 +206,7 @@ static inline VU load_h_(__global const ushort *buffer, uint i, uint end)
     return *(const vu_anywhere_ *)part;
 }
 
-static inline VU places_(void)
+static inline VU iota_(void)
 {
     uint part[VW];
     for (uint e = 0; e < VW; e++)

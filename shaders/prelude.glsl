@@ -77,7 +77,7 @@
 #define TO_VF(x) (x)
 #define TO_VU(x) (x)
 #define TO_VI(x) (x)
-#define PLACES() 0u
+#define IOTA() 0u
 #define AS_VF(x) bits_to_float_(x)
 #define AS_VU(x) floatBitsToUint(x)
 #define AS_VI(x) floatBitsToInt(x)

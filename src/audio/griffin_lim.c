@@ -58,7 +58,7 @@ static td_status record_magnitudes(const run *r)
                                     .power = c->power,
                                     .mean = c->mean,
                                     .scale = c->scale};
-    const td_span spans[] = {a->mel, a->places, r->mel->mel.floats, r->mel->mel.words, r->magnitudes};
+    const td_span spans[] = {a->mel, a->ranges, r->mel->mel.floats, r->mel->mel.words, r->magnitudes};
     const td_cost cost = {.flops = 4.0 * MEL_UPDATES * c->n_fft * a->items * a->max_frames};
     return td_list_dispatch(r->list, td_mel_kernel(r->mel, TD_K_unmel_512, TD_K_unmel_1024, TD_K_unmel_2048),
                             spans, &params, r->grid, cost);
@@ -84,7 +84,7 @@ static td_status record_frames(const run *r, bool is_first)
                                       .hop = c->hop_samples,
                                       .is_first = is_first,
                                       .momentum = MOMENTUM};
-    const td_span spans[] = {a->samples,    a->places, r->mel->mel.floats, r->mel->mel.words,
+    const td_span spans[] = {a->samples,    a->ranges, r->mel->mel.floats, r->mel->mel.words,
                              r->magnitudes, r->before, r->frames};
     const td_cost cost = {.flops = 2 * td_mel_flops(r->mel, a->items, a->max_frames),
                           .bytes = 18.0 * c->n_fft * a->items * a->max_frames};
@@ -102,7 +102,7 @@ static td_status record_signal(const run *r)
                                           .hop = c->hop_samples,
                                           .size = c->n_fft,
                                           .segments = a->max_frames + c->n_fft / 2 / c->hop_samples};
-    const td_span spans[] = {r->frames, a->places, r->mel->mel.floats, a->samples};
+    const td_span spans[] = {r->frames, a->ranges, r->mel->mel.floats, a->samples};
     const td_cost cost = {.bytes = 4.0 * (c->n_fft + c->hop_samples) * a->items * a->max_frames};
     return td_list_dispatch(r->list, TD_K_overlap_add, spans, &params,
                             td_grid_groups((uint64_t)params.items * params.segments), cost);
@@ -118,7 +118,7 @@ td_status td_griffin_lim_record(const td_mel *mel, td_list *list, const td_griff
     TD_TRY(td_op_check_size(a->items, a->max_frames, mel->config.n_fft, "griffin_lim"));
     TD_TRY(td_op_check_span(a->mel, (uint64_t)a->items * a->max_frames * mel->config.n_mels, "griffin_lim",
                             "mel"));
-    TD_TRY(td_op_check_span(a->places, 2 * (uint64_t)a->items, "griffin_lim", "places"));
+    TD_TRY(td_op_check_span(a->ranges, 2 * (uint64_t)a->items, "griffin_lim", "ranges"));
     TD_TRY(td_op_check_span(a->samples, 1, "griffin_lim", "samples"));
     TD_TRY(td_op_check_span(a->workspace, p.total, "griffin_lim", "workspace"));
     const run r = {

@@ -8,7 +8,7 @@
 #include "audio/mel_internal.h"
 #include "audio/mel_tables.h"
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "kernels/audio_geometry.h"
 #include "ops/rows.h"
 
@@ -24,8 +24,8 @@ static td_status place_tables(td_memory *memory, const td_mel_tables *tables, td
     td_status status = TD_OK;
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, float_bytes, &out->floats));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, word_bytes, &out->words));
-    TD_TRY(td_once_write(memory, td_span_part(out->floats, 0, float_bytes), tables->floats));
-    TD_TRY(td_once_write(memory, td_span_part(out->words, 0, word_bytes), tables->words));
+    TD_TRY(td_blocking_write(memory, td_span_part(out->floats, 0, float_bytes), tables->floats));
+    TD_TRY(td_blocking_write(memory, td_span_part(out->words, 0, word_bytes), tables->words));
     out->shares = tables->shares;
     out->window_power = tables->window_power;
 fail:
@@ -112,7 +112,7 @@ static td_status record_mel(const td_mel *mel, td_list *list, const td_mel_args 
                                   .one_over_scale = 1 / c->scale,
                                   .pad = td_mel_pad_value(c),
                                   .energy_scale = (float)(1 / mel->mel.window_power)};
-    const td_span spans[] = {a->pcm,         a->places, mel->mel.floats,
+    const td_span spans[] = {a->pcm,         a->ranges, mel->mel.floats,
                              mel->mel.words, a->mel,    td_op_or(a->energy, a->mel)};
     const td_cost cost = {.flops = td_mel_flops(mel, a->items, a->max_frames),
                           .bytes = 4.0 * (double)frames * (c->hop_samples + c->n_mels)};
@@ -136,7 +136,7 @@ static td_status record_pitch(const td_mel *mel, td_list *list, const td_mel_arg
                                     .rate = (float)c->rate,
                                     .voiced = VOICED,
                                     .least = (float)(LEAST_MEAN_SQUARE * size * mel->pitch.window_power)};
-    const td_span spans[] = {a->pcm, a->places, mel->pitch.floats, mel->pitch.words, a->pitch};
+    const td_span spans[] = {a->pcm, a->ranges, mel->pitch.floats, mel->pitch.words, a->pitch};
     const td_cost cost = {.flops = 5 * size * TD_PITCH_LOG2 * a->items * a->max_frames};
     TD_TRY(td_list_dispatch(list, TD_K_pitch, spans, &params, grid, cost));
 fail:
@@ -151,7 +151,7 @@ td_status td_mel_record(const td_mel *mel, td_list *list, const td_mel_args *a)
     TD_TRY(td_op_check_size(a->items, a->max_frames, mel->config.n_mels, "mel"));
     TD_TRY(td_op_check_size(a->max_frames, mel->config.hop_samples, 1, "mel"));
     TD_TRY(td_op_check_span(a->pcm, 1, "mel", "pcm"));
-    TD_TRY(td_op_check_span(a->places, 2 * (uint64_t)a->items, "mel", "places"));
+    TD_TRY(td_op_check_span(a->ranges, 2 * (uint64_t)a->items, "mel", "ranges"));
     TD_TRY(td_op_check_span(a->mel, (uint64_t)a->items * a->max_frames * mel->config.n_mels, "mel", "mel"));
     TD_TRY(record_mel(mel, list, a, grid));
     if (td_op_given(a->pitch)) TD_TRY(record_pitch(mel, list, a, grid));

@@ -23,7 +23,7 @@ const td_mel_config *td_mel_get_config(const td_mel *mel); /* borrowed */
 typedef struct td_mel_args {
     uint32_t items, max_frames; /* items with more frames lose those behind */
     td_span pcm;                /* samples of all items, one behind the other or anyhow */
-    td_span places;             /* uint [items, 2]: first sample and number of samples, within pcm */
+    td_span ranges;             /* uint [items, 2]: first sample and number of samples, within pcm */
     td_span mel;                /* [items, max_frames, n_mels]; td_mel_pad_value() behind an item's frames */
     td_span energy;             /* [items, max_frames]: RMS under the window, 0 behind; or a zero span */
     td_span pitch;              /* [items, max_frames] in Hz, 0 where unvoiced and behind; or a zero span */
@@ -36,7 +36,7 @@ td_status td_mel_record(const td_mel *mel, td_list *list, const td_mel_args *arg
 typedef struct td_griffin_lim_args {
     uint32_t items, max_frames;
     td_span mel;         /* [items, max_frames, n_mels] */
-    td_span places;      /* uint [items, 2]: first sample in `samples`, frames (at most max_frames) */
+    td_span ranges;      /* uint [items, 2]: first sample in `samples`, frames (at most max_frames) */
     td_span samples;     /* item i: (frames - 1) * hop from its place on; nothing for fewer than 2 frames */
     td_span workspace;   /* td_griffin_lim_workspace() */
     uint32_t iterations; /* 60 */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 
 typedef struct griffin_lim {
     td_vocoder base; /* first */
@@ -15,7 +15,7 @@ typedef struct griffin_lim {
 
 /* What one call takes from the device. */
 typedef struct room {
-    td_span host_places, places, workspace, signals, host_signals;
+    td_span host_ranges, ranges, workspace, signals, host_signals;
     td_list *list;
 } room;
 
@@ -29,8 +29,8 @@ static td_status take(const griffin_lim *g, td_memory_kind kind, uint64_t words,
 static void free_room(const griffin_lim *g, room *r)
 {
     td_list_destroy(r->list);
-    td_memory_free(g->base.memory, r->host_places);
-    td_memory_free(g->base.memory, r->places);
+    td_memory_free(g->base.memory, r->host_ranges);
+    td_memory_free(g->base.memory, r->ranges);
     td_memory_free(g->base.memory, r->workspace);
     td_memory_free(g->base.memory, r->signals);
     td_memory_free(g->base.memory, r->host_signals);
@@ -46,9 +46,9 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
     room r = {0};
     td_status status = TD_OK;
     *samples = NULL;
-    TD_TRY(take(g, TD_MEMORY_HOST, UINT64_C(2) * batch->items, &r.host_places));
-    TD_TRY(take(g, TD_MEMORY_DEVICE, UINT64_C(2) * batch->items, &r.places));
-    uint32_t *places = td_span_host(r.host_places);
+    TD_TRY(take(g, TD_MEMORY_HOST, UINT64_C(2) * batch->items, &r.host_ranges));
+    TD_TRY(take(g, TD_MEMORY_DEVICE, UINT64_C(2) * batch->items, &r.ranges));
+    uint32_t *places = td_span_host(r.host_ranges);
     firsts[0] = 0;
     for (uint32_t i = 0; i < batch->items; i++) {
         places[(size_t)2 * i] = (uint32_t)firsts[i];
@@ -62,19 +62,19 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
     TD_TRY(take(g, TD_MEMORY_DEVICE, total, &r.signals));
     TD_TRY(take(g, TD_MEMORY_HOST, total, &r.host_signals));
     TD_TRY(td_list_create(g->device, TD_QUEUE_COMPUTE, &r.list));
-    TD_TRY(td_list_copy(r.list, r.places, r.host_places));
+    TD_TRY(td_list_copy(r.list, r.ranges, r.host_ranges));
     TD_TRY(td_griffin_lim_record(g->base.mel, r.list,
                                  &(td_griffin_lim_args){.items = batch->items,
                                                         .max_frames = batch->max_frames,
                                                         .mel = batch->mel,
-                                                        .places = r.places,
+                                                        .ranges = r.ranges,
                                                         .samples = r.signals,
                                                         .workspace = r.workspace,
                                                         .iterations = g->iterations,
                                                         .seed = batch->seed}));
     TD_TRY(td_list_copy(r.list, r.host_signals, r.signals));
     TD_TRY(td_list_finish(r.list));
-    TD_TRY(td_once_run(r.list, NULL));
+    TD_TRY(td_blocking_run(r.list, NULL));
     memcpy(*samples, td_span_host(r.host_signals), total * sizeof **samples);
 fail:
     free_room(g, &r);
@@ -119,7 +119,7 @@ td_status td_vocoder_run_host(td_vocoder *vocoder, const td_vocoder_batch *batch
     *samples = NULL;
     TD_TRY(td_memory_alloc(vocoder->memory, TD_MEMORY_DEVICE, bytes, &span));
     there.mel = td_span_part(span, 0, bytes);
-    TD_TRY(td_once_write(vocoder->memory, there.mel, mel));
+    TD_TRY(td_blocking_write(vocoder->memory, there.mel, mel));
     TD_TRY(vocoder->run(vocoder, &there, samples, firsts));
 fail:
     td_memory_free(vocoder->memory, span);

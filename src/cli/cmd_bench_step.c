@@ -85,7 +85,7 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     td_status status = TD_OK;
     *out = (td_bench_step_options){
         .steps = count(cli, "bench.steps"),
-        .narrow = td_cli_precision(td_options_get(cli->options, "bench.precision")->text),
+        .half = td_cli_precision(td_options_get(cli->options, "bench.precision")->text),
         .checkpoint = td_options_get(cli->options, "bench.checkpointing")->truth,
         .ragged = td_options_get(cli->options, "bench.ragged")->truth,
         .dump = dump && dump[0] ? dump : NULL,

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "synth/voice.h"
 
 #define LONGEST_COPY_S 300.0
@@ -94,7 +94,7 @@ static td_status keep_mel(const td_mel *mel, td_memory *memory, const td_audio *
     TD_TRY(td_copy_analyse(mel, memory, audio->samples, audio->count, &copy));
     speech->frames = copy.frames;
     TD_TRY(TD_NEW_ARRAY(&speech->mel, copy.frames * speech->n_mels));
-    TD_TRY(td_once_read(memory, copy.mel, (td_point){0}, speech->mel));
+    TD_TRY(td_blocking_read(memory, copy.mel, (td_point){0}, speech->mel));
 fail:
     td_memory_free(memory, copy.mel);
     return status;

@@ -119,7 +119,7 @@ td_dtype td_cli_precision(const char *name)
 }
 
 /* What is kept in 16 bits, if anything. */
-static td_dtype read_narrow(const td_cli *cli)
+static td_dtype read_half(const td_cli *cli)
 {
     if (!get(cli, "training.mixed_precision")->truth) return TD_F32;
     return td_cli_precision(get(cli, "training.mixed_format")->text);
@@ -135,8 +135,8 @@ static void read_training(const td_cli *cli, td_train_settings *out)
                                             .average_decay = get_float(cli, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
     out->plan = (td_plan_options){.checkpoint = get(cli, "model.gradient_checkpointing")->truth,
-                                  .narrow = read_narrow(cli)};
-    if (out->plan.narrow == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
+                                  .half = read_half(cli)};
+    if (out->plan.half == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
     out->epochs = get_count(cli, "training.epochs");
     out->max_steps = get_count(cli, "training.max_steps");
     out->max_minutes = get(cli, "training.max_minutes")->real;

@@ -27,8 +27,8 @@ static void lay_out(td_loader *loader)
     at->frame_counts = place_part(at, n);
     at->speakers = place_part(at, n);
     at->languages = place_part(at, n);
-    at->places = place_part(at, 2 * n);
-    at->reference_places = place_part(at, 2 * n);
+    at->ranges = place_part(at, 2 * n);
+    at->reference_ranges = place_part(at, 2 * n);
     at->reference_counts = place_part(at, n);
     at->token_ids = place_part(at, n * loader->most_tokens);
 }
@@ -228,7 +228,7 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
     td_mel_args args = {.items = batch->count,
                         .max_frames = batch->frames,
                         .pcm = pcm,
-                        .places = cut(device->head, loader->layout.places, 2 * (uint64_t)batch->count),
+                        .ranges = cut(device->head, loader->layout.ranges, 2 * (uint64_t)batch->count),
                         .mel = batch->mel,
                         .energy = batch->energy,
                         .pitch = batch->pitch};
@@ -237,8 +237,8 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
     args = (td_mel_args){.items = batch->count,
                          .max_frames = loader->reference_frames,
                          .pcm = pcm,
-                         .places =
-                             cut(device->head, loader->layout.reference_places, 2 * (uint64_t)batch->count),
+                         .ranges =
+                             cut(device->head, loader->layout.reference_ranges, 2 * (uint64_t)batch->count),
                          .mel = batch->reference_mel};
     TD_TRY(td_mel_record(loader->settings.mel, list, &args));
 fail:

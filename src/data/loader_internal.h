@@ -35,7 +35,7 @@ typedef struct td_load_item {
 /* Words from the start of a head, the small numbers of a batch. Each part begins where a kernel may bind it.
  */
 typedef struct td_load_layout {
-    size_t token_counts, frame_counts, speakers, languages, places, reference_places, reference_counts;
+    size_t token_counts, frame_counts, speakers, languages, ranges, reference_ranges, reference_counts;
     size_t token_ids;
     size_t words;
 } td_load_layout;

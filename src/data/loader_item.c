@@ -156,7 +156,7 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
 {
     td_status status = TD_OK;
     const uint32_t wanted = slot->rows[index];
-    const size_t place_at = loader->layout.places + (size_t)2 * index;
+    const size_t place_at = loader->layout.ranges + (size_t)2 * index;
     const size_t first = index * slot->stride;
     item->row = wanted;
     slot->head[place_at] = slot->head[place_at + 1] = 0;
@@ -192,7 +192,7 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     td_audio other = {0};
     float *own = slot->pcm + index * slot->stride;
     const size_t to = slot->plan.count * slot->stride + index * loader->reference_stride;
-    const size_t place_at = loader->layout.reference_places + (size_t)2 * index;
+    const size_t place_at = loader->layout.reference_ranges + (size_t)2 * index;
     td_reference chosen =
         td_reference_choose(loader->references, loader->settings.seed, slot->plan.epoch, item->row);
     if (!chosen.is_own) {

@@ -61,7 +61,7 @@ struct td_list {
     size_t capacity;
     size_t n_barriers;
     size_t n_segments;
-    double pace; /* measured time of work by estimated */
+    double time_scale; /* measured time of work by estimated */
     bool finished;
     td_point last_use; /* [generic] */
     void *native;      /* [backend] what list_compile made; freed by list_discard */

@@ -49,7 +49,7 @@ td_kernel_class td_list_class(const td_list *list);
 
 /* How much longer than estimated work takes, as measured before; 1 if not told. Before anything is recorded:
  * submissions are cut by it. */
-void td_list_set_pace(td_list *list, double pace);
+void td_list_set_time_scale(td_list *list, double time_scale);
 
 /* What a finished list is estimated to take, and in how many submissions it goes to the driver. */
 double td_list_estimated_ns(const td_list *list);

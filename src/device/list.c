@@ -21,7 +21,7 @@ td_status td_list_create(td_device *device, td_queue_kind kind, td_list **out)
     if (status != TD_OK) return status;
     list->device = device;
     list->kind = kind;
-    list->pace = 1;
+    list->time_scale = 1;
     *out = list;
     return TD_OK;
 }
@@ -35,9 +35,9 @@ void td_list_destroy(td_list *list)
     free(list);
 }
 
-void td_list_set_pace(td_list *list, double pace)
+void td_list_set_time_scale(td_list *list, double time_scale)
 {
-    list->pace = pace;
+    list->time_scale = time_scale;
 }
 
 double td_list_estimated_ns(const td_list *list)
@@ -104,7 +104,7 @@ static double estimate_ns(const td_list *list, td_cost cost)
     const td_device_caps *caps = &list->device->info.caps;
     const double compute_ns = caps->estimated_gflops > 0 ? cost.flops / caps->estimated_gflops : 0;
     const double memory_ns = caps->estimated_gbps > 0 ? cost.bytes / caps->estimated_gbps : 0;
-    return COMMAND_OVERHEAD_NS + list->pace * (compute_ns > memory_ns ? compute_ns : memory_ns);
+    return COMMAND_OVERHEAD_NS + list->time_scale * (compute_ns > memory_ns ? compute_ns : memory_ns);
 }
 
 static td_status append(td_list *list, td_command_kind kind, td_cost cost, td_command **out)

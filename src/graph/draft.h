@@ -31,8 +31,8 @@ bool td_node_is_loss(const td_node *node);
 td_status td_draft_checkpoint(td_draft *draft);
 td_status td_draft_remake_cheap(td_draft *draft,
                                 double most_bytes); /* to be moved; nothing if it were more */
-td_status td_draft_keep_narrow(td_draft *draft, td_dtype dtype);
-td_status td_draft_narrow_weights(td_draft *draft, td_dtype dtype);
+td_status td_draft_keep_half(td_draft *draft, td_dtype dtype);
+td_status td_draft_half_weights(td_draft *draft, td_dtype dtype);
 
 /* Joins nodes into fewer launches. */
 td_status td_draft_fuse(td_draft *draft);
@@ -54,17 +54,17 @@ bool td_chain_merge(const td_node *from, td_node *into, uint32_t id, bool keep);
 
 /* ---------------------------------------------------------------- places */
 
-typedef struct td_place {
+typedef struct td_allocation {
     uint64_t bytes, offset;
     uint32_t chunk;
     uint32_t first, last; /* nodes from the first that writes to the last that uses */
     uint32_t tensor;      /* or 0: scratch of node `first` */
     uint32_t joined;      /* place + 1 that this one lies over, 0: its own */
-} td_place;
+} td_allocation;
 
 typedef struct td_layout {
-    td_place *places;
-    size_t n_places;
+    td_allocation *allocations;
+    size_t n_allocations;
     uint32_t *of_tensor; /* by tensor: place + 1; 0: none */
     uint32_t *of_node;   /* by node: place + 1 of its scratch; 0: none */
     uint64_t chunk_bytes[16];

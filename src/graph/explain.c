@@ -51,7 +51,7 @@ static void print_place(const td_plan *plan, uint32_t id, char *text, size_t cap
         snprintf(text, capacity, "store");
         return;
     }
-    const td_place *place = &plan->layout.places[number - 1];
+    const td_allocation *place = &plan->layout.allocations[number - 1];
     const uint64_t offset = place->offset + 4 * t->root_offset;
     snprintf(text, capacity, "%u:%llu", place->chunk, (unsigned long long)offset);
 }

@@ -76,7 +76,7 @@ uint64_t td_shape_size(td_shape shape)
 
 uint32_t td_dtype_format(td_dtype dtype)
 {
-    return dtype == TD_BF16 ? TD_NARROW_BF16 : dtype == TD_F16 ? TD_NARROW_FP16 : TD_NARROW_NONE;
+    return dtype == TD_BF16 ? TD_FORMAT_BF16 : dtype == TD_F16 ? TD_FORMAT_FP16 : TD_FORMAT_FP32;
 }
 
 bool td_shape_equal(td_shape a, td_shape b)

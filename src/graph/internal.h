@@ -48,11 +48,11 @@
     X(loss)                                                                                                  \
     X(cross_entropy)                                                                                         \
     X(align)                                                                                                 \
-    X(measure)                                                                                               \
+    X(lengths)                                                                                               \
     X(put)                                                                                                   \
     X(fill)                                                                                                  \
-    X(narrow)                                                                                                \
-    X(widen)                                                                                                 \
+    X(to_half)                                                                                               \
+    X(to_float)                                                                                              \
     X(loss_scale)
 
 typedef enum td_op_kind {
@@ -119,20 +119,20 @@ typedef struct td_loss_info {
     uint32_t ignore;
 } td_loss_info;
 
-typedef enum td_measure {
-    TD_MEASURE_MASK,
-    TD_MEASURE_COUNTS,
-    TD_MEASURE_FEATURES,
-    TD_MEASURE_TOKENS,
-    TD_MEASURE_STEPS,
-    TD_MEASURE_DIAGONAL
-} td_measure;
+typedef enum td_length_kind {
+    TD_LENGTH_MASK,
+    TD_LENGTH_COUNTS,
+    TD_LENGTH_FEATURES,
+    TD_LENGTH_TOKENS,
+    TD_LENGTH_STEPS,
+    TD_LENGTH_DIAGONAL
+} td_length_kind;
 
-typedef struct td_measure_info {
-    td_measure what;
+typedef struct td_length_info {
+    td_length_kind what;
     uint32_t kind;          /* of a mask or of a number per token; or what counts are divided by */
     uint32_t rows, columns; /* of the result */
-} td_measure_info;
+} td_length_info;
 
 typedef union td_node_info {
     td_program program;
@@ -145,7 +145,7 @@ typedef union td_node_info {
     td_reduce_info reduce;
     td_move_info move;
     td_loss_info loss;
-    td_measure_info measure;
+    td_length_info lengths;
     struct {
         uint64_t offset; /* of a view: elements */
         bool stops;      /* no gradient passes */
@@ -256,7 +256,7 @@ void td_graph_make_output(td_graph *graph, td_node *node, size_t o, td_shape sha
 /* Runs the shape rule and appends; returns output 0, or nothing after a mistake. */
 td_tensor td_graph_append(td_graph *graph, td_node node);
 
-/* TD_NARROW_NONE ... */
+/* TD_FORMAT_FP32 ... */
 uint32_t td_dtype_format(td_dtype dtype);
 
 bool td_shape_equal(td_shape a, td_shape b);
@@ -322,6 +322,6 @@ struct td_recorder {
 td_shape td_recorder_shape(const td_recorder *r, uint32_t id);
 td_span td_recorder_span(const td_recorder *r, uint32_t id); /* zero span for 0, and before there are any */
 bool td_recorder_adds(const td_recorder *r, const td_node *node, size_t o);
-uint32_t td_recorder_format(const td_recorder *r, uint32_t id); /* TD_NARROW_NONE ... */
+uint32_t td_recorder_format(const td_recorder *r, uint32_t id); /* TD_FORMAT_FP32 ... */
 
 #endif

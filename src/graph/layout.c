@@ -12,7 +12,7 @@
 uint64_t td_tensor_bytes(const td_tensor_info *t)
 {
     const uint64_t size = td_shape_size(t->shape);
-    return 4 * (td_dtype_format(t->dtype) ? TD_NARROW_WORDS(size) : size);
+    return 4 * (td_dtype_format(t->dtype) ? TD_HALF_WORDS(size) : size);
 }
 
 static uint64_t round_up(uint64_t bytes)
@@ -27,10 +27,11 @@ static bool is_in_arena(const td_tensor_info *t)
 
 /* ---------------------------------------------------------------- lives */
 
-static td_place *add_place(td_layout *layout, uint64_t bytes, uint32_t first, uint32_t last, uint32_t tensor)
+static td_allocation *add_allocation(td_layout *layout, uint64_t bytes, uint32_t first, uint32_t last,
+                                     uint32_t tensor)
 {
-    td_place *place = &layout->places[layout->n_places++];
-    *place = (td_place){.bytes = round_up(bytes), .first = first, .last = last, .tensor = tensor};
+    td_allocation *place = &layout->allocations[layout->n_allocations++];
+    *place = (td_allocation){.bytes = round_up(bytes), .first = first, .last = last, .tensor = tensor};
     return place;
 }
 
@@ -40,10 +41,10 @@ static void note_use(const td_draft *draft, td_layout *layout, uint32_t id, uint
     const td_tensor_info *t = &draft->tensors[root];
     if (!id || !is_in_arena(t)) return;
     if (!layout->of_tensor[root]) {
-        add_place(layout, td_tensor_bytes(t), t->role == TD_TENSOR_INPUT ? 0 : n, n, root);
-        layout->of_tensor[root] = (uint32_t)layout->n_places;
+        add_allocation(layout, td_tensor_bytes(t), t->role == TD_TENSOR_INPUT ? 0 : n, n, root);
+        layout->of_tensor[root] = (uint32_t)layout->n_allocations;
     }
-    td_place *place = &layout->places[layout->of_tensor[root] - 1];
+    td_allocation *place = &layout->allocations[layout->of_tensor[root] - 1];
     if (n > place->last) place->last = n;
     if (draft->tensors[id].is_output || t->is_output) place->last = (uint32_t)draft->n_nodes;
 }
@@ -61,8 +62,8 @@ static td_status find_lives(const td_draft *draft, const td_recorder *r, td_layo
             note_use(draft, layout, node->out[o], n);
         if (row->workspace) TD_TRY(row->workspace(r, node, &scratch));
         if (!scratch) continue;
-        add_place(layout, scratch, n, n, 0);
-        layout->of_node[n] = (uint32_t)layout->n_places;
+        add_allocation(layout, scratch, n, n, 0);
+        layout->of_node[n] = (uint32_t)layout->n_allocations;
     }
 fail:
     return status;
@@ -72,8 +73,8 @@ fail:
 
 static uint32_t resolve(const td_layout *layout, uint32_t place)
 {
-    while (layout->places[place].joined)
-        place = layout->places[place].joined - 1;
+    while (layout->allocations[place].joined)
+        place = layout->allocations[place].joined - 1;
     return place;
 }
 
@@ -95,8 +96,8 @@ static bool can_join(const td_draft *draft, const td_layout *layout, uint32_t n,
     const uint32_t of_in = layout->of_tensor[in->root];
     const uint32_t of_out = layout->of_tensor[out->root];
     if (!of_in || !of_out || in->root == out->root) return false;
-    const td_place *a = &layout->places[resolve(layout, of_in - 1)];
-    const td_place *b = &layout->places[of_out - 1];
+    const td_allocation *a = &layout->allocations[resolve(layout, of_in - 1)];
+    const td_allocation *b = &layout->allocations[of_out - 1];
     return a->last == n && b->first == n && !b->joined && a->bytes == b->bytes && in->root_offset == 0 &&
            out->root_offset == 0 && td_shape_equal(in->shape, out->shape) && in->dtype == out->dtype &&
            td_tensor_bytes(&draft->tensors[in->root]) == td_tensor_bytes(in) &&
@@ -109,7 +110,7 @@ static bool may_work_in_place(const td_node *node)
     return node->kind != TD_OP_chain || !node->out[1];
 }
 
-static void join_places(const td_draft *draft, td_layout *layout)
+static void join_allocations(const td_draft *draft, td_layout *layout)
 {
     for (uint32_t n = 0; n < draft->n_nodes; n++) {
         const td_node *node = &draft->nodes[n];
@@ -117,9 +118,9 @@ static void join_places(const td_draft *draft, td_layout *layout)
         for (size_t i = 0; may_work_in_place(node) && i < TD_NODE_INPUTS; i++) {
             if (!(allowed >> i & 1) || !node->in[i] || !can_join(draft, layout, n, i)) continue;
             const uint32_t a = resolve(layout, layout->of_tensor[draft->tensors[node->in[i]].root] - 1);
-            td_place *b = &layout->places[layout->of_tensor[draft->tensors[node->out[0]].root] - 1];
+            td_allocation *b = &layout->allocations[layout->of_tensor[draft->tensors[node->out[0]].root] - 1];
             b->joined = a + 1;
-            layout->places[a].last = b->last;
+            layout->allocations[a].last = b->last;
             break;
         }
     }
@@ -127,15 +128,15 @@ static void join_places(const td_draft *draft, td_layout *layout)
 
 /* ---------------------------------------------------------------- offsets */
 
-static bool do_meet(const td_place *a, const td_place *b)
+static bool do_meet(const td_allocation *a, const td_allocation *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
 static int by_size(const void *pa, const void *pb)
 {
-    const td_place *a = *(const td_place *const *)pa;
-    const td_place *b = *(const td_place *const *)pb;
+    const td_allocation *a = *(const td_allocation *const *)pa;
+    const td_allocation *b = *(const td_allocation *const *)pb;
     if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     return a < b ? -1 : 1;
@@ -143,15 +144,15 @@ static int by_size(const void *pa, const void *pb)
 
 /* Places with an offset, by chunk in order of offset. */
 typedef struct shelf {
-    td_place **placed;
+    td_allocation **placed;
     size_t n;
 } shelf;
 
-static bool put_on(shelf *s, td_place *place, uint64_t capacity, uint32_t chunk)
+static bool put_on(shelf *s, td_allocation *place, uint64_t capacity, uint32_t chunk)
 {
     uint64_t at = 0;
     for (size_t i = 0; i < s->n; i++) {
-        const td_place *other = s->placed[i];
+        const td_allocation *other = s->placed[i];
         if (!do_meet(place, other)) continue;
         if (other->offset >= at + place->bytes) break;
         if (other->offset + other->bytes > at) at = other->offset + other->bytes;
@@ -171,7 +172,7 @@ static uint64_t capacity_of(const td_layout_limits *limits, size_t chunk)
     return chunk < limits->n_existing ? limits->existing[chunk] : limits->chunk_bytes;
 }
 
-static td_status put_all(td_layout *layout, const td_layout_limits *limits, td_place **order, size_t n,
+static td_status put_all(td_layout *layout, const td_layout_limits *limits, td_allocation **order, size_t n,
                          shelf *shelves)
 {
     td_status status = TD_OK;
@@ -194,23 +195,23 @@ fail:
 
 static td_status assign_offsets(td_layout *layout, const td_layout_limits *limits)
 {
-    td_place **order = NULL;
+    td_allocation **order = NULL;
     shelf shelves[16] = {0};
     size_t n = 0;
     td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&order, layout->n_places + 1));
+    TD_TRY(TD_NEW_ARRAY(&order, layout->n_allocations + 1));
     for (size_t c = 0; c < 16; c++)
-        TD_TRY(TD_NEW_ARRAY(&shelves[c].placed, layout->n_places + 1));
-    for (size_t p = 0; p < layout->n_places; p++) {
-        td_place *place = &layout->places[p];
+        TD_TRY(TD_NEW_ARRAY(&shelves[c].placed, layout->n_allocations + 1));
+    for (size_t p = 0; p < layout->n_allocations; p++) {
+        td_allocation *place = &layout->allocations[p];
         layout->sum_bytes += place->bytes;
         if (!place->joined) order[n++] = place;
     }
     qsort(order, n, sizeof *order, by_size);
     TD_TRY(put_all(layout, limits, order, n, shelves));
-    for (size_t p = 0; p < layout->n_places; p++) {
-        td_place *place = &layout->places[p];
-        const td_place *owner = &layout->places[resolve(layout, (uint32_t)p)];
+    for (size_t p = 0; p < layout->n_allocations; p++) {
+        td_allocation *place = &layout->allocations[p];
+        const td_allocation *owner = &layout->allocations[resolve(layout, (uint32_t)p)];
         place->offset = owner->offset;
         place->chunk = owner->chunk;
     }
@@ -226,14 +227,14 @@ td_status td_layout_make(const td_draft *draft, const td_recorder *r, const td_l
 {
     td_status status = TD_OK;
     *out = (td_layout){0};
-    TD_TRY(TD_NEW_ARRAY(&out->places, draft->n_tensors + draft->n_nodes + 1));
+    TD_TRY(TD_NEW_ARRAY(&out->allocations, draft->n_tensors + draft->n_nodes + 1));
     TD_TRY(TD_NEW_ARRAY(&out->of_tensor, draft->n_tensors));
     TD_TRY(TD_NEW_ARRAY(&out->of_node, draft->n_nodes + 1));
     TD_TRY(find_lives(draft, r, out));
-    if (!limits->no_reuse) join_places(draft, out);
-    for (size_t p = 0; limits->no_reuse && p < out->n_places; p++) {
-        out->places[p].first = 0;
-        out->places[p].last = (uint32_t)draft->n_nodes;
+    if (!limits->no_reuse) join_allocations(draft, out);
+    for (size_t p = 0; limits->no_reuse && p < out->n_allocations; p++) {
+        out->allocations[p].first = 0;
+        out->allocations[p].last = (uint32_t)draft->n_nodes;
     }
     TD_TRY(assign_offsets(out, limits));
 fail:
@@ -243,7 +244,7 @@ fail:
 
 void td_layout_clear(td_layout *layout)
 {
-    free(layout->places);
+    free(layout->allocations);
     free(layout->of_tensor);
     free(layout->of_node);
     *layout = (td_layout){0};

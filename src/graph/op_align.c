@@ -70,14 +70,14 @@ td_alignment td_graph_align(td_graph *graph, td_tensor x, td_tensor token_counts
 
 enum { M_LENGTHS, M_DURATIONS, M_INDEX, M_X }; /* of a diagonal: row counts, column counts */
 
-static void shape_measure(td_graph *graph, td_node *node)
+static void shape_lengths(td_graph *graph, td_node *node)
 {
-    const td_measure_info *m = &node->info.measure;
+    const td_length_info *m = &node->info.lengths;
     const uint32_t items = td_graph_at(graph, node->in[M_LENGTHS])->shape.dims[0];
     const td_tensor_info *x = td_graph_at(graph, node->in[M_X]);
     if (td_graph_at(graph, node->in[M_LENGTHS])->dtype != TD_U32)
         td_graph_blame(graph, node, "lengths are uint [B]");
-    if (m->what == TD_MEASURE_COUNTS) {
+    if (m->what == TD_LENGTH_COUNTS) {
         td_graph_make_output(graph, node, 0, td_dims(items), TD_U32);
         return;
     }
@@ -88,9 +88,9 @@ static void shape_measure(td_graph *graph, td_node *node)
                          m->columns ? td_dims(items, m->rows, m->columns) : td_dims(items, m->rows), TD_F32);
 }
 
-static td_status record_measure(td_recorder *r, const td_node *node)
+static td_status record_lengths(td_recorder *r, const td_node *node)
 {
-    const td_measure_info *m = &node->info.measure;
+    const td_length_info *m = &node->info.lengths;
     const td_span lengths = td_recorder_span(r, node->in[M_LENGTHS]);
     const td_span y = td_recorder_span(r, node->out[0]);
     const uint32_t items = td_recorder_shape(r, node->out[0]).dims[0];
@@ -104,17 +104,17 @@ static td_status record_measure(td_recorder *r, const td_node *node)
         .x = td_recorder_span(r, node->in[M_X]),
         .y = y};
     switch (m->what) {
-    case TD_MEASURE_MASK:
+    case TD_LENGTH_MASK:
         return td_op_align_mask(r->list, items, m->rows, m->kind, lengths, y);
-    case TD_MEASURE_COUNTS:
+    case TD_LENGTH_COUNTS:
         return td_op_align_counts(r->list, items, m->kind, lengths, y);
-    case TD_MEASURE_FEATURES:
+    case TD_LENGTH_FEATURES:
         return td_op_align_features(r->list, &aligned);
-    case TD_MEASURE_TOKENS:
+    case TD_LENGTH_TOKENS:
         return td_op_align_tokens(r->list, (td_align_kind)m->kind, &aligned);
-    case TD_MEASURE_STEPS:
+    case TD_LENGTH_STEPS:
         return td_op_align_steps(r->list, m->kind, &aligned);
-    case TD_MEASURE_DIAGONAL:
+    case TD_LENGTH_DIAGONAL:
         break;
     }
     return td_op_align_diagonal(r->list, &(td_diagonal_args){.items = items,
@@ -125,27 +125,27 @@ static td_status record_measure(td_recorder *r, const td_node *node)
                                                              .y = y});
 }
 
-const td_op_row td_op_row_measure = {
-    .name = "measure", .required = 1, .shape = shape_measure, .record = record_measure};
+const td_op_row td_op_row_lengths = {
+    .name = "lengths", .required = 1, .shape = shape_lengths, .record = record_lengths};
 
-static td_tensor measure(td_graph *graph, td_measure_info info, td_tensor lengths, td_alignment a,
-                         td_tensor x)
+static td_tensor from_lengths(td_graph *graph, td_length_info info, td_tensor lengths, td_alignment a,
+                              td_tensor x)
 {
-    return td_graph_append(graph, (td_node){.kind = TD_OP_measure,
+    return td_graph_append(graph, (td_node){.kind = TD_OP_lengths,
                                             .in = {lengths.id, a.durations.id, a.index.id, x.id},
-                                            .info = {.measure = info}});
+                                            .info = {.lengths = info}});
 }
 
 td_tensor td_graph_mask(td_graph *graph, td_tensor lengths, uint32_t frames, uint32_t kind)
 {
-    return measure(graph, (td_measure_info){.what = TD_MEASURE_MASK, .kind = kind, .rows = frames}, lengths,
-                   (td_alignment){0}, TD_NO_TENSOR);
+    return from_lengths(graph, (td_length_info){.what = TD_LENGTH_MASK, .kind = kind, .rows = frames},
+                        lengths, (td_alignment){0}, TD_NO_TENSOR);
 }
 
 td_tensor td_graph_counts(td_graph *graph, td_tensor lengths, uint32_t divisor)
 {
-    return measure(graph, (td_measure_info){.what = TD_MEASURE_COUNTS, .kind = divisor}, lengths,
-                   (td_alignment){0}, TD_NO_TENSOR);
+    return from_lengths(graph, (td_length_info){.what = TD_LENGTH_COUNTS, .kind = divisor}, lengths,
+                        (td_alignment){0}, TD_NO_TENSOR);
 }
 
 static uint32_t tokens_of(const td_graph *graph, td_alignment a)
@@ -160,44 +160,43 @@ static uint32_t frames_of(const td_graph *graph, td_alignment a)
 
 td_tensor td_graph_align_features(td_graph *graph, td_alignment a, td_tensor frame_counts)
 {
-    return measure(graph,
-                   (td_measure_info){.what = TD_MEASURE_FEATURES, .rows = frames_of(graph, a), .columns = 3},
-                   frame_counts, a, TD_NO_TENSOR);
+    return from_lengths(
+        graph, (td_length_info){.what = TD_LENGTH_FEATURES, .rows = frames_of(graph, a), .columns = 3},
+        frame_counts, a, TD_NO_TENSOR);
 }
 
 td_tensor td_graph_align_log(td_graph *graph, td_alignment a)
 {
-    return measure(
-        graph,
-        (td_measure_info){.what = TD_MEASURE_TOKENS, .kind = TD_ALIGN_LOG, .rows = tokens_of(graph, a)},
+    return from_lengths(
+        graph, (td_length_info){.what = TD_LENGTH_TOKENS, .kind = TD_ALIGN_LOG, .rows = tokens_of(graph, a)},
         a.durations, a, TD_NO_TENSOR);
 }
 
 td_tensor td_graph_align_mean(td_graph *graph, td_alignment a, td_tensor frame_counts, td_tensor x,
                               bool positive)
 {
-    return measure(graph,
-                   (td_measure_info){.what = TD_MEASURE_TOKENS,
-                                     .kind = positive ? TD_ALIGN_MEAN_POSITIVE : TD_ALIGN_MEAN,
-                                     .rows = tokens_of(graph, a)},
-                   frame_counts, a, x);
+    return from_lengths(graph,
+                        (td_length_info){.what = TD_LENGTH_TOKENS,
+                                         .kind = positive ? TD_ALIGN_MEAN_POSITIVE : TD_ALIGN_MEAN,
+                                         .rows = tokens_of(graph, a)},
+                        frame_counts, a, x);
 }
 
 td_tensor td_graph_align_steps(td_graph *graph, td_alignment a, td_tensor frame_counts, uint32_t reduction)
 {
-    return measure(graph,
-                   (td_measure_info){.what = TD_MEASURE_STEPS,
-                                     .kind = reduction,
-                                     .rows = td_divide_up(frames_of(graph, a), reduction ? reduction : 1),
-                                     .columns = tokens_of(graph, a)},
-                   frame_counts, a, TD_NO_TENSOR);
+    return from_lengths(graph,
+                        (td_length_info){.what = TD_LENGTH_STEPS,
+                                         .kind = reduction,
+                                         .rows = td_divide_up(frames_of(graph, a), reduction ? reduction : 1),
+                                         .columns = tokens_of(graph, a)},
+                        frame_counts, a, TD_NO_TENSOR);
 }
 
 td_tensor td_graph_diagonal(td_graph *graph, td_tensor row_counts, uint32_t rows, td_tensor column_counts,
                             uint32_t columns)
 {
-    return measure(graph, (td_measure_info){.what = TD_MEASURE_DIAGONAL, .rows = rows, .columns = columns},
-                   row_counts, (td_alignment){column_counts, TD_NO_TENSOR}, TD_NO_TENSOR);
+    return from_lengths(graph, (td_length_info){.what = TD_LENGTH_DIAGONAL, .rows = rows, .columns = columns},
+                        row_counts, (td_alignment){column_counts, TD_NO_TENSOR}, TD_NO_TENSOR);
 }
 
 /* ---------------------------------------------------------------- rows into a state */

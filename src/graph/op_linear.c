@@ -27,20 +27,20 @@ static void shape_matmul(td_graph *graph, td_node *node)
     td_matmul_info *info = &node->info.matmul;
     const td_shape a = td_graph_at(graph, node->in[MATMUL_A])->shape;
     const td_shape b = td_graph_at(graph, node->in[MATMUL_B])->shape;
-    const bool a_turned = info->layout == TD_GEMM_TN;
-    const bool b_turned = info->layout == TD_GEMM_NT;
-    const bool folds = b.n_dims == 2 && !a_turned; /* one product over all rows of a */
+    const bool a_transposed = info->layout == TD_GEMM_TN;
+    const bool b_transposed = info->layout == TD_GEMM_NT;
+    const bool folds = b.n_dims == 2 && !a_transposed; /* one product over all rows of a */
     uint32_t rows = 1;
     if (a.n_dims < 2 || b.n_dims < 2) {
         td_graph_blame(graph, node, "both need two axes or more");
         return;
     }
-    info->m = axis_from_end(a, a_turned ? 1 : 2);
-    info->k = axis_from_end(a, a_turned ? 2 : 1);
-    info->n = axis_from_end(b, b_turned ? 2 : 1);
-    if (info->k != axis_from_end(b, b_turned ? 1 : 2))
+    info->m = axis_from_end(a, a_transposed ? 1 : 2);
+    info->k = axis_from_end(a, a_transposed ? 2 : 1);
+    info->n = axis_from_end(b, b_transposed ? 2 : 1);
+    if (info->k != axis_from_end(b, b_transposed ? 1 : 2))
         td_graph_blame(graph, node, "%s: %u terms on the left, %u on the right",
-                       td_gemm_layout_name(info->layout), info->k, axis_from_end(b, b_turned ? 1 : 2));
+                       td_gemm_layout_name(info->layout), info->k, axis_from_end(b, b_transposed ? 1 : 2));
     if (!folds && !share_leading_axes(a, b)) td_graph_blame(graph, node, "the leading axes differ");
     for (size_t d = 0; d + 2 < a.n_dims; d++)
         rows *= a.dims[d];
@@ -76,20 +76,20 @@ static void back_matmul(td_backprop *back, const td_node *node)
     const uint32_t x[3] = {node->in[MATMUL_A], node->in[MATMUL_B],
                            td_backprop_get(back, node->out[MATMUL_C])};
     const td_gemm_layout l = f->layout;
-    const bool a_turned = l == TD_GEMM_TN;
-    const bool b_turned = l == TD_GEMM_NT;
+    const bool a_transposed = l == TD_GEMM_TN;
+    const bool b_transposed = l == TD_GEMM_NT;
     /* dB first: A may die there and leave its place to dA. */
     if (td_backprop_wants(back, x[1]))
         td_backprop_append(back,
                            gradient_product(x[gradient_of[l].db[0]], x[gradient_of[l].db[1]],
-                                            gradient_of[l].db_layout, f, b_turned ? f->n : f->k,
-                                            b_turned ? f->k : f->n, f->m),
+                                            gradient_of[l].db_layout, f, b_transposed ? f->n : f->k,
+                                            b_transposed ? f->k : f->n, f->m),
                            x[1], 0, 0);
     if (td_backprop_wants(back, x[0]))
         td_backprop_append(back,
                            gradient_product(x[gradient_of[l].da[0]], x[gradient_of[l].da[1]],
-                                            gradient_of[l].da_layout, f, a_turned ? f->k : f->m,
-                                            a_turned ? f->m : f->k, f->n),
+                                            gradient_of[l].da_layout, f, a_transposed ? f->k : f->m,
+                                            a_transposed ? f->m : f->k, f->n),
                            x[0], 0, 0);
 }
 

@@ -200,8 +200,8 @@ static td_status record_concat(td_recorder *r, const td_node *node)
     td_status status = TD_OK;
     for (size_t i = 0; i < TD_NODE_INPUTS && node->in[i]; i++) {
         const td_shape part = td_recorder_shape(r, node->in[i]);
-        TD_TRY(td_op_place(r->list, td_recorder_span(r, node->in[i]), part, td_recorder_span(r, node->out[0]),
-                           whole, start));
+        TD_TRY(td_op_set_slice(r->list, td_recorder_span(r, node->in[i]), part,
+                               td_recorder_span(r, node->out[0]), whole, start));
         start[node->info.axis] += part.dims[node->info.axis];
     }
 fail:
@@ -310,16 +310,16 @@ static td_status record_cast(td_recorder *r, const td_node *node)
     const uint32_t n = (uint32_t)td_shape_size(td_recorder_shape(r, node->in[0]));
     const td_span x = td_recorder_span(r, node->in[0]);
     const td_span y = td_recorder_span(r, node->out[0]);
-    return node->kind == TD_OP_narrow
-               ? td_op_cast_narrow(r->list, td_recorder_format(r, node->out[0]), n, x, y)
-               : td_op_cast_wide(r->list, td_recorder_format(r, node->in[0]), n, x, y);
+    return node->kind == TD_OP_to_half
+               ? td_op_cast_half(r->list, td_recorder_format(r, node->out[0]), n, x, y)
+               : td_op_cast_float(r->list, td_recorder_format(r, node->in[0]), n, x, y);
 }
 
 /* Casts are made by passes of a plan, with their outputs. */
-const td_op_row td_op_row_narrow = {
-    .name = "narrow", .required = 1, .shape = shape_given, .record = record_cast};
-const td_op_row td_op_row_widen = {
-    .name = "widen", .required = 1, .shape = shape_given, .record = record_cast};
+const td_op_row td_op_row_to_half = {
+    .name = "to_half", .required = 1, .shape = shape_given, .record = record_cast};
+const td_op_row td_op_row_to_float = {
+    .name = "to_float", .required = 1, .shape = shape_given, .record = record_cast};
 
 /* What the loss is multiplied by at the moment, as a tensor. */
 static void shape_loss_scale(td_graph *graph, td_node *node)

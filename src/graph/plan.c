@@ -12,8 +12,8 @@
 
 static int by_bytes(const void *pa, const void *pb)
 {
-    const td_place *a = *(const td_place *const *)pa;
-    const td_place *b = *(const td_place *const *)pb;
+    const td_allocation *a = *(const td_allocation *const *)pa;
+    const td_allocation *b = *(const td_allocation *const *)pb;
     if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
     return a < b ? -1 : 1;
 }
@@ -21,10 +21,10 @@ static int by_bytes(const void *pa, const void *pb)
 /* "chain.12 [8, 100, 64] 200 KiB, ..." of the three largest. */
 static void name_largest(const td_plan *plan, char *text, size_t capacity)
 {
-    const td_place *largest[4] = {0};
+    const td_allocation *largest[4] = {0};
     size_t used = 0;
-    for (size_t p = 0; p < plan->layout.n_places; p++) {
-        const td_place *place = &plan->layout.places[p];
+    for (size_t p = 0; p < plan->layout.n_allocations; p++) {
+        const td_allocation *place = &plan->layout.allocations[p];
         if (!place->tensor || place->joined) continue;
         largest[3] = place;
         size_t n = 3;
@@ -55,8 +55,8 @@ static uint64_t needed_bytes(const td_plan *plan)
 static td_status check_bindings(const td_plan *plan)
 {
     const td_device_info *info = td_device_get_info(plan->store->device);
-    for (size_t p = 0; p < plan->layout.n_places; p++) {
-        const td_place *place = &plan->layout.places[p];
+    for (size_t p = 0; p < plan->layout.n_allocations; p++) {
+        const td_allocation *place = &plan->layout.allocations[p];
         const uint32_t maker = plan->draft.nodes[place->first].out[0];
         char need[TD_TEXT_FORMAT_BYTES], most[TD_TEXT_FORMAT_BYTES];
         if (place->bytes <= info->caps.max_binding_bytes) continue;
@@ -82,7 +82,7 @@ static td_status fail_to_fit(const td_plan *plan, td_status status, const char *
         status, "the step needs %s for activations, but %s; the largest are %s; make the batch smaller%s%s",
         need, why, largest,
         plan->options.checkpoint || plan->options.forward_only ? "" : ", or turn on checkpointing",
-        plan->options.narrow || plan->options.forward_only ? "" : ", or bf16");
+        plan->options.half || plan->options.forward_only ? "" : ", or bf16");
 }
 
 static td_status check_fit(const td_plan *plan)
@@ -134,7 +134,7 @@ fail:
 
 static td_span place_span(const td_plan *plan, uint32_t place)
 {
-    const td_place *p = &plan->layout.places[place];
+    const td_allocation *p = &plan->layout.allocations[place];
     return td_span_part(plan->store->arena[p->chunk], p->offset, p->bytes);
 }
 
@@ -150,7 +150,7 @@ static td_status find_span(td_plan *plan, uint32_t id)
     } else {
         const bool is_gradient = root->role == TD_TENSOR_GRADIENT;
         const td_block block = is_gradient                 ? TD_BLOCK_GRADIENT
-                               : td_dtype_format(t->dtype) ? TD_BLOCK_NARROW
+                               : td_dtype_format(t->dtype) ? TD_BLOCK_HALF
                                                            : TD_BLOCK_WEIGHT;
         TD_TRY(
             td_store_find(plan->store, plan->draft.graph, is_gradient ? root->twin : t->root, block, &whole));
@@ -224,7 +224,7 @@ td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_
     *out = NULL;
     r.adds = adds;
     TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &r.list));
-    td_list_set_pace(r.list, plan->store->pace);
+    td_list_set_time_scale(r.list, plan->store->time_scale);
     for (size_t n = first; n < end; n++) {
         const td_node *node = &plan->draft.nodes[n];
         r.workspace = plan->layout.of_node[n] ? place_span(plan, plan->layout.of_node[n] - 1) : (td_span){0};
@@ -272,15 +272,15 @@ static td_status run_passes(td_plan *plan, const td_graph *graph)
     TD_TRY(td_draft_begin(graph, o->forward_only, &plan->draft));
     if (o->checkpoint && !o->forward_only) TD_TRY(td_draft_checkpoint(&plan->draft));
     if (!o->forward_only) {
-        const bool always = o->remake_cheap || o->checkpoint || o->narrow;
+        const bool always = o->remake_cheap || o->checkpoint || o->half;
         TD_TRY(td_draft_remake_cheap(&plan->draft,
                                      always ? INFINITY : heavy_flops(plan) / CHEAP_FLOPS_PER_BYTE));
     }
     if (!o->no_fusion) TD_TRY(td_draft_fuse(&plan->draft));
-    if (o->narrow && !o->forward_only) {
-        const td_dtype weights = plan->store->options.narrow;
-        TD_TRY(td_draft_keep_narrow(&plan->draft, o->narrow));
-        if (weights) TD_TRY(td_draft_narrow_weights(&plan->draft, weights));
+    if (o->half && !o->forward_only) {
+        const td_dtype weights = plan->store->options.half;
+        TD_TRY(td_draft_keep_half(&plan->draft, o->half));
+        if (weights) TD_TRY(td_draft_half_weights(&plan->draft, weights));
     }
 fail:
     return status;
@@ -364,8 +364,8 @@ static uint64_t kept_bytes(const td_plan *plan)
 {
     const td_draft *draft = &plan->draft;
     uint64_t bytes = 0;
-    for (size_t p = 0; p < plan->layout.n_places; p++) {
-        const td_place *place = &plan->layout.places[p];
+    for (size_t p = 0; p < plan->layout.n_allocations; p++) {
+        const td_allocation *place = &plan->layout.allocations[p];
         if (place->joined || !place->tensor || place->last >= draft->n_nodes) continue;
         if (draft->tensors[place->tensor].role == TD_TENSOR_ACTIVATION &&
             !draft->nodes[place->first].backward && draft->nodes[place->last].backward)

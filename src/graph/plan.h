@@ -26,7 +26,7 @@ typedef enum td_block {
     TD_BLOCK_MOMENT1,
     TD_BLOCK_MOMENT2,
     TD_BLOCK_AVERAGE,
-    TD_BLOCK_NARROW, /* weights in 16 bits, two to a word */
+    TD_BLOCK_HALF, /* weights in 16 bits, two to a word */
     TD_BLOCK_COUNT
 } td_block;
 
@@ -34,7 +34,7 @@ typedef struct td_store_options {
     bool training; /* gradients and moments */
     bool average;  /* running average of the parameters */
     td_dtype
-        narrow; /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which
+        half; /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which
                    every change of them brings up to date; the groups DECAY and FROZEN have one. Else none.
                    With TD_F16 the loss scale starts at TD_LOSS_SCALE_START, else it is 1 and stays. */
 } td_store_options;
@@ -92,7 +92,7 @@ typedef struct td_plan_options {
     bool remake_cheap; /* what one pass over memory makes again is not kept either, also where that costs
                           more than a few hundredths of the step; so it is with checkpoint
                           and narrow */
-    td_dtype narrow;   /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
+    td_dtype half;     /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */
 } td_plan_options;

@@ -7,8 +7,8 @@
 
 #include "graph/draft.h"
 
-#define LEAST_NARROW_ELEMENTS 256u /* less is not worth a launch */
-#define CAST_REACH 24u             /* nodes from one use to the next that share a cast back */
+#define LEAST_HALF_ELEMENTS 256u /* less is not worth a launch */
+#define CAST_REACH 24u           /* nodes from one use to the next that share a cast back */
 
 /* ---------------------------------------------------------------- rewriting */
 
@@ -265,7 +265,7 @@ static bool *find_left(const rewriting *w)
         for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
             const td_tensor_info *t = &draft->tensors[node->in[i]];
             if (node->backward && t->role == TD_TENSOR_ACTIVATION && t->dtype == TD_F32 && !t->is_output &&
-                t->root_offset == 0 && td_shape_size(t->shape) >= LEAST_NARROW_ELEMENTS)
+                t->root_offset == 0 && td_shape_size(t->shape) >= LEAST_HALF_ELEMENTS)
                 left[node->in[i]] = true;
         }
     }
@@ -283,7 +283,7 @@ static bool *find_left(const rewriting *w)
 
 static td_status cast(rewriting *w, td_op_kind kind, uint32_t from, td_dtype dtype, uint32_t *to)
 {
-    td_node node = {.kind = kind, .in = {from}, .backward = kind == TD_OP_widen};
+    td_node node = {.kind = kind, .in = {from}, .backward = kind == TD_OP_to_float};
     td_status status = TD_OK;
     TD_TRY(td_draft_tensor(w->draft, from, dtype, to));
     node.out[0] = *to;
@@ -293,15 +293,15 @@ fail:
 }
 
 /* Casts each such activation where it is made, and back where the backward pass comes to it. */
-td_status td_draft_keep_narrow(td_draft *draft, td_dtype dtype)
+td_status td_draft_keep_half(td_draft *draft, td_dtype dtype)
 {
     rewriting w = {0};
     bool *left = NULL;
-    uint32_t *narrow = NULL; /* by tensor: its copy in 16 bits */
+    uint32_t *half = NULL; /* by tensor: its copy in 16 bits */
     size_t *used_at = NULL;
     td_status status = TD_OK;
     TD_TRY(begin_rewriting(draft, &w));
-    TD_TRY(TD_NEW_ARRAY(&narrow, w.n_now));
+    TD_TRY(TD_NEW_ARRAY(&half, w.n_now));
     TD_TRY(TD_NEW_ARRAY(&used_at, w.n_now));
     left = find_left(&w);
     TD_FAIL_IF(!left, TD_ERR_HOST_MEMORY, "no memory for a plan in 16 bits");
@@ -309,21 +309,21 @@ td_status td_draft_keep_narrow(td_draft *draft, td_dtype dtype)
         td_node node = w.old[n];
         for (size_t i = 0; node.backward && i < TD_NODE_INPUTS; i++) {
             const uint32_t id = node.in[i];
-            if (!narrow[id]) continue;
+            if (!half[id]) continue;
             if (!w.now[id] || n - used_at[id] > CAST_REACH)
-                TD_TRY(cast(&w, TD_OP_widen, narrow[id], TD_F32, &w.now[id]));
+                TD_TRY(cast(&w, TD_OP_to_float, half[id], TD_F32, &w.now[id]));
             used_at[id] = n;
         }
         if (node.backward) use_present(&w, &node);
         TD_TRY(push(draft, &node));
         for (size_t o = 0; !node.backward && o < TD_NODE_OUTPUTS; o++) {
-            if (left[node.out[o]]) TD_TRY(cast(&w, TD_OP_narrow, node.out[o], dtype, &narrow[node.out[o]]));
+            if (left[node.out[o]]) TD_TRY(cast(&w, TD_OP_to_half, node.out[o], dtype, &half[node.out[o]]));
         }
     }
 fail:
     end_rewriting(&w);
     free(left);
-    free(narrow);
+    free(half);
     free(used_at);
     return status;
 }
@@ -338,29 +338,29 @@ static uint32_t find_weights(const td_draft *draft, const td_node *node)
     const bool is_conv = node->kind == TD_OP_conv || node->kind == TD_OP_conv_back_data;
     if (!is_conv && (node->kind != TD_OP_matmul || node->info.matmul.layout == TD_GEMM_TN)) return 0;
     if (root->role != TD_TENSOR_PARAMETER || root->group == TD_PARAM_NO_DECAY || t->dtype != TD_F32 ||
-        t->root_offset || td_shape_size(t->shape) < LEAST_NARROW_ELEMENTS)
+        t->root_offset || td_shape_size(t->shape) < LEAST_HALF_ELEMENTS)
         return 0;
     return is_conv && t->shape.dims[t->shape.n_dims - 1] % 2 ? 0 : id;
 }
 
 /* Products read the copies of their weights that the store keeps. */
-td_status td_draft_narrow_weights(td_draft *draft, td_dtype dtype)
+td_status td_draft_half_weights(td_draft *draft, td_dtype dtype)
 {
     const size_t n_old = draft->n_tensors;
-    uint32_t *narrow = NULL; /* by tensor: its copy */
+    uint32_t *half = NULL; /* by tensor: its copy */
     td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&narrow, n_old));
+    TD_TRY(TD_NEW_ARRAY(&half, n_old));
     for (size_t n = 0; n < draft->n_nodes; n++) {
         const uint32_t id = find_weights(draft, &draft->nodes[n]);
         if (!id) continue;
-        if (!narrow[id]) {
-            TD_TRY(td_draft_tensor(draft, id, dtype, &narrow[id]));
-            draft->tensors[narrow[id]].role = TD_TENSOR_PARAMETER;
-            draft->tensors[narrow[id]].root = draft->tensors[id].root;
+        if (!half[id]) {
+            TD_TRY(td_draft_tensor(draft, id, dtype, &half[id]));
+            draft->tensors[half[id]].role = TD_TENSOR_PARAMETER;
+            draft->tensors[half[id]].root = draft->tensors[id].root;
         }
-        draft->nodes[n].in[MATMUL_B] = narrow[id];
+        draft->nodes[n].in[MATMUL_B] = half[id];
     }
 fail:
-    free(narrow);
+    free(half);
     return status;
 }

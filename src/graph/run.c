@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/once.h"
+#include "device/blocking.h"
 #include "graph/plan_internal.h"
 #include "ops/optim.h"
 
-#define PACE_CLOSE 0.67     /* estimates this near to the truth stay */
-#define PACE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
+#define PACE_CLOSE 0.67           /* estimates this near to the truth stay */
+#define TIME_SCALE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
 
 /* ---------------------------------------------------------------- slots */
 
@@ -216,8 +216,8 @@ static td_status update_segment(td_optimizer *optimizer, const td_segment *segme
                                         .w = w,
                                         .m = segment->blocks[TD_BLOCK_MOMENT1],
                                         .v = segment->blocks[TD_BLOCK_MOMENT2],
-                                        .format = td_dtype_format(optimizer->store->options.narrow),
-                                        .shadow = segment->blocks[TD_BLOCK_NARROW]}));
+                                        .format = td_dtype_format(optimizer->store->options.half),
+                                        .shadow = segment->blocks[TD_BLOCK_HALF]}));
     if (segment->blocks[TD_BLOCK_AVERAGE].buffer)
         TD_TRY(td_op_ema(optimizer->list, &(td_ema_args){.n = (uint32_t)segment->elements,
                                                          .decay = o->average_decay,
@@ -332,9 +332,9 @@ static td_status adapt(td_plan *plan)
     if (td_point_times(plan->timed, &times) != TD_OK) return TD_OK; /* a device without timestamps */
     const double measured_ns = (double)(times.finished_ns - times.started_ns);
     const double off = measured_ns / estimated_ns;
-    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < PACE_LEAST_NS) return TD_OK;
+    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
     if (!(off > 0) || (off > PACE_CLOSE && off < 1 / PACE_CLOSE)) return TD_OK;
-    plan->store->pace *= off;
+    plan->store->time_scale *= off;
     TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &list));
     td_list_destroy(plan->run[0]);
     td_list_destroy(plan->run[1]);
@@ -384,7 +384,7 @@ td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
     td_status status = TD_OK;
     TD_FAIL_IF(!output.id || !t->is_output || !plan->spans[output.id].buffer, TD_ERR_ARGUMENT,
                "%s was not kept; mark it with td_graph_output before planning", t->name);
-    TD_TRY(td_once_read(plan->store->memory, plan->spans[output.id], (td_point){0}, values));
+    TD_TRY(td_blocking_read(plan->store->memory, plan->spans[output.id], (td_point){0}, values));
 fail:
     return status;
 }

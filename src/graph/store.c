@@ -2,7 +2,7 @@
  * Groups lie together, so that an update is one launch per group and piece; every entry starts where any
  * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
 #include "graph/store.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "ops/move.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static bool is_kept(const td_tensor_info *t)
 /* So that an entry starts where a binding may in every block. */
 static uint64_t align_elements(const td_store *store)
 {
-    return TD_STORAGE_ALIGN / (store->options.narrow ? 2 : 4);
+    return TD_STORAGE_ALIGN / (store->options.half ? 2 : 4);
 }
 
 static uint64_t padded(const td_store *store, td_shape shape)
@@ -99,8 +99,8 @@ fail:
 static bool has_block(const td_store *store, const td_segment *segment, td_block block)
 {
     if (block == TD_BLOCK_WEIGHT) return true;
-    if (block == TD_BLOCK_NARROW)
-        return store->options.narrow && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
+    if (block == TD_BLOCK_HALF)
+        return store->options.half && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->group == TD_PARAM_FROZEN) return false;
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
 }
@@ -108,7 +108,7 @@ static bool has_block(const td_store *store, const td_segment *segment, td_block
 /* In a block. */
 static uint64_t bytes_per_element(int block)
 {
-    return block == TD_BLOCK_NARROW ? 2 : 4;
+    return block == TD_BLOCK_HALF ? 2 : 4;
 }
 
 static td_status take(td_store *store, td_list *list, uint64_t bytes, td_span *out)
@@ -125,7 +125,7 @@ fail:
 /* The loss scale before the first step, as bits. */
 static uint32_t first_scale(const td_store *store)
 {
-    const float scale = store->options.narrow == TD_F16 ? TD_LOSS_SCALE_START : 1.0f;
+    const float scale = store->options.half == TD_F16 ? TD_LOSS_SCALE_START : 1.0f;
     uint32_t bits = 0;
     memcpy(&bits, &scale, sizeof bits);
     return bits;
@@ -149,7 +149,7 @@ static td_status allocate(td_store *store)
         }
     }
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -166,7 +166,7 @@ td_status td_store_create(td_memory *memory, const td_graph *graph, const td_sto
     store->memory = memory;
     store->device = td_memory_device(memory);
     store->options = *options;
-    store->pace = 1;
+    store->time_scale = 1;
     TD_TRY(td_arena_create(0, &store->names));
     TD_TRY(list_entries(store, graph));
     TD_TRY(lay_out(store));
@@ -221,7 +221,7 @@ td_status td_store_extend(td_store *store, const td_graph *graph)
             TD_TRY(add_state(store, list, info));
     }
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -262,7 +262,7 @@ td_span td_store_span(const td_store *store, size_t i, td_block block)
     const td_span whole = store->segments[e->segment].blocks[block];
     if (!whole.buffer) return (td_span){0};
     const uint64_t size = td_shape_size(e->entry.shape);
-    if (block == TD_BLOCK_NARROW) return td_span_part(whole, 2 * e->offset, 4 * TD_NARROW_WORDS(size));
+    if (block == TD_BLOCK_HALF) return td_span_part(whole, 2 * e->offset, 4 * TD_HALF_WORDS(size));
     return td_span_part(whole, 4 * e->offset, 4 * size);
 }
 
@@ -296,18 +296,18 @@ static td_status find_values(const td_store *store, size_t i, td_block block, td
 }
 
 /* The copy in 16 bits follows. */
-static td_status narrow_entry(td_store *store, size_t i)
+static td_status cast_entry(td_store *store, size_t i)
 {
-    const td_span narrow = td_store_span(store, i, TD_BLOCK_NARROW);
+    const td_span half = td_store_span(store, i, TD_BLOCK_HALF);
     td_list *list = NULL;
     td_status status = TD_OK;
-    if (!narrow.buffer) return TD_OK;
+    if (!half.buffer) return TD_OK;
     TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_op_cast_narrow(list, td_dtype_format(store->options.narrow),
-                             (uint32_t)td_shape_size(store->entries[i].entry.shape),
-                             td_store_span(store, i, TD_BLOCK_WEIGHT), narrow));
+    TD_TRY(td_op_cast_half(list, td_dtype_format(store->options.half),
+                           (uint32_t)td_shape_size(store->entries[i].entry.shape),
+                           td_store_span(store, i, TD_BLOCK_WEIGHT), half));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     return status;
@@ -318,8 +318,8 @@ td_status td_store_write(td_store *store, size_t i, td_block block, const float 
     td_span span;
     td_status status = TD_OK;
     TD_TRY(find_values(store, i, block, &span));
-    TD_TRY(td_once_write(store->memory, span, values));
-    if (block == TD_BLOCK_WEIGHT) TD_TRY(narrow_entry(store, i));
+    TD_TRY(td_blocking_write(store->memory, span, values));
+    if (block == TD_BLOCK_WEIGHT) TD_TRY(cast_entry(store, i));
 fail:
     return status;
 }
@@ -330,7 +330,7 @@ static td_status unscale(td_store *store, float *values, uint64_t n)
     uint32_t words[TD_CONTROL_WORDS];
     float scale = 0;
     td_status status = TD_OK;
-    if (store->options.narrow != TD_F16) return TD_OK;
+    if (store->options.half != TD_F16) return TD_OK;
     TD_TRY(td_store_read_control(store, words));
     memcpy(&scale, &words[TD_CONTROL_SCALE], sizeof scale);
     for (uint64_t k = 0; k < n; k++)
@@ -344,7 +344,7 @@ td_status td_store_read(td_store *store, size_t i, td_block block, float *values
     td_span span;
     td_status status = TD_OK;
     TD_TRY(find_values(store, i, block, &span));
-    TD_TRY(td_once_read(store->memory, span, (td_point){0}, values));
+    TD_TRY(td_blocking_read(store->memory, span, (td_point){0}, values));
     if (block == TD_BLOCK_GRADIENT)
         TD_TRY(unscale(store, values, td_shape_size(store->entries[i].entry.shape)));
 fail:
@@ -355,13 +355,13 @@ td_status td_store_write_control(td_store *store, const uint32_t *words)
 {
     uint32_t own[TD_CONTROL_WORDS];
     memcpy(own, words, sizeof own);
-    if (!own[TD_CONTROL_SCALE] || store->options.narrow != TD_F16) own[TD_CONTROL_SCALE] = first_scale(store);
-    return td_once_write(store->memory, store->control, own);
+    if (!own[TD_CONTROL_SCALE] || store->options.half != TD_F16) own[TD_CONTROL_SCALE] = first_scale(store);
+    return td_blocking_write(store->memory, store->control, own);
 }
 
 td_status td_store_read_control(td_store *store, uint32_t *words)
 {
-    return td_once_read(store->memory, store->control, (td_point){0}, words);
+    return td_blocking_read(store->memory, store->control, (td_point){0}, words);
 }
 
 td_span td_store_control(const td_store *store)

@@ -33,8 +33,8 @@ struct td_store {
     td_span control, step; /* TD_CONTROL_WORDS words; one word */
     td_span arena[16];     /* chunks that plans share */
     size_t n_arena;
-    uint64_t bytes; /* without the arena */
-    double pace;    /* how much longer work takes than estimated; 1 until a plan has run */
+    uint64_t bytes;    /* without the arena */
+    double time_scale; /* how much longer work takes than estimated; 1 until a plan has run */
 };
 
 /* Where a parameter, gradient or state of a graph lies in a block; fails if the store does not have it so. */

@@ -14,8 +14,8 @@ static const char *take(const td_gemm_problem *problem)
     return NULL;
 }
 
-static const td_gemm_way WAYS[TD_GEMM_V_COUNT] = {
-    [TD_GEMM_V_PLAIN] = {"plain", TD_GEMM_PLAIN, false, false, td_gemm_refuse_narrow, NULL,
+static const td_gemm_variant_info WAYS[TD_GEMM_V_COUNT] = {
+    [TD_GEMM_V_PLAIN] = {"plain", TD_GEMM_PLAIN, false, false, td_gemm_refuse_half, NULL,
                          td_gemm_record_plain},
     [TD_GEMM_V_REGISTER_ROWS] = {"register-rows", TD_GEMM_REGISTER, true, true, td_gemm_refuse_rows,
                                  td_gemm_register_workspace, td_gemm_record_register},
@@ -23,7 +23,7 @@ static const td_gemm_way WAYS[TD_GEMM_V_COUNT] = {
                                     td_gemm_register_workspace, td_gemm_record_register},
     [TD_GEMM_V_REGISTER_DIRECT] = {"register-direct", TD_GEMM_REGISTER, true, true, td_gemm_refuse_direct,
                                    NULL, td_gemm_record_register},
-    [TD_GEMM_V_TILE_64X64] = {"tile-64x64", TD_GEMM_TILE, true, true, td_gemm_refuse_fours, NULL,
+    [TD_GEMM_V_TILE_64X64] = {"tile-64x64", TD_GEMM_TILE, true, true, td_gemm_refuse_vec4, NULL,
                               td_gemm_record_tile},
     [TD_GEMM_V_TILE_128X64] = {"tile-128x64", TD_GEMM_TILE, true, true, td_gemm_refuse_large_tile, NULL,
                                td_gemm_record_tile},
@@ -35,7 +35,7 @@ static const td_gemm_way WAYS[TD_GEMM_V_COUNT] = {
                            td_gemm_clblast_workspace, td_gemm_record_clblast},
 };
 
-const td_gemm_way *td_gemm_way_get(td_gemm_variant variant)
+const td_gemm_variant_info *td_gemm_variant_get(td_gemm_variant variant)
 {
     return &WAYS[variant];
 }
@@ -116,7 +116,7 @@ static td_status check_shape(const td_gemm_desc *d)
                d->layout, d->provider);
     TD_FAIL_IF(!d->m || !d->n || !d->k, TD_ERR_ARGUMENT, "a matrix product of %u x %u x %u is empty", d->m,
                d->n, d->k);
-    TD_FAIL_IF(d->b_format > TD_NARROW_FP16 || (d->b_format && d->layout == TD_GEMM_TN), TD_ERR_ARGUMENT,
+    TD_FAIL_IF(d->b_format > TD_FORMAT_FP16 || (d->b_format && d->layout == TD_GEMM_TN), TD_ERR_ARGUMENT,
                "operand B of a matrix product (%s) has format %u; it may be narrow in nn and nt",
                td_gemm_layout_name(d->layout), d->b_format);
     TD_FAIL_IF(d->activation > TD_GEMM_SIGMOID, TD_ERR_ARGUMENT, "activation %u does not exist",
@@ -168,7 +168,7 @@ static td_status check_spans(const td_gemm_desc *d)
     const td_gemm_extent spans = td_gemm_extents(d);
     td_status status = TD_OK;
     TD_TRY(check_span(d->a, spans.a, "operand A"));
-    TD_TRY(check_span(d->b, d->b_format ? TD_NARROW_WORDS(spans.b) : spans.b, "operand B"));
+    TD_TRY(check_span(d->b, d->b_format ? TD_HALF_WORDS(spans.b) : spans.b, "operand B"));
     TD_TRY(check_span(d->c, spans.c, "result C"));
     if (d->bias.buffer) TD_TRY(check_span(d->bias, d->n, "the bias"));
     if (d->pre.buffer) TD_TRY(check_span(d->pre, spans.c, "the saved pre-activation"));
@@ -194,7 +194,7 @@ static uint64_t parts_bytes(const td_gemm_problem *problem, uint32_t splits)
 
 uint64_t td_gemm_workspace_of(const td_gemm_problem *problem, td_gemm_choice choice)
 {
-    const td_gemm_way *way = &WAYS[choice.variant];
+    const td_gemm_variant_info *way = &WAYS[choice.variant];
     return parts_bytes(problem, choice.splits) + (way->workspace ? way->workspace(problem) : 0);
 }
 
@@ -271,7 +271,7 @@ static bool has_finish(const td_gemm_desc *d)
 
 td_status td_gemm_record(td_list *list, const td_gemm_problem *problem, td_gemm_choice choice)
 {
-    const td_gemm_way *way = &WAYS[choice.variant];
+    const td_gemm_variant_info *way = &WAYS[choice.variant];
     const uint64_t need = td_gemm_workspace_of(problem, choice);
     td_gemm_problem inner = *problem;
     td_status status = TD_OK;

@@ -15,7 +15,7 @@
 #define TD_LINALG_GEMM_H
 
 #include "kernels/gemm_geometry.h"
-#include "kernels/narrow_geometry.h"
+#include "kernels/half_geometry.h"
 #include "tandem/queue.h"
 
 typedef enum td_gemm_layout { TD_GEMM_NN, TD_GEMM_NT, TD_GEMM_TN, TD_GEMM_LAYOUT_COUNT } td_gemm_layout;
@@ -42,7 +42,7 @@ typedef struct td_gemm_desc {
     uint32_t lda, ldb, ldc;
     uint32_t batch;
     uint32_t stride_a, stride_b, stride_c;
-    uint32_t b_format; /* TD_NARROW_NONE: fp32; TD_NARROW_BF16 ...: not with tn */
+    uint32_t b_format; /* TD_FORMAT_FP32: fp32; TD_FORMAT_BF16 ...: not with tn */
     bool accumulate;
     uint32_t activation; /* TD_GEMM_LINEAR, TD_GEMM_RELU ... of gemm_geometry.h */
     td_span a, b, c;

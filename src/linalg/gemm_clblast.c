@@ -8,8 +8,8 @@ static td_cl_clblast_gemm gemm_of(const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
     return (td_cl_clblast_gemm){
-        .a_turned = d->layout == TD_GEMM_TN,
-        .b_turned = d->layout == TD_GEMM_NT,
+        .a_transposed = d->layout == TD_GEMM_TN,
+        .b_transposed = d->layout == TD_GEMM_NT,
         .accumulate = d->accumulate,
         .m = d->m,
         .n = d->n,
@@ -27,7 +27,7 @@ static td_cl_clblast_gemm gemm_of(const td_gemm_problem *problem)
 const char *td_gemm_refuse_clblast(const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
-    if (d->b_format) return td_gemm_refuse_narrow(problem);
+    if (d->b_format) return td_gemm_refuse_half(problem);
     if (d->lda < (d->layout == TD_GEMM_TN ? d->m : d->k)) return "the rows of A overlap";
     return td_cl_clblast_refuse(problem->device);
 }

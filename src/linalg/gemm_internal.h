@@ -40,7 +40,7 @@ typedef struct td_gemm_problem {
     uint32_t stride_split; /* elements of C from one part to the next */
 } td_gemm_problem;
 
-typedef struct td_gemm_way {
+typedef struct td_gemm_variant_info {
     const char *name;
     td_gemm_provider provider;
     bool splits;   /* takes splits > 1 */
@@ -50,9 +50,9 @@ typedef struct td_gemm_way {
     uint64_t (*workspace)(const td_gemm_problem *problem); /* bytes; NULL: none */
     /* Records the product; `desc.workspace` is its own part. */
     td_status (*record)(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant);
-} td_gemm_way;
+} td_gemm_variant_info;
 
-const td_gemm_way *td_gemm_way_get(td_gemm_variant variant);
+const td_gemm_variant_info *td_gemm_variant_get(td_gemm_variant variant);
 
 /* How a product is to be made. */
 typedef struct td_gemm_choice {
@@ -69,7 +69,7 @@ uint64_t td_gemm_workspace_of(const td_gemm_problem *problem, td_gemm_choice cho
 td_gemm_choice td_gemm_choose(const td_gemm_problem *problem);
 
 /* Of a variant that reads B as fp32 alone: NULL, or why not. */
-static inline const char *td_gemm_refuse_narrow(const td_gemm_problem *problem)
+static inline const char *td_gemm_refuse_half(const td_gemm_problem *problem)
 {
     return problem->desc.b_format ? "it does not read numbers of 16 bits" : NULL;
 }
@@ -82,7 +82,7 @@ uint64_t td_gemm_register_workspace(const td_gemm_problem *problem);
 td_status td_gemm_record_register(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant);
 
 /* gemm_tile.c */
-const char *td_gemm_refuse_fours(const td_gemm_problem *problem);
+const char *td_gemm_refuse_vec4(const td_gemm_problem *problem);
 const char *td_gemm_refuse_large_tile(const td_gemm_problem *problem);
 const char *td_gemm_refuse_largest_tile(const td_gemm_problem *problem);
 td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant);

@@ -60,15 +60,15 @@ const char *td_gemm_refuse_columns(const td_gemm_problem *problem)
 
 const char *td_gemm_refuse_direct(const td_gemm_problem *problem)
 {
-    return problem->desc.layout == TD_GEMM_NT ? "B does not lie in rows" : td_gemm_refuse_narrow(problem);
+    return problem->desc.layout == TD_GEMM_NT ? "B does not lie in rows" : td_gemm_refuse_half(problem);
 }
 
 static td_status record_pack(td_list *list, const td_gemm_problem *problem, td_span panels)
 {
     const td_gemm_desc *d = &problem->desc;
-    static const td_kernel_id KERNELS[2][2] = {{TD_K_gemm_pack_along, TD_K_gemm_pack_along_narrow},
-                                               {TD_K_gemm_pack_across, TD_K_gemm_pack_across_narrow}};
-    const td_kernel_id kernel = KERNELS[d->layout == TD_GEMM_NT][d->b_format != TD_NARROW_NONE];
+    static const td_kernel_id KERNELS[2][2] = {{TD_K_gemm_pack_along, TD_K_gemm_pack_along_half},
+                                               {TD_K_gemm_pack_across, TD_K_gemm_pack_across_half}};
+    const td_kernel_id kernel = KERNELS[d->layout == TD_GEMM_NT][d->b_format != TD_FORMAT_FP32];
     const td_gemm_pack_params params = {
         .n = d->n,
         .k = d->k,

@@ -35,7 +35,7 @@ td_status td_gemm_record_plain(td_list *list, const td_gemm_problem *problem, td
 
 const char *td_gemm_refuse_gemv(const td_gemm_problem *problem)
 {
-    if (problem->desc.b_format) return td_gemm_refuse_narrow(problem);
+    if (problem->desc.b_format) return td_gemm_refuse_half(problem);
     if (problem->desc.m > GEMV_ROWS_MOST) return "it has more than 4 rows";
     if (problem->splits > 1 && problem->desc.layout == TD_GEMM_NT) return "k lies along the rows of B";
     if (problem->kernel_class == TD_CLASS_CPU && problem->vector == 1 && problem->desc.k > GEMV_SCALAR_TERMS)

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/stats.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "linalg/tuning.h"
 
 #define ROUNDS_USUAL 7u
@@ -81,8 +81,8 @@ static td_status fill_random(const tuner *t, td_span span, uint64_t elements, ui
     float *values = td_span_host(t->host);
     for (uint64_t i = 0; i < elements; i++)
         values[i] = td_rng_float(1, stream, i) - 0.5f;
-    return td_once_copy(t->device, td_span_part(span, 0, 4 * elements),
-                        td_span_part(t->host, 0, 4 * elements));
+    return td_blocking_copy(t->device, td_span_part(span, 0, 4 * elements),
+                            td_span_part(t->host, 0, 4 * elements));
 }
 
 static td_status make_operands(tuner *t)
@@ -115,7 +115,7 @@ static td_status compute_once(const tuner *t, td_gemm_choice choice, double *ns)
     TD_TRY(td_list_finish(list));
     TD_TRY(run_list(t, list, ns)); /* the first run may build kernels */
     TD_TRY(run_list(t, list, ns));
-    TD_TRY(td_once_copy(t->device, td_span_part(t->host, 0, 4 * t->n_c), c));
+    TD_TRY(td_blocking_copy(t->device, td_span_part(t->host, 0, 4 * t->n_c), c));
 fail:
     td_list_destroy(list);
     return status;
@@ -129,7 +129,7 @@ static void add_candidate(tuner *t, td_gemm_variant variant, uint32_t splits)
     if (result->n_candidates == TD_TUNER_MAX_CANDIDATES) return;
     t->trials[result->n_candidates].choice = (td_gemm_choice){variant, splits};
     result->candidates[result->n_candidates++] =
-        (td_tuner_candidate){.name = td_gemm_way_get(variant)->name, .splits = splits};
+        (td_tuner_candidate){.name = td_gemm_variant_get(variant)->name, .splits = splits};
 }
 
 /* Splitting k pays only where there is otherwise too little to do at once. */
@@ -144,7 +144,7 @@ static bool can_split(const td_gemm_problem *problem, td_gemm_variant variant)
 {
     td_gemm_problem split = *problem;
     split.splits = 2;
-    return td_gemm_way_get(variant)->splits && !td_gemm_way_get(variant)->refuse(&split);
+    return td_gemm_variant_get(variant)->splits && !td_gemm_variant_get(variant)->refuse(&split);
 }
 
 static void list_candidates(tuner *t)
@@ -154,7 +154,7 @@ static void list_candidates(tuner *t)
     add_candidate(t, preferred.variant, preferred.splits);
     for (int v = 0; v < TD_GEMM_V_COUNT; v++) {
         const td_gemm_variant variant = (td_gemm_variant)v;
-        if (td_gemm_way_get(variant)->refuse(problem)) continue;
+        if (td_gemm_variant_get(variant)->refuse(problem)) continue;
         if (variant == TD_GEMM_V_PLAIN && td_gemm_cost(problem).flops > PLAIN_FLOPS) continue;
         /* On CPU drivers CLBlast has a tenth of the speed and builds for seconds. */
         if (variant == TD_GEMM_V_CLBLAST && problem->info->type == TD_DEVICE_CPU) continue;

@@ -159,7 +159,7 @@ td_status td_tuning_put(td_device *device, const td_tuning_entry *entries, size_
 
 static bool suits(const td_gemm_problem *problem, td_gemm_variant variant)
 {
-    const td_gemm_way *way = td_gemm_way_get(variant);
+    const td_gemm_variant_info *way = td_gemm_variant_get(variant);
     const td_gemm_provider wanted = problem->desc.provider;
     return (wanted == TD_GEMM_AUTO || wanted == way->provider) && !way->refuse(problem);
 }
@@ -180,7 +180,7 @@ static uint32_t choose_splits(const td_gemm_problem *problem, td_gemm_variant va
     const uint32_t per_core = deep ? DEEP_GROUPS_PER_CORE : GROUPS_PER_CORE;
     const uint32_t most = problem->desc.k / (deep ? DEEP_PART_LEAST : PART_LEAST);
     uint64_t splits = (uint64_t)per_core * cores / (groups ? groups : 1);
-    if (!td_gemm_way_get(variant)->splits) return 1;
+    if (!td_gemm_variant_get(variant)->splits) return 1;
     if (variant == TD_GEMM_V_GEMV && problem->desc.layout == TD_GEMM_NT) return 1;
     if (splits > most) splits = most;
     if (splits > PARTS_MOST) splits = PARTS_MOST;
@@ -195,7 +195,7 @@ static uint64_t groups_of(const td_gemm_problem *problem, td_gemm_variant varian
     if (variant == TD_GEMM_V_GEMV) {
         rows = d->m;
         columns = on_cpu ? TD_GEMV_VECTORS * problem->vector : 64;
-    } else if (td_gemm_way_get(variant)->provider == TD_GEMM_REGISTER) {
+    } else if (td_gemm_variant_get(variant)->provider == TD_GEMM_REGISTER) {
         const bool is_block = is_deep(problem, variant);
         rows = TD_GEMM_TILE_ROWS(problem->vector) * (is_block ? TD_GEMM_OWN_TILES : 1);
         columns = TD_GEMM_TILE_VECTORS * problem->vector * (is_block ? TD_GEMM_OWN_COLUMN_TILES : 1);

@@ -39,7 +39,7 @@ uint32_t td_chain_strided(td_chain *chain, td_span span, const uint32_t *steps)
     return (uint32_t)k;
 }
 
-uint32_t td_chain_spread(td_chain *chain, td_span span, const bool *has_axis)
+uint32_t td_chain_broadcast(td_chain *chain, td_span span, const bool *has_axis)
 {
     uint32_t steps[TD_CHAIN_MAX_AXES] = {0};
     uint32_t next = 1;
@@ -54,7 +54,7 @@ uint32_t td_chain_spread(td_chain *chain, td_span span, const bool *has_axis)
 uint32_t td_chain_input(td_chain *chain, td_span span)
 {
     static const bool all[TD_CHAIN_MAX_AXES] = {true, true, true, true, true, true};
-    return td_chain_spread(chain, span, all);
+    return td_chain_broadcast(chain, span, all);
 }
 
 static uint32_t find_constant(td_chain *chain, float value)

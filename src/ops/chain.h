@@ -3,7 +3,7 @@
  *   td_chain c;
  *   td_chain_begin(&c, (uint32_t[]){rows, columns}, 2);
  *   td_chain_add(&c, TD_CHAIN_LOAD, td_chain_input(&c, x));
- *   td_chain_add(&c, TD_CHAIN_ADD, td_chain_spread(&c, bias, (bool[]){false, true}));
+ *   td_chain_add(&c, TD_CHAIN_ADD, td_chain_broadcast(&c, bias, (bool[]){false, true}));
  *   td_chain_add(&c, TD_CHAIN_GELU_TANH, 0);
  *   td_chain_store(&c, y);
  *   status = td_chain_launch(&c, list);
@@ -42,7 +42,7 @@ void td_chain_begin(td_chain *chain, const uint32_t *dims, size_t n_dims);
  * and is the same along the others; one with a step in elements for each axis (along the innermost 0 or 1); a
  * constant; temporary 0 or 1. The accumulator itself is TD_CHAIN_ACCUMULATOR. */
 uint32_t td_chain_input(td_chain *chain, td_span span);
-uint32_t td_chain_spread(td_chain *chain, td_span span, const bool *has_axis);
+uint32_t td_chain_broadcast(td_chain *chain, td_span span, const bool *has_axis);
 uint32_t td_chain_strided(td_chain *chain, td_span span, const uint32_t *steps);
 uint32_t td_chain_constant(td_chain *chain, float value);
 uint32_t td_chain_temporary(uint32_t number);

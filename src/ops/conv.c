@@ -340,7 +340,7 @@ static td_status fold(walk *w, const plan *p, td_span windows, td_span bias, boo
     const uint32_t block = choose_block(w, c->in_channels);
     const uint32_t shared_w = common_divisor(c->stride_width, c->dilation_width);
     const uint32_t shared_h = common_divisor(c->stride_height, c->dilation_height);
-    const td_fold_params params = {.places = c->batch * c->in_height * c->in_width,
+    const td_fold_params params = {.positions = c->batch * c->in_height * c->in_width,
                                    .rows = p->rows,
                                    .block = block,
                                    .columns = p->out_width,
@@ -364,10 +364,10 @@ static td_status fold(walk *w, const plan *p, td_span windows, td_span bias, boo
                                    .add = add,
                                    .has_bias = td_op_given(bias)};
     const double bytes =
-        4.0 * ((double)p->rows * p->depth * c->groups + (double)params.places * c->in_channels);
+        4.0 * ((double)p->rows * p->depth * c->groups + (double)params.positions * c->in_channels);
     if (!w->list) return TD_OK;
     return td_list_dispatch(w->list, TD_K_fold, (td_span[]){windows, td_op_or(bias, windows), x}, &params,
-                            td_grid_groups(td_divide_up(params.places, block)), (td_cost){.bytes = bytes});
+                            td_grid_groups(td_divide_up(params.positions, block)), (td_cost){.bytes = bytes});
 }
 
 /* ---------------------------------------------------------------- the three passes of a plain convolution */
@@ -581,7 +581,7 @@ static td_status check_operands(const pass *a)
     TD_TRY(td_op_check_span(o->y, is_transposed ? inner : outer, "conv", "y"));
     const uint64_t weights = (uint64_t)p.depth * p.c.out_channels;
     const bool is_narrow = p.c.w_format && a->kind != TD_CONV_BACK_WEIGHTS;
-    TD_TRY(td_op_check_span(o->w, is_narrow ? TD_NARROW_WORDS(weights) : weights, "conv", "w"));
+    TD_TRY(td_op_check_span(o->w, is_narrow ? TD_HALF_WORDS(weights) : weights, "conv", "w"));
     if (td_op_given(o->bias)) TD_TRY(td_op_check_span(o->bias, a->conv.out_channels, "conv", "bias"));
     if (td_op_given(o->pre)) TD_TRY(td_op_check_span(o->pre, outer, "conv", "pre"));
     if (td_op_given(o->residual)) TD_TRY(td_op_check_span(o->residual, outer, "conv", "residual"));

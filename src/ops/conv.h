@@ -24,7 +24,7 @@ typedef struct td_conv {
     uint32_t groups;
     bool transposed;
     uint32_t extra_height, extra_width; /* transposed: more of y at its end, below the stride */
-    uint32_t w_format; /* TD_NARROW_NONE: fp32; TD_NARROW_BF16 ...: w, where it is read, is narrow; its last
+    uint32_t w_format; /* TD_FORMAT_FP32: fp32; TD_FORMAT_BF16 ...: w, where it is read, is narrow; its last
                           axis is even */
 } td_conv;
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "kernels/half_geometry.h"
 #include "kernels/move_geometry.h"
-#include "kernels/narrow_geometry.h"
 #include "ops/rows.h"
 
 /* ---------------------------------------------------------------- boxes */
@@ -130,8 +130,8 @@ fail:
     return status;
 }
 
-td_status td_op_place(td_list *list, td_span x, td_shape shape, td_span y, td_shape y_shape,
-                      const uint32_t *start)
+td_status td_op_set_slice(td_list *list, td_span x, td_shape shape, td_span y, td_shape y_shape,
+                          const uint32_t *start)
 {
     axis axes[TD_MOVE_AXES];
     uint32_t x_steps[TD_MOVE_AXES], y_steps[TD_MOVE_AXES];
@@ -264,13 +264,13 @@ fail:
 
 /* ---------------------------------------------------------------- casts */
 
-static td_status check_cast(uint32_t n, uint32_t format, td_span floats, td_span narrow, const char *op)
+static td_status check_cast(uint32_t n, uint32_t format, td_span floats, td_span half, const char *op)
 {
     td_status status = TD_OK;
     TD_TRY(td_op_check_size(n, 1, 1, op));
     TD_TRY(td_op_check_span(floats, n, op, "the floats"));
-    TD_TRY(td_op_check_span(narrow, TD_NARROW_WORDS(n), op, "the narrow numbers"));
-    TD_FAIL_IF(format != TD_NARROW_BF16 && format != TD_NARROW_FP16, TD_ERR_ARGUMENT,
+    TD_TRY(td_op_check_span(half, TD_HALF_WORDS(n), op, "the narrow numbers"));
+    TD_FAIL_IF(format != TD_FORMAT_BF16 && format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
                "%s: format %u does not exist", op, format);
 fail:
     return status;
@@ -281,26 +281,26 @@ static td_status record_cast(td_list *list, td_kernel_id kernel, uint32_t n, con
                              td_span y)
 {
     return td_list_dispatch(list, kernel, (td_span[]){x, y}, params,
-                            td_grid_elements(td_list_class(list), TD_NARROW_WORDS(n)),
+                            td_grid_elements(td_list_class(list), TD_HALF_WORDS(n)),
                             (td_cost){.bytes = 6.0 * n});
 }
 
-td_status td_op_cast_narrow(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
+td_status td_op_cast_half(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
 {
-    const td_cast_narrow_params params = {.n = n, .format = format};
+    const td_cast_half_params params = {.n = n, .format = format};
     td_status status = TD_OK;
-    TD_TRY(check_cast(n, format, x, y, "cast_narrow"));
-    TD_TRY(record_cast(list, TD_K_cast_narrow, n, &params, x, y));
+    TD_TRY(check_cast(n, format, x, y, "cast_half"));
+    TD_TRY(record_cast(list, TD_K_cast_half, n, &params, x, y));
 fail:
     return status;
 }
 
-td_status td_op_cast_wide(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
+td_status td_op_cast_float(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
 {
-    const td_cast_wide_params params = {.n = n, .format = format};
+    const td_cast_float_params params = {.n = n, .format = format};
     td_status status = TD_OK;
-    TD_TRY(check_cast(n, format, y, x, "cast_wide"));
-    TD_TRY(record_cast(list, TD_K_cast_wide, n, &params, x, y));
+    TD_TRY(check_cast(n, format, y, x, "cast_float"));
+    TD_TRY(record_cast(list, TD_K_cast_float, n, &params, x, y));
 fail:
     return status;
 }

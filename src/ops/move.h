@@ -27,17 +27,17 @@ td_status td_op_slice(td_list *list, td_span x, td_shape shape, const uint32_t *
 
 /* The part of y [y_shape] from start on = x [shape]; the rest of y stays. Joining tensors is one call each.
  */
-td_status td_op_place(td_list *list, td_span x, td_shape shape, td_span y, td_shape y_shape,
-                      const uint32_t *start);
+td_status td_op_set_slice(td_list *list, td_span x, td_shape shape, td_span y, td_shape y_shape,
+                          const uint32_t *start);
 
 /* y = x [shape] with before[d] and after[d] times `value` around it along axis d. */
 td_status td_op_pad(td_list *list, td_span x, td_shape shape, const uint32_t *before, const uint32_t *after,
                     float value, td_span y);
 
-/* n floats to n numbers of 16 bits (format TD_NARROW_BF16 ...) in (n + 1) / 2 words, element 2w in the low
+/* n floats to n numbers of 16 bits (format TD_FORMAT_BF16 ...) in (n + 1) / 2 words, element 2w in the low
  * half of word w, rounded to nearest, ties to even; and back. */
-td_status td_op_cast_narrow(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y);
-td_status td_op_cast_wide(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y);
+td_status td_op_cast_half(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y);
+td_status td_op_cast_float(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y);
 
 /* y [items, out_rows, columns] = rows of x [items, in_rows, columns], each item's rows by its own index
  * [items, out_rows]; an index not below in_rows gives zeros. An embedding has one item. */

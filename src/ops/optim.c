@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "kernels/narrow_geometry.h"
+#include "kernels/half_geometry.h"
 #include "kernels/optim_geometry.h"
 #include "kernels/rows_geometry.h"
 #include "ops/rows.h"
@@ -94,7 +94,7 @@ static td_status check_range(const td_adamw_args *a, size_t i)
     TD_TRY(td_op_check_span(a->w, end, "adamw", "w"));
     TD_TRY(td_op_check_span(a->m, end, "adamw", "m"));
     TD_TRY(td_op_check_span(a->v, end, "adamw", "v"));
-    if (has_shadow) TD_TRY(td_op_check_span(a->shadow, TD_NARROW_WORDS(end), "adamw", "shadow"));
+    if (has_shadow) TD_TRY(td_op_check_span(a->shadow, TD_HALF_WORDS(end), "adamw", "shadow"));
     TD_FAIL_IF(has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)), TD_ERR_ARGUMENT,
                "adamw: range %zu (from %u, %u elements) cuts a word of two narrow numbers; pad tensors to "
                "even sizes",
@@ -109,14 +109,14 @@ td_status td_op_adamw(td_list *list, const td_adamw_args *a)
     const td_span spans[] = {a->g, a->control, a->w, a->m, a->v, td_op_or(a->shadow, a->v)};
     td_status status = TD_OK;
     TD_TRY(check_betas(a->beta1, a->beta2, "adamw"));
-    TD_FAIL_IF(has_shadow && a->format != TD_NARROW_BF16 && a->format != TD_NARROW_FP16, TD_ERR_ARGUMENT,
+    TD_FAIL_IF(has_shadow && a->format != TD_FORMAT_BF16 && a->format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
                "adamw: format %u of the shadow does not exist", a->format);
     TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "adamw", "control"));
     for (size_t i = 0; i < a->n_ranges; i++) {
         TD_TRY(check_range(a, i));
         const td_adamw_params params = {.first = a->ranges[i].first,
                                         .n = a->ranges[i].count,
-                                        .format = has_shadow ? a->format : TD_NARROW_NONE,
+                                        .format = has_shadow ? a->format : TD_FORMAT_FP32,
                                         .one_minus_beta1 = (float)(1.0 - (double)a->beta1),
                                         .one_minus_beta2 = (float)(1.0 - (double)a->beta2),
                                         .eps = a->eps,

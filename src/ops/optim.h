@@ -49,7 +49,7 @@ typedef struct td_adamw_args {
     td_span g;       /* gradient */
     td_span control; /* as td_op_clip left it */
     td_span w, m, v; /* updated */
-    uint32_t format; /* of the shadow: TD_NARROW_BF16 ... */
+    uint32_t format; /* of the shadow: TD_FORMAT_BF16 ... */
     td_span shadow;  /* w in 16 bits, two to a word, the first in the low half; or left out. Every range then
                         starts at an even element, and only the last may have an odd count. */
 } td_adamw_args;

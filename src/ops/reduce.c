@@ -125,7 +125,7 @@ td_status td_op_reduce_back(td_list *list, const td_reduce_back_args *a)
     const bool has_axis[] = {true, false, true};
     td_chain chain;
     td_chain_begin(&chain, (uint32_t[]){a->outer, a->axis, a->inner}, 3);
-    td_chain_add(&chain, TD_CHAIN_LOAD, td_chain_spread(&chain, a->dy, has_axis));
+    td_chain_add(&chain, TD_CHAIN_LOAD, td_chain_broadcast(&chain, a->dy, has_axis));
     if (a->kind == TD_REDUCE_MEAN)
         td_chain_add(&chain, TD_CHAIN_MUL, td_chain_constant(&chain, (float)(1.0 / a->axis)));
     if (a->kind == TD_REDUCE_SQUARES) {

@@ -80,7 +80,7 @@ td_status td_op_check_size(uint64_t a, uint64_t b, uint64_t c, const char *op)
         op, (unsigned long long)a, (unsigned long long)b, (unsigned long long)c);
 }
 
-td_status td_op_check_turns(const td_list *list, uint64_t turns, const char *op)
+td_status td_op_check_iterations(const td_list *list, uint64_t turns, const char *op)
 {
     const uint64_t most = 65535;
     const td_device_info *info = td_device_get_info(td_list_device(list));

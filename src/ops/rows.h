@@ -32,7 +32,7 @@ td_status td_op_check_size(uint64_t a, uint64_t b, uint64_t c, const char *op);
 
 /* Fails where the device's driver would end the loops of a work-item before so many turns together: lavapipe
  * does after 65,535, without a word. */
-td_status td_op_check_turns(const td_list *list, uint64_t turns, const char *op);
+td_status td_op_check_iterations(const td_list *list, uint64_t turns, const char *op);
 
 /* An optional buffer, or where it is absent (a zero span) another one that stands in its place unused. */
 td_span td_op_or(td_span optional, td_span stand_in);

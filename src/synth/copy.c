@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 
 td_status td_copy_analyse(const td_mel *mel, td_memory *memory, const float *samples, size_t count,
                           td_copy_mel *out)
@@ -33,10 +33,10 @@ td_status td_copy_analyse(const td_mel *mel, td_memory *memory, const float *sam
                          &(td_mel_args){.items = 1,
                                         .max_frames = out->frames,
                                         .pcm = td_span_part(pcm, 0, 4 * (uint64_t)count),
-                                        .places = td_span_part(places, 0, 8),
+                                        .ranges = td_span_part(places, 0, 8),
                                         .mel = out->mel}));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, NULL));
+    TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
     td_memory_free(memory, host);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "model/speak.h"
 #include "synth/join.h"
 
@@ -112,7 +112,7 @@ static td_status read_mel(td_voice *v, const td_copy_mel *mel)
     free(v->reference);
     v->reference_frames = 0;
     TD_TRY(TD_NEW_ARRAY(&v->reference, (size_t)(mel->mel.bytes / sizeof(float))));
-    TD_TRY(td_once_read(v->memory, mel->mel, (td_point){0}, v->reference));
+    TD_TRY(td_blocking_read(v->memory, mel->mel, (td_point){0}, v->reference));
     v->reference_frames = mel->frames;
 fail:
     return status;

@@ -35,7 +35,7 @@ static td_status measure_ways(const td_advice_request *request, td_advice *out)
     for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
         td_advice_way *way = &out->ways[i];
         way->bf16 = i & 1;
-        s.plan.narrow = way->bf16 ? TD_BF16 : TD_F32;
+        s.plan.half = way->bf16 ? TD_BF16 : TD_F32;
         s.plan.checkpoint = way->checkpoint = i >> 1 & 1;
         TD_TRY(td_planner_need(&planner, &s, out->shape, &way->need));
         way->largest_batch = td_need_largest(&way->need, usable_bytes(request->model));

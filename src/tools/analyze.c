@@ -8,7 +8,7 @@
 #include "audio/decode.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 
 enum { MEL_ROUNDS = 5 };
 
@@ -105,7 +105,7 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_HOST, pcm_bytes, &host));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_HOST, 8 * (uint64_t)n, &places));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, pcm_bytes, &args.pcm));
-    TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, 8 * (uint64_t)n, &args.places));
+    TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, 8 * (uint64_t)n, &args.ranges));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes * c->n_mels, &args.mel));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes, &args.energy));
     if (rig->feed.options.with_pitch)
@@ -118,12 +118,12 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
     }
     TD_TRY(td_list_create(rig->device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_list_copy(list, td_span_part(args.pcm, 0, pcm_bytes), td_span_part(host, 0, pcm_bytes)));
-    TD_TRY(td_list_copy(list, td_span_part(args.places, 0, 8 * (uint64_t)n),
+    TD_TRY(td_list_copy(list, td_span_part(args.ranges, 0, 8 * (uint64_t)n),
                         td_span_part(places, 0, 8 * (uint64_t)n)));
     TD_TRY(td_mel_record(rig->feed.mel, list, &args));
     TD_TRY(td_list_finish(list));
     for (size_t i = 0; i < MEL_ROUNDS; ++i) {
-        TD_TRY(td_once_run(list, &ms[i]));
+        TD_TRY(td_blocking_run(list, &ms[i]));
         ms[i] *= 1e3;
     }
     out->mel_ms = td_stats_of(ms, MEL_ROUNDS).median;
@@ -133,7 +133,7 @@ fail:
     td_memory_free(rig->memory, host);
     td_memory_free(rig->memory, places);
     td_memory_free(rig->memory, args.pcm);
-    td_memory_free(rig->memory, args.places);
+    td_memory_free(rig->memory, args.ranges);
     td_memory_free(rig->memory, args.mel);
     td_memory_free(rig->memory, args.energy);
     td_memory_free(rig->memory, args.pitch);

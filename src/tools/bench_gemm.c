@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/stats.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "linalg/gemm_internal.h"
 #include "tools/openblas_peer.h"
 
@@ -53,8 +53,8 @@ static td_status upload(const gemm_bench *bench, td_span host, td_span to, float
     for (uint64_t i = 0; i < elements; i++)
         values[i] = td_rng_float(1, stream, i) - 0.5f;
     memcpy(td_span_host(host), values, elements * sizeof(float));
-    return td_once_copy(bench->device, td_span_part(to, 0, elements * sizeof(float)),
-                        td_span_part(host, 0, elements * sizeof(float)));
+    return td_blocking_copy(bench->device, td_span_part(to, 0, elements * sizeof(float)),
+                            td_span_part(host, 0, elements * sizeof(float)));
 }
 
 static td_status make_operands(gemm_bench *bench, td_gemm_desc *d, td_span *host)
@@ -101,7 +101,7 @@ static td_status measure_error(const gemm_bench *bench, const td_gemm_desc *d, t
     double error = 0;
     double largest = 0;
     td_status status = TD_OK;
-    TD_TRY(td_once_copy(bench->device, got, td_span_part(d->c, 0, sizeof(float) * elements)));
+    TD_TRY(td_blocking_copy(bench->device, got, td_span_part(d->c, 0, sizeof(float) * elements)));
     for (uint64_t s = 0; s < samples; s++) {
         const uint64_t at = elements == samples ? s : s == 0 ? elements - 1 : td_rng_below(2, 0, s, elements);
         const double want =
@@ -124,7 +124,7 @@ static td_status measure_rounds(gemm_bench *bench, const td_bench_gemm_row *row)
     td_status status = TD_OK;
     for (uint32_t round = 0; round < rounds; round++) {
         double seconds = 0;
-        TD_TRY(td_once_run(bench->list, &seconds));
+        TD_TRY(td_blocking_run(bench->list, &seconds));
         bench->seconds[round] = seconds / bench->repeats;
         for (size_t p = 0; p < peers; p++)
             TD_TRY(td_openblas_run(bench->peers, p, &row->shape, row->layout, bench->repeats,
@@ -155,7 +155,7 @@ static td_status name_choice(const gemm_bench *bench, const td_gemm_desc *desc, 
     td_gemm_problem problem;
     const td_status status = td_gemm_problem_make(desc, bench->device, &problem);
     if (status != TD_OK) return status;
-    const td_gemm_way *way = td_gemm_way_get(td_gemm_choose(&problem).variant);
+    const td_gemm_variant_info *way = td_gemm_variant_get(td_gemm_choose(&problem).variant);
     row->provider = td_gemm_provider_name(way->provider);
     row->variant = way->name;
     return TD_OK;
@@ -172,12 +172,12 @@ static td_status measure_row(gemm_bench *bench, td_bench_gemm_row *row)
     TD_TRY(make_operands(bench, &desc, &host));
     TD_TRY(name_choice(bench, &desc, row));
     TD_TRY(record(bench, &desc, 1));
-    TD_TRY(td_once_run(bench->list, &seconds)); /* the first run may build kernels */
-    TD_TRY(td_once_run(bench->list, &seconds));
+    TD_TRY(td_blocking_run(bench->list, &seconds)); /* the first run may build kernels */
+    TD_TRY(td_blocking_run(bench->list, &seconds));
     TD_TRY(measure_error(bench, &desc, host, &row->max_rel_err));
     const double repeats = ceil(RUN_SECONDS / seconds);
     TD_TRY(record(bench, &desc, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
-    TD_TRY(td_once_run(bench->list, &seconds));
+    TD_TRY(td_blocking_run(bench->list, &seconds));
     TD_TRY(measure_rounds(bench, row));
     summarize(bench, row);
 fail:

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/stats.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "linalg/gemm.h"
 #include "tools/bench_kernels_internal.h"
 
@@ -188,12 +188,12 @@ static td_status open_timed(timed_list *timed, bool cached)
     timed->sets = count_sets(bench, cached);
     TD_TRY(record(timed, timed->sets));
     TD_TRY(td_list_finish(bench->fills));
-    TD_TRY(td_once_run(bench->fills, &seconds));
-    TD_TRY(td_once_run(bench->list, &seconds)); /* may build kernels */
-    TD_TRY(td_once_run(bench->list, &seconds));
+    TD_TRY(td_blocking_run(bench->fills, &seconds));
+    TD_TRY(td_blocking_run(bench->list, &seconds)); /* may build kernels */
+    TD_TRY(td_blocking_run(bench->list, &seconds));
     const double repeats = ceil(RUN_SECONDS * timed->sets / seconds);
     TD_TRY(record(timed, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
-    TD_TRY(td_once_run(bench->list, &seconds));
+    TD_TRY(td_blocking_run(bench->list, &seconds));
 fail:
     return status;
 }
@@ -244,7 +244,7 @@ static td_status measure_rounds(timed_list *const lists[2], uint32_t rounds)
     for (uint32_t round = 0; round < rounds; round++) {
         for (int i = 0; i < 2; i++) {
             double seconds = 0;
-            TD_TRY(td_once_run(lists[i]->bench.list, &seconds));
+            TD_TRY(td_blocking_run(lists[i]->bench.list, &seconds));
             lists[i]->seconds[round] = seconds / lists[i]->repeats;
         }
     }

@@ -97,18 +97,18 @@ static td_status record_pad(td_kernel_bench *b)
     return td_op_pad(b->list, x, shape, (const uint32_t[]){0, 2, 0}, (const uint32_t[]){0, 2, 0}, 0, y);
 }
 
-static td_status record_narrow(td_kernel_bench *b)
+static td_status record_cast_half(td_kernel_bench *b)
 {
     const uint32_t n = use_rows(b, b->sizes.hidden, 1.5);
     const td_span x = noise(b, n), y = empty(b, n / 2);
-    return td_op_cast_narrow(b->list, TD_NARROW_BF16, n, x, y);
+    return td_op_cast_half(b->list, TD_FORMAT_BF16, n, x, y);
 }
 
-static td_status record_wide(td_kernel_bench *b)
+static td_status record_cast_float(td_kernel_bench *b)
 {
     const uint32_t n = use_rows(b, b->sizes.hidden, 1.5);
     const td_span x = same(b, n / 2, 0x3f80bf80u), y = empty(b, n);
-    return td_op_cast_wide(b->list, TD_NARROW_BF16, n, x, y);
+    return td_op_cast_float(b->list, TD_FORMAT_BF16, n, x, y);
 }
 
 static td_gather_args length_regulation(td_kernel_bench *b)
@@ -177,7 +177,7 @@ static td_status record_bias_gelu(td_kernel_bench *b)
     td_chain_begin(&c, dims, 2);
     td_chain_add(&c, TD_CHAIN_LOAD, td_chain_input(&c, noise(b, n)));
     td_chain_add(&c, TD_CHAIN_ADD,
-                 td_chain_spread(&c, noise(b, b->sizes.hidden), (const bool[]){false, true}));
+                 td_chain_broadcast(&c, noise(b, b->sizes.hidden), (const bool[]){false, true}));
     td_chain_add(&c, TD_CHAIN_GELU_TANH, 0);
     td_chain_store(&c, empty(b, n));
     return td_chain_launch(&c, b->list);
@@ -191,7 +191,7 @@ static td_status record_bias_gelu_back(td_kernel_bench *b)
     td_chain_begin(&c, dims, 2);
     td_chain_add(&c, TD_CHAIN_LOAD, td_chain_input(&c, noise(b, n)));
     td_chain_add(&c, TD_CHAIN_ADD,
-                 td_chain_spread(&c, noise(b, b->sizes.hidden), (const bool[]){false, true}));
+                 td_chain_broadcast(&c, noise(b, b->sizes.hidden), (const bool[]){false, true}));
     td_chain_add(&c, TD_CHAIN_SAVE, td_chain_temporary(0));
     td_chain_add(&c, TD_CHAIN_LOAD, td_chain_input(&c, noise(b, n)));
     td_chain_add(&c, TD_CHAIN_GELU_TANH_BACK, td_chain_temporary(0));
@@ -612,8 +612,8 @@ const td_kernel_row td_kernel_rows[] = {
     {"transpose", record_transpose},
     {"slice", record_slice},
     {"pad", record_pad},
-    {"cast_narrow", record_narrow},
-    {"cast_wide", record_wide},
+    {"cast_half", record_cast_half},
+    {"cast_float", record_cast_float},
     {"gather_rows", record_gather},
     {"scatter_rows", record_scatter},
     {"embedding_back", record_embedding_back},

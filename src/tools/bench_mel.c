@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/stats.h"
-#include "device/once.h"
+#include "device/blocking.h"
 
 #define PI 3.14159265358979323846
 #define CHECKED_FRAMES 24u
@@ -20,7 +20,7 @@ typedef struct mel_bench {
     td_device *device;
     td_memory *memory;
     td_mel *mel;
-    td_span host_pcm, host_mel, places, gl_places, workspace, signals;
+    td_span host_pcm, host_mel, ranges, gl_ranges, workspace, signals;
     td_mel_args args;
     uint32_t samples, frames; /* of a clip */
     td_list *list, *griffin;
@@ -55,19 +55,19 @@ static td_status make_buffers(mel_bench *b)
     b->args = (td_mel_args){.items = clips, .max_frames = b->frames};
     TD_TRY(take(b, TD_MEMORY_HOST, total, &b->host_pcm));
     TD_TRY(take(b, TD_MEMORY_HOST, (uint64_t)clips * b->frames * bands, &b->host_mel));
-    TD_TRY(take(b, TD_MEMORY_HOST, 2 * (uint64_t)clips, &b->places));
-    TD_TRY(take(b, TD_MEMORY_HOST, UINT64_C(2) * GRIFFIN_CLIPS, &b->gl_places));
+    TD_TRY(take(b, TD_MEMORY_HOST, 2 * (uint64_t)clips, &b->ranges));
+    TD_TRY(take(b, TD_MEMORY_HOST, UINT64_C(2) * GRIFFIN_CLIPS, &b->gl_ranges));
     TD_TRY(take(b, TD_MEMORY_DEVICE, total, &b->args.pcm));
-    TD_TRY(take(b, TD_MEMORY_DEVICE, 2 * (uint64_t)clips, &b->args.places));
+    TD_TRY(take(b, TD_MEMORY_DEVICE, 2 * (uint64_t)clips, &b->args.ranges));
     TD_TRY(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->frames * bands, &b->args.mel));
-    uint32_t *places = td_span_host(b->places), *gl_places = td_span_host(b->gl_places);
+    uint32_t *places = td_span_host(b->ranges), *gl_ranges = td_span_host(b->gl_ranges);
     for (uint32_t i = 0; i < clips; i++) {
         places[(size_t)2 * i] = i * b->samples;
         places[2 * i + 1] = b->samples;
     }
     for (uint32_t i = 0; i < GRIFFIN_CLIPS; i++) {
-        gl_places[(size_t)2 * i] = i * b->samples;
-        gl_places[2 * i + 1] = b->frames;
+        gl_ranges[(size_t)2 * i] = i * b->samples;
+        gl_ranges[2 * i + 1] = b->frames;
     }
     fill_clips(b);
 fail:
@@ -79,7 +79,7 @@ static td_status record(mel_bench *b)
     td_status status = TD_OK;
     TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->list));
     TD_TRY(td_list_copy(b->list, b->args.pcm, b->host_pcm));
-    TD_TRY(td_list_copy(b->list, b->args.places, b->places));
+    TD_TRY(td_list_copy(b->list, b->args.ranges, b->ranges));
     TD_TRY(td_mel_record(b->mel, b->list, &b->args));
     TD_TRY(td_list_finish(b->list));
 fail:
@@ -131,7 +131,7 @@ static td_status measure_error(const mel_bench *b, double *out)
     TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_list_copy(list, b->host_mel, b->args.mel));
     TD_TRY(td_list_finish(list));
-    TD_TRY(td_once_run(list, &seconds));
+    TD_TRY(td_blocking_run(list, &seconds));
     for (uint32_t i = 0; i < CHECKED_FRAMES && b->frames > 2 * edge; i++) {
         const uint32_t clip = (uint32_t)td_rng_below(2, 0, 2 * i + 1, b->options->clips);
         const uint32_t frame = edge + (uint32_t)td_rng_below(2, 0, 2 * i + 2, b->frames - 2 * edge);
@@ -149,7 +149,7 @@ fail:
 static td_status measure_griffin_lim(mel_bench *b, td_bench_mel_result *out)
 {
     const uint32_t clips = b->options->clips < GRIFFIN_CLIPS ? b->options->clips : GRIFFIN_CLIPS;
-    const td_span gl_places = td_span_part(b->args.places, 0, 8 * (uint64_t)clips);
+    const td_span gl_ranges = td_span_part(b->args.ranges, 0, 8 * (uint64_t)clips);
     double seconds = 0;
     td_status status = TD_OK;
     if (b->frames < 2) return TD_OK;
@@ -158,17 +158,17 @@ static td_status measure_griffin_lim(mel_bench *b, td_bench_mel_result *out)
                 &b->workspace));
     TD_TRY(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->samples, &b->signals));
     TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->griffin));
-    TD_TRY(td_list_copy(b->griffin, gl_places, td_span_part(b->gl_places, 0, 8 * (uint64_t)clips)));
+    TD_TRY(td_list_copy(b->griffin, gl_ranges, td_span_part(b->gl_ranges, 0, 8 * (uint64_t)clips)));
     TD_TRY(td_griffin_lim_record(b->mel, b->griffin,
                                  &(td_griffin_lim_args){.items = clips,
                                                         .max_frames = b->frames,
                                                         .mel = b->args.mel,
-                                                        .places = gl_places,
+                                                        .ranges = gl_ranges,
                                                         .samples = b->signals,
                                                         .workspace = b->workspace}));
     TD_TRY(td_list_finish(b->griffin));
-    TD_TRY(td_once_run(b->griffin, &seconds)); /* the first run may build kernels */
-    TD_TRY(td_once_run(b->griffin, &seconds));
+    TD_TRY(td_blocking_run(b->griffin, &seconds)); /* the first run may build kernels */
+    TD_TRY(td_blocking_run(b->griffin, &seconds));
     out->griffin_lim_factor = clips * b->options->seconds / seconds;
 fail:
     return status;
@@ -181,9 +181,9 @@ static td_status measure_speed(const mel_bench *b, td_bench_mel_result *out)
     double warm_up = 0;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&seconds, o->rounds));
-    TD_TRY(td_once_run(b->list, &warm_up));
+    TD_TRY(td_blocking_run(b->list, &warm_up));
     for (uint32_t i = 0; i < o->rounds; i++)
-        TD_TRY(td_once_run(b->list, &seconds[i]));
+        TD_TRY(td_blocking_run(b->list, &seconds[i]));
     const td_stats stats = td_stats_of(seconds, o->rounds);
     out->ms = 1e3 * stats.median;
     out->spread = stats.spread;

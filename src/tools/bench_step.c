@@ -40,16 +40,16 @@ static const td_optimizer_options adamw = {
 static td_status open_bench(bench *b, td_registry *registry, const td_device_info *info, double *plan_ms)
 {
     const td_bench_step_options *o = b->options;
-    const td_plan_options plan = {.narrow = o->narrow, .checkpoint = o->checkpoint};
-    const bool is_scaled = o->narrow == TD_F16;
+    const td_plan_options plan = {.half = o->half, .checkpoint = o->checkpoint};
+    const bool is_scaled = o->half == TD_F16;
     td_optimizer_options update = adamw;
     td_status status = TD_OK;
     TD_TRY(td_device_open(registry, info, &b->device));
     TD_TRY(td_memory_create(b->device, "model", 0, &b->memory));
     TD_TRY(o->preset ? td_step_work_model(o->preset, o->strategy, &o->size, o->ragged, is_scaled, &b->work)
                      : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
-    TD_TRY(td_store_create(b->memory, b->work.graph,
-                           &(td_store_options){.training = true, .narrow = o->narrow}, &b->store));
+    TD_TRY(td_store_create(b->memory, b->work.graph, &(td_store_options){.training = true, .half = o->half},
+                           &b->store));
     TD_TRY(td_step_work_init(&b->work, b->store));
     TD_TRY(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     td_plan_destroy(b->plan);

@@ -15,8 +15,8 @@ typedef struct td_bench_step_options {
     const char *preset;   /* of a model; NULL: a sketch */
     td_strategy strategy; /* of a model */
     td_sketch_size size;
-    uint32_t steps;  /* that count, after two that warm up */
-    td_dtype narrow; /* TD_BF16, TD_F16, or fp32 */
+    uint32_t steps; /* that count, after two that warm up */
+    td_dtype half;  /* TD_BF16, TD_F16, or fp32 */
     bool checkpoint;
     bool ragged;       /* lengths from the whole down to half, instead of the whole */
     const char *dump;  /* safetensors of the batch, parameters, gradients and ten updates; NULL: none */

@@ -197,7 +197,7 @@ static td_status warn_model(const td_config_request *request, td_config_report *
                                         "batches of %u rows leave a device idle between launches",
                                         s->feed.batch_size));
     }
-    if (is_gpu && !s->plan.narrow)
+    if (is_gpu && !s->plan.half)
         TD_TRY(
             td_config_report_add(report, false, "training.mixed_precision", "true",
                                  "the model device could keep activations as bfloat16, in half the memory"));

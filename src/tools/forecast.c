@@ -72,7 +72,7 @@ static td_status take_spans(const td_planner *planner, const td_train_settings *
     const uint64_t frames = (uint64_t)shape->items * shape->frames;
     const uint64_t words[] = {shape->items * samples, 2 * (uint64_t)shape->items, frames * s->model.n_mels,
                               frames, s->feed.with_pitch ? frames : 0};
-    td_span *const spans[] = {&args->pcm, &args->places, &args->mel, &args->energy, &args->pitch};
+    td_span *const spans[] = {&args->pcm, &args->ranges, &args->mel, &args->energy, &args->pitch};
     uint64_t at = 0;
     td_status status = TD_OK;
     for (size_t i = 0; i < 5; ++i)

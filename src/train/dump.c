@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "train/train_internal.h"
 
 enum { MAX_BATCH_TENSORS = 9 };
@@ -79,7 +79,7 @@ static td_status add_batch(dump *d, td_trainer *t, const td_model_graph *g, cons
         uint8_t *values = NULL;
         if (parts[i].tensor.id == 0) continue;
         TD_TRY(TD_NEW_ARRAY(&values, parts[i].span.bytes));
-        status = td_once_read(t->model_memory, parts[i].span, batch->ready, values);
+        status = td_blocking_read(t->model_memory, parts[i].span, batch->ready, values);
         if (status != TD_OK) free(values);
         TD_TRY(status);
         TD_TRY(add(d, "batch.", parts[i].name, parts[i].dtype, td_graph_shape(g->graph, parts[i].tensor),

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "train/train_internal.h"
 
 /* ---------------------------------------------------------------- distance */
@@ -79,8 +79,8 @@ static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *bat
     uint32_t *counts = NULL;
     TD_TRY(TD_NEW_ARRAY(&target, (size_t)batch->count * batch->frames * t->info.mel.n_mels));
     TD_TRY(TD_NEW_ARRAY(&counts, batch->count));
-    TD_TRY(td_once_read(t->model_memory, batch->mel, batch->ready, target));
-    TD_TRY(td_once_read(t->model_memory, batch->frame_counts, batch->ready, counts));
+    TD_TRY(td_blocking_read(t->model_memory, batch->mel, batch->ready, target));
+    TD_TRY(td_blocking_read(t->model_memory, batch->frame_counts, batch->ready, counts));
     if (sample) TD_TRY(td_trainer_view(t, shaped, batch, &view));
     TD_TRY(td_trainer_run_free(t, batch, &run));
     TD_TRY(measure_distance(t, &run, target, counts, batch->frames, distance));

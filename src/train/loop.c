@@ -184,7 +184,7 @@ static td_status finish_step(td_trainer *t, uint32_t n_skipped)
     t->sums.count = 0;
     t->state.n_skipped = event.n_skipped = n_skipped;
     if (!isfinite(t->first_loss)) t->first_loss = event.values[0] > 1 ? event.values[0] : 1;
-    if (t->s.plan.narrow != TD_F16) event.loss_scale = 0;
+    if (t->s.plan.half != TD_F16) event.loss_scale = 0;
     if (was_skipped && isfinite(event.values[0]) && event.loss_scale > (double)TD_LOSS_SCALE_LEAST)
         return handle_rescaled(t, &event);
     if (was_skipped || !(event.values[0] < DIVERGED * t->first_loss)) {

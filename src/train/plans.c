@@ -23,7 +23,7 @@ static td_status build_graph(const td_plans_settings *s, td_plan_use use, const 
         .seed = s->seed,
         .dropout = use == TD_USE_TRAIN && !s->no_dropout,
         .backward = use == TD_USE_TRAIN,
-        .backward_scaled = s->plan.narrow == TD_F16,
+        .backward_scaled = s->plan.half == TD_F16,
         .backward_scale = s->grad_accum > 1 ? 1.0F / (float)s->grad_accum : 1.0F,
         .freeze = s->freeze,
         .n_freeze = s->n_freeze,
@@ -42,7 +42,7 @@ td_status td_plans_create(const td_plans_settings *settings, const td_model_shap
     TD_TRY(build_graph(settings, TD_USE_TRAIN, shape, &graph));
     TD_TRY(td_store_create(
         settings->memory, graph.graph,
-        &(td_store_options){.training = true, .average = settings->average, .narrow = settings->plan.narrow},
+        &(td_store_options){.training = true, .average = settings->average, .half = settings->plan.half},
         &plans->store));
     *out = plans;
     plans = NULL;

@@ -9,7 +9,7 @@
 #include "audio/vocoder.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "device/once.h"
+#include "device/blocking.h"
 #include "model/speak.h"
 #include "train/picture.h"
 #include "train/train_internal.h"
@@ -33,7 +33,7 @@ static td_status fetch(const td_trainer *t, const td_batch *batch, td_span span,
     *out = NULL;
     if (span.buffer == NULL) return TD_OK;
     TD_TRY(TD_NEW_ARRAY(&values, (size_t)span.bytes));
-    TD_TRY(td_once_read(t->model_memory, span, batch->ready, values));
+    TD_TRY(td_blocking_read(t->model_memory, span, batch->ready, values));
     *out = values;
     return TD_OK;
 fail:
@@ -212,8 +212,8 @@ static td_status read_view(td_trainer *t, td_shaped_plan *shaped, const td_batch
     const td_model_graph *g = &shaped->graph;
     TD_TRY(TD_NEW_ARRAY(&v->counts, batch->count));
     TD_TRY(TD_NEW_ARRAY(&v->token_counts, batch->count));
-    TD_TRY(td_once_read(t->model_memory, batch->frame_counts, batch->ready, v->counts));
-    TD_TRY(td_once_read(t->model_memory, batch->token_counts, batch->ready, v->token_counts));
+    TD_TRY(td_blocking_read(t->model_memory, batch->frame_counts, batch->ready, v->counts));
+    TD_TRY(td_blocking_read(t->model_memory, batch->token_counts, batch->ready, v->token_counts));
     if (g->attention.id != 0) {
         const td_shape shape = td_graph_shape(g->graph, g->attention);
         v->attention_steps = shape.dims[1];

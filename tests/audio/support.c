@@ -107,7 +107,7 @@ void run_mel(rig *b, const td_mel_config *config, batch *n)
     const td_mel_args args = {.items = n->items,
                               .max_frames = n->max_frames,
                               .pcm = put(b, n->pcm, total),
-                              .places = put(b, places, 2 * n->items),
+                              .ranges = put(b, places, 2 * n->items),
                               .mel = take(b, TD_MEMORY_DEVICE, rows * config->n_mels),
                               .energy = take(b, TD_MEMORY_DEVICE, rows),
                               .pitch = take(b, TD_MEMORY_DEVICE, rows)};
@@ -118,7 +118,7 @@ void run_mel(rig *b, const td_mel_config *config, batch *n)
     n->energy = get(b, args.energy, rows);
     n->pitch = get(b, args.pitch, rows);
     td_memory_free(b->memory, args.pcm);
-    td_memory_free(b->memory, args.places);
+    td_memory_free(b->memory, args.ranges);
     td_memory_free(b->memory, args.mel);
     td_memory_free(b->memory, args.energy);
     td_memory_free(b->memory, args.pitch);
@@ -145,7 +145,7 @@ float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *n, cons
                                       .max_frames = n->max_frames,
                                       .mel =
                                           put(b, n->mel, (size_t)n->items * n->max_frames * config->n_mels),
-                                      .places = put(b, places, 2 * n->items),
+                                      .ranges = put(b, places, 2 * n->items),
                                       .samples = take(b, TD_MEMORY_DEVICE, *total),
                                       .workspace = take(b, TD_MEMORY_DEVICE, workspace),
                                       .iterations = iterations,
@@ -155,7 +155,7 @@ float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *n, cons
     run_list(b, list);
     float *samples = get(b, args.samples, *total);
     td_memory_free(b->memory, args.mel);
-    td_memory_free(b->memory, args.places);
+    td_memory_free(b->memory, args.ranges);
     td_memory_free(b->memory, args.samples);
     td_memory_free(b->memory, args.workspace);
     td_mel_destroy(mel);

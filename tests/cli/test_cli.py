@@ -390,7 +390,7 @@ class Output(CliTest):
         self.expect(result, 0)
         document = self.parse_json(result)
         rows = {row["op"]: row for row in document["results"]}
-        self.assertEqual(list(rows), ["copy", "cast_narrow", "cast_wide", "cross_entropy", "conv1d", "conv1d_back"])
+        self.assertEqual(list(rows), ["copy", "cast_half", "cast_float", "cross_entropy", "conv1d", "conv1d_back"])
         self.assertTrue(document["device"] and document["driver"])
         self.assertIs(document["cached"], False)
         for op, row in rows.items():

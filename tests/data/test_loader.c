@@ -235,7 +235,7 @@ static float *make_alone(uint32_t row, uint32_t *n_frames)
     memcpy(td_span_host(pcm), audio.samples, 4 * audio.count);
     memcpy(td_span_host(places), (uint32_t[]){0, (uint32_t)audio.count}, 8);
     assert_int_equal(td_list_create(device, TD_QUEUE_COMPUTE, &list), TD_OK);
-    const td_mel_args args = {.items = 1, .max_frames = *n_frames, .pcm = pcm, .places = places, .mel = out};
+    const td_mel_args args = {.items = 1, .max_frames = *n_frames, .pcm = pcm, .ranges = places, .mel = out};
     assert_int_equal(td_mel_record(mel, list, &args), TD_OK);
     assert_int_equal(td_list_finish(list), TD_OK);
     assert_int_equal(

@@ -92,11 +92,11 @@ static void fill_inputs(const bench *b, const model *m, uint32_t slot)
     }
 }
 
-void bench_open_narrow(bench *out, const rig *r, const model *m, const td_plan_options *options,
-                       td_dtype narrow)
+void bench_open_half(bench *out, const rig *r, const model *m, const td_plan_options *options,
+                     td_dtype narrow)
 {
     *out = (bench){0};
-    check(td_store_create(r->memory, m->graph, &(td_store_options){.training = true, .narrow = narrow},
+    check(td_store_create(r->memory, m->graph, &(td_store_options){.training = true, .half = narrow},
                           &out->store));
     check(td_plan_create(out->store, m->graph, options, &out->plan));
     fill_store(out, m);
@@ -106,7 +106,7 @@ void bench_open_narrow(bench *out, const rig *r, const model *m, const td_plan_o
 
 void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options)
 {
-    bench_open_narrow(out, r, m, options, TD_F32);
+    bench_open_half(out, r, m, options, TD_F32);
 }
 
 void bench_close(bench *b)

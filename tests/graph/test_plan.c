@@ -147,14 +147,14 @@ static void test_bf16(void **state)
     build(&n, 6, 96, 0);
     for (int bf16 = 0; bf16 < 2; bf16++) {
         bench b;
-        bench_open(&b, &r, &n.m, &(td_plan_options){.narrow = bf16 ? TD_BF16 : TD_F32, .remake_cheap = true});
+        bench_open(&b, &r, &n.m, &(td_plan_options){.half = bf16 ? TD_BF16 : TD_F32, .remake_cheap = true});
         td_plan_get_stats(b.plan, &stats[bf16]);
         bench_close(&b);
     }
     model_close(&n.m);
     build(&n, 2, FRAMES, 0.05f);
     for (int bf16 = 0; bf16 < 2; bf16++) {
-        train(&r, &n, &(td_plan_options){.narrow = bf16 ? TD_BF16 : TD_F32}, LONG_RUN, losses[bf16], &weights,
+        train(&r, &n, &(td_plan_options){.half = bf16 ? TD_BF16 : TD_F32}, LONG_RUN, losses[bf16], &weights,
               &n_weights);
         free(weights);
         for (int i = LONG_RUN - 20; i < LONG_RUN; i++) /* dropout makes single steps jump */
@@ -188,7 +188,7 @@ static void test_submissions(void **state)
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     build(&n, 2, 1536, 0);
     bench_open(&b, &r, &n.m, &(td_plan_options){0});
-    b.store->pace = 100; /* as if the device were slow */
+    b.store->time_scale = 100; /* as if the device were slow */
     td_plan_destroy(b.plan);
     check(td_plan_create(b.store, n.m.graph, &(td_plan_options){0}, &b.plan));
     td_plan_get_stats(b.plan, &before);
@@ -294,7 +294,7 @@ static void test_limit(void **state)
     refuse(TD_ERR_LIMIT, "largest are", td_plan_create(store, n.m.graph, &(td_plan_options){0}, &plan));
     print_message("    %s\n", td_error_last()->message);
     refuse(TD_ERR_LIMIT, "checkpointing",
-           td_plan_create(store, n.m.graph, &(td_plan_options){.narrow = TD_BF16}, &plan));
+           td_plan_create(store, n.m.graph, &(td_plan_options){.half = TD_BF16}, &plan));
     refuse(TD_ERR_LIMIT, "or bf16",
            td_plan_create(store, n.m.graph, &(td_plan_options){.checkpoint = true}, &plan));
     td_memory_get_stats(r.memory, &after);

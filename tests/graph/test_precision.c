@@ -108,7 +108,7 @@ static void compare(bench *narrow, bench *rounded)
 
 static void judge_weights(const rig *r, td_dtype dtype)
 {
-    const td_plan_options options = {.narrow = dtype};
+    const td_plan_options options = {.half = dtype};
     const bool is_scaled = dtype == TD_F16;
     network n, plain;
     bench narrow, rounded, exact;
@@ -118,7 +118,7 @@ static void judge_weights(const rig *r, td_dtype dtype)
     bench_open(&exact, r, &plain.m, &(td_plan_options){0});
     round_weights(&plain, dtype);
     bench_open(&rounded, r, &plain.m, &(td_plan_options){0});
-    bench_open_narrow(&narrow, r, &n.m, &options, dtype);
+    bench_open_half(&narrow, r, &n.m, &options, dtype);
     compare(&narrow, &rounded);
     assert_true(run_once(&exact) != run_once(&rounded)); /* it matters */
     check(td_optimizer_create(narrow.store, &adam, &optimizer));
@@ -158,7 +158,7 @@ static void test_bytes(void **state)
     build(&n, 3, 0, false);
     for (int i = 0; i < 2; i++) {
         bench b;
-        bench_open_narrow(&b, &r, &n.m, &(td_plan_options){.narrow = TD_BF16}, i ? TD_BF16 : TD_F32);
+        bench_open_half(&b, &r, &n.m, &(td_plan_options){.half = TD_BF16}, i ? TD_BF16 : TD_F32);
         td_plan_get_stats(b.plan, &stats[i]);
         bench_close(&b);
     }
@@ -194,12 +194,12 @@ static void test_training(void **state)
     rig r;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     for (int i = 0; i < 3; i++) {
-        const td_plan_options options = {.narrow = dtypes[i]};
+        const td_plan_options options = {.half = dtypes[i]};
         network n;
         bench b;
         td_optimizer *optimizer = NULL;
         build(&n, 96, 0.05f, dtypes[i] == TD_F16);
-        bench_open_narrow(&b, &r, &n.m, &options, dtypes[i]);
+        bench_open_half(&b, &r, &n.m, &options, dtypes[i]);
         check(td_optimizer_create(b.store, &adam, &optimizer));
         train(&b, optimizer, 0, LONG_RUN, losses[i]);
         for (int k = LONG_RUN - 21; k < LONG_RUN - 1; k++)
@@ -249,7 +249,7 @@ static void test_resume(void **state)
     growing.scale_growth_steps = 3;
     build(&n, 24, 0.05f, true);
     for (int i = 0; i < RUNS; i++) {
-        bench_open_narrow(&b[i], &r, &n.m, &(td_plan_options){.narrow = TD_F16}, TD_F16);
+        bench_open_half(&b[i], &r, &n.m, &(td_plan_options){.half = TD_F16}, TD_F16);
         check(td_optimizer_create(b[i].store, &growing, &optimizers[i]));
     }
     train(&b[WHOLE], optimizers[WHOLE], 0, 10, NULL);
@@ -298,7 +298,7 @@ static void test_loss_scale(void **state)
     for (rig_kind kind = 0; kind < RIG_KINDS; kind++) {
         if (!rig_open(&r, kind, 0)) continue;
         build(&n, FRAMES, 0, true);
-        bench_open_narrow(&b, &r, &n.m, &(td_plan_options){.narrow = TD_F16}, TD_F16);
+        bench_open_half(&b, &r, &n.m, &(td_plan_options){.half = TD_F16}, TD_F16);
         check(td_optimizer_create(b.store, &growing, &optimizer));
         td_scalars s = step_once(&b, optimizer);
         assert_float_equal(s.loss_scale, 65536, 0);

@@ -151,8 +151,8 @@ static const struct {
     {"all of it", {.remake_cheap = true}, 1, ROUNDING},
     {"checkpoints", {.checkpoint = true}, 1, ROUNDING},
     {"checkpoints, plain", {.checkpoint = true, .no_fusion = true}, 1, 0},
-    {"bf16", {.narrow = TD_BF16}, 1, BF16},
-    {"bf16 and checkpoints", {.narrow = TD_BF16, .checkpoint = true}, 1, BF16},
+    {"bf16", {.half = TD_BF16}, 1, BF16},
+    {"bf16 and checkpoints", {.half = TD_BF16, .checkpoint = true}, 1, BF16},
     {"3 micro-batches", {0}, 3, ROUNDING},
     {"3 micro-batches, plain", {.no_fusion = true, .no_reuse = true}, 3, ROUNDING},
 };

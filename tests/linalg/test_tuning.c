@@ -138,12 +138,12 @@ static void large_tiles_are_kept_from_intel_gpus(void **state)
     problem.info = &info;
     info.type = TD_DEVICE_GPU;
     info.vendor_id = 0x8086;
-    assert_non_null(td_gemm_way_get(TD_GEMM_V_TILE_128X64)->refuse(&problem));
-    assert_non_null(td_gemm_way_get(TD_GEMM_V_TILE_128X128)->refuse(&problem));
-    assert_null(td_gemm_way_get(TD_GEMM_V_TILE_64X64)->refuse(&problem));
+    assert_non_null(td_gemm_variant_get(TD_GEMM_V_TILE_128X64)->refuse(&problem));
+    assert_non_null(td_gemm_variant_get(TD_GEMM_V_TILE_128X128)->refuse(&problem));
+    assert_null(td_gemm_variant_get(TD_GEMM_V_TILE_64X64)->refuse(&problem));
     info.vendor_id = 0x10de;
-    assert_null(td_gemm_way_get(TD_GEMM_V_TILE_128X64)->refuse(&problem));
-    assert_null(td_gemm_way_get(TD_GEMM_V_TILE_128X128)->refuse(&problem));
+    assert_null(td_gemm_variant_get(TD_GEMM_V_TILE_128X64)->refuse(&problem));
+    assert_null(td_gemm_variant_get(TD_GEMM_V_TILE_128X128)->refuse(&problem));
 }
 
 static void k_is_split_where_little_else_can_be(void **state)
@@ -239,7 +239,7 @@ static void the_winner_is_kept(void **state)
     assert_true(result.n_candidates > 2);
     assert_true(result.candidates[result.best].gflops > 0);
     assert_int_equal(td_tuning_count(f->device), 1);
-    assert_string_equal(td_gemm_way_get(chosen(f, TD_GEMM_NT, 40, 48, 56))->name,
+    assert_string_equal(td_gemm_variant_get(chosen(f, TD_GEMM_NT, 40, 48, 56))->name,
                         result.candidates[result.best].name);
 }
 

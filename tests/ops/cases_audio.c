@@ -55,9 +55,9 @@ static void add_tables(op_case *c, const td_mel_tables *tables)
     memcpy(op_input(c, "words", tables->n_words)->values, tables->words, 4 * (size_t)tables->n_words);
 }
 
-static uint32_t *add_places(op_case *c, uint32_t items)
+static uint32_t *add_ranges(op_case *c, uint32_t items)
 {
-    return (uint32_t *)(void *)op_input(c, "places", 2 * (size_t)items)->values;
+    return (uint32_t *)(void *)op_input(c, "ranges", 2 * (size_t)items)->values;
 }
 
 /* ---------------------------------------------------------------- transforms written out */
@@ -111,7 +111,7 @@ static td_status launch_mel(const op_case *c, td_list *list, const td_span *s)
                          &(td_mel_args){.items = a->items,
                                         .max_frames = a->max_frames,
                                         .pcm = s[PCM],
-                                        .places = s[PLACES],
+                                        .ranges = s[PLACES],
                                         .mel = s[MEL],
                                         .energy = s[ENERGY],
                                         .pitch = s[PITCH]});
@@ -229,7 +229,7 @@ static void add_mel(op_suite *suite, const audio_case *n)
              n->n_mels, n->items, n->max_frames, n->power ? ", power" : "");
     const size_t frames = (size_t)n->items * n->max_frames;
     float *pcm = op_input(&c, "pcm", total ? total : 1)->values;
-    uint32_t *places = add_places(&c, n->items);
+    uint32_t *places = add_ranges(&c, n->items);
     add_tables(&c, &tables);
     add_tables(&c, &pitch_tables);
     double *mel = op_output(&c, "mel", frames * n->n_mels, 1e-5, 0)->expected;
@@ -262,7 +262,7 @@ static td_status launch_griffin(const op_case *c, td_list *list, const td_span *
                                  &(td_griffin_lim_args){.items = a->items,
                                                         .max_frames = a->max_frames,
                                                         .mel = s[GL_MEL],
-                                                        .places = s[GL_PLACES],
+                                                        .ranges = s[GL_PLACES],
                                                         .samples = s[GL_SAMPLES],
                                                         .workspace = s[GL_WORKSPACE],
                                                         .iterations = 2,
@@ -398,7 +398,7 @@ static void add_griffin(op_suite *suite, td_device *device, const audio_case *n)
              n->n_mels, n->items, n->max_frames, n->power ? ", power" : "");
     const float *mel =
         op_random(&c, "mel", (size_t)n->items * n->max_frames * n->n_mels, -1.5f, 1.5f, 31)->values;
-    uint32_t *places = add_places(&c, n->items);
+    uint32_t *places = add_ranges(&c, n->items);
     add_tables(&c, &tables);
     const td_mel front = {.config = a->config};
     op_scratch(&c, "workspace",

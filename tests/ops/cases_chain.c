@@ -65,7 +65,7 @@ static td_status launch_chain(const op_case *c, td_list *list, const td_span *sp
         if (k == 0 && a->is_strided)
             (void)td_chain_strided(&chain, spans[k], a->steps_of_0);
         else
-            (void)td_chain_spread(&chain, spans[k], a->has_axis[k]);
+            (void)td_chain_broadcast(&chain, spans[k], a->has_axis[k]);
     }
     for (const step *s = a->steps; s < a->steps + a->n_steps; s++) {
         if (s->operation == TD_CHAIN_STORE)

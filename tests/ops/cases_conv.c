@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "kernels/narrow_geometry.h"
+#include "kernels/half_geometry.h"
 #include "ops/conv.h"
 #include "ops/suite.h"
 
@@ -116,7 +116,7 @@ static double *make(size_t n)
     return values;
 }
 
-static double *widen(const op_io *io)
+static double *to_double(const op_io *io)
 {
     double *values = make(io->count);
     for (size_t i = 0; i < io->count; i++)
@@ -253,7 +253,7 @@ static double *add_w(op_case *c, conv_args *r, size_t count)
     const uint32_t format = r->a.conv.w_format;
     op_io *io = add_role(c, r, W, op_random(c, "w", count, -1, 1, 2));
     if (format) op_round(io, format);
-    double *values = widen(io);
+    double *values = to_double(io);
     if (format) op_pack(io, format);
     return values;
 }
@@ -282,7 +282,7 @@ static void add_forward(op_suite *suite, td_device *device, conv_case a)
     conv_args *r = start(&c, a);
     const sizes s = measure(&r->a.conv);
     const size_t terms = terms_of(&r->a.conv);
-    double *x = widen(add_role(&c, r, X, op_random(&c, "x", s.x, -1, 1, 1)));
+    double *x = to_double(add_role(&c, r, X, op_random(&c, "x", s.x, -1, 1, 1)));
     double *w = add_w(&c, r, s.w);
     double *y = make(s.y);
     visit(&r->a.conv, &(pairs){.x = x, .w = w, .sums = y, .of = 'y'});
@@ -333,7 +333,7 @@ static void add_data(op_suite *suite, td_device *device, conv_case a, bool numer
         .op = "conv_back_data", .kernels = "unfold fold", .launch = launch_data, .is_gradient = true};
     conv_args *r = start(&c, a);
     const sizes s = measure(&r->a.conv);
-    double *dy = widen(add_role(&c, r, D_Y, op_random(&c, "dy", s.y, -1, 1, 5)));
+    double *dy = to_double(add_role(&c, r, D_Y, op_random(&c, "dy", s.y, -1, 1, 5)));
     double *w = add_w(&c, r, s.w);
     double *dx = make(s.x);
     fill_gradient(&r->a.conv, numeric, false, w, dy, dx);
@@ -353,8 +353,8 @@ static void add_weights(op_suite *suite, td_device *device, conv_case a, bool nu
     conv_args *r = start(&c, a);
     const sizes s = measure(&r->a.conv);
     const size_t channels = a.conv.out_channels, rows = s.y / channels;
-    double *x = widen(add_role(&c, r, X, op_random(&c, "x", s.x, -1, 1, 1)));
-    double *dy = widen(add_role(&c, r, D_Y, op_random(&c, "dy", s.y, -1, 1, 5)));
+    double *x = to_double(add_role(&c, r, X, op_random(&c, "x", s.x, -1, 1, 1)));
+    double *dy = to_double(add_role(&c, r, D_Y, op_random(&c, "dy", s.y, -1, 1, 5)));
     double *dw = make(s.w), *dbias = make(channels);
     fill_gradient(&r->a.conv, numeric, true, x, dy, dw);
     for (size_t e = 0; e < s.y; e++)
@@ -444,12 +444,12 @@ static const conv_case CASES[] = {
 };
 
 /* Weights in 16 bits: windows walked and written out, data gradients by turned weights and by folding. */
-static const conv_case NARROW[] = {
-    {.conv = LINE(2, 13, 8, 12, 3, .w_format = TD_NARROW_BF16), .padding = PAD_SAME, .extras = BIAS},
-    {.conv = LINE(2, 23, 4, 6, 3, .dilation_width = 3, .w_format = TD_NARROW_FP16), .padding = PAD_SAME},
-    {.conv = LINE(2, 19, 3, 2, 5, .stride_width = 2, .w_format = TD_NARROW_FP16), .padding = PAD_SAME},
-    {.conv = LINE(2, 17, 10, 20, 7, .groups = 10, .w_format = TD_NARROW_BF16), .padding = PAD_CAUSAL},
-    {.conv = LINE(2, 7, 6, 4, 4, .stride_width = 2, .transposed = true, .w_format = TD_NARROW_BF16),
+static const conv_case HALF[] = {
+    {.conv = LINE(2, 13, 8, 12, 3, .w_format = TD_FORMAT_BF16), .padding = PAD_SAME, .extras = BIAS},
+    {.conv = LINE(2, 23, 4, 6, 3, .dilation_width = 3, .w_format = TD_FORMAT_FP16), .padding = PAD_SAME},
+    {.conv = LINE(2, 19, 3, 2, 5, .stride_width = 2, .w_format = TD_FORMAT_FP16), .padding = PAD_SAME},
+    {.conv = LINE(2, 17, 10, 20, 7, .groups = 10, .w_format = TD_FORMAT_BF16), .padding = PAD_CAUSAL},
+    {.conv = LINE(2, 7, 6, 4, 4, .stride_width = 2, .transposed = true, .w_format = TD_FORMAT_BF16),
      .extras = BIAS},
 };
 
@@ -481,9 +481,9 @@ void cases_conv(op_suite *suite, td_device *device)
         add_all(suite, device, TINY[t], true);
     for (size_t t = 0; t < sizeof CASES / sizeof *CASES; t++)
         add_all(suite, device, CASES[t], false);
-    for (size_t t = 0; t < sizeof NARROW / sizeof *NARROW; t++) {
-        add_forward(suite, device, NARROW[t]);
-        add_data(suite, device, NARROW[t], false);
+    for (size_t t = 0; t < sizeof HALF / sizeof *HALF; t++) {
+        add_forward(suite, device, HALF[t]);
+        add_data(suite, device, HALF[t], false);
     }
     for (size_t t = 0; t < sizeof LARGE / sizeof *LARGE && !op_device_is_slow(device); t++)
         add_all(suite, device, LARGE[t], false);

@@ -106,7 +106,7 @@ typedef struct wish {
     uint32_t activation;
     int extras; /* BIAS | PRE | RESIDUAL */
     uint32_t splits;
-    uint32_t format; /* of B: TD_NARROW_BF16 ... */
+    uint32_t format; /* of B: TD_FORMAT_BF16 ... */
 } wish;
 
 static td_gemm_desc desc_of(const wish *w, td_gemm_layout layout)
@@ -158,13 +158,13 @@ static void add_operands(op_case *c, gemm_args *args, const wish *w)
     }
 }
 
-static const char *const NARROW_NAMES[] = {[TD_NARROW_BF16] = "bf16 ", [TD_NARROW_FP16] = "fp16 "};
+static const char *const HALF_NAMES[] = {[TD_FORMAT_BF16] = "bf16 ", [TD_FORMAT_FP16] = "fp16 "};
 
 /* False where the variant cannot make the product. */
 static bool make_case(op_case *c, td_device *device, td_gemm_layout layout, td_gemm_choice choice,
                       bool chooses, const wish *w)
 {
-    const td_gemm_way *way = td_gemm_way_get(choice.variant);
+    const td_gemm_variant_info *way = td_gemm_variant_get(choice.variant);
     td_gemm_problem problem;
     gemm_args *args;
     *c = (op_case){.op = "gemm", .kernels = way->name, .launch = launch};
@@ -184,7 +184,7 @@ static bool make_case(op_case *c, td_device *device, td_gemm_layout layout, td_g
                 args->workspace = (int)c->n_io - 1;
             }
             snprintf(c->label, sizeof c->label, "%s%s%s %s %ux%ux%u b%u g%u s%u%s%s e%d act%u",
-                     chooses ? "auto " : "", w->format ? NARROW_NAMES[w->format] : "", way->name,
+                     chooses ? "auto " : "", w->format ? HALF_NAMES[w->format] : "", way->name,
                      td_gemm_layout_name(layout), w->m, w->n, w->k, args->desc.batch, w->gap, choice.splits,
                      w->share_b ? " one B" : "", w->accumulate ? " +C" : "", w->extras, w->activation);
             return true;
@@ -241,7 +241,7 @@ static void multiply(const double *x, double *y, const void *context)
         }
 }
 
-static double *widen(const op_io *io)
+static double *to_double(const op_io *io)
 {
     double *values = malloc(io->count * sizeof *values);
     if (!values) abort();
@@ -264,8 +264,8 @@ static void add_gradient(op_suite *suite, td_device *device, bool of_a)
     c.op = "gemm_backward";
     c.is_gradient = true;
     snprintf(c.label, sizeof c.label, of_a ? "dA by nt" : "dB by tn");
-    double *cotangent = widen(&c.io[of_a ? 0 : 1]);
-    double *fixed = widen(&c.io[of_a ? 1 : 0]);
+    double *cotangent = to_double(&c.io[of_a ? 0 : 1]);
+    double *fixed = to_double(&c.io[of_a ? 1 : 0]);
     double *at =
         calloc((size_t)(of_a ? M * K : K * N), sizeof *at); /* a product is linear: any point will do */
     if (!at) abort();
@@ -321,10 +321,10 @@ static const wish LARGE[] = {
 };
 
 /* With a narrow B: odd starts of rows and matrices, tails of words, fours, parts of k. */
-static const wish NARROW[] = {
-    {.m = 1, .n = 1, .k = 1, .format = TD_NARROW_BF16},
-    {.m = 5, .n = 17, .k = 3, .gap = 2, .extras = BIAS, .format = TD_NARROW_FP16},
-    {.m = 9, .n = 37, .k = 21, .gap = 1, .batch = 3, .accumulate = true, .format = TD_NARROW_BF16},
+static const wish HALF[] = {
+    {.m = 1, .n = 1, .k = 1, .format = TD_FORMAT_BF16},
+    {.m = 5, .n = 17, .k = 3, .gap = 2, .extras = BIAS, .format = TD_FORMAT_FP16},
+    {.m = 9, .n = 37, .k = 21, .gap = 1, .batch = 3, .accumulate = true, .format = TD_FORMAT_BF16},
     {.m = 12,
      .n = 8,
      .k = 24,
@@ -332,17 +332,17 @@ static const wish NARROW[] = {
      .share_b = true,
      .extras = PRE,
      .activation = TD_GEMM_RELU,
-     .format = TD_NARROW_FP16},
-    {.m = 64, .n = 64, .k = 16, .extras = BIAS | RESIDUAL, .format = TD_NARROW_BF16},
+     .format = TD_FORMAT_FP16},
+    {.m = 64, .n = 64, .k = 16, .extras = BIAS | RESIDUAL, .format = TD_FORMAT_BF16},
     {.m = 132,
      .n = 140,
      .k = 36,
      .gap = 4,
      .extras = BIAS | PRE,
      .activation = TD_GEMM_SILU,
-     .format = TD_NARROW_FP16},
-    {.m = 97, .n = 65, .k = 63, .extras = BIAS, .activation = TD_GEMM_GELU_ERF, .format = TD_NARROW_BF16},
-    {.m = 20, .n = 36, .k = 532, .splits = 2, .extras = BIAS, .format = TD_NARROW_FP16},
+     .format = TD_FORMAT_FP16},
+    {.m = 97, .n = 65, .k = 63, .extras = BIAS, .activation = TD_GEMM_GELU_ERF, .format = TD_FORMAT_BF16},
+    {.m = 20, .n = 36, .k = 532, .splits = 2, .extras = BIAS, .format = TD_FORMAT_FP16},
 };
 
 /* CLBlast has one way for small and one for large products. */
@@ -364,15 +364,15 @@ void cases_gemm(op_suite *suite, td_device *device)
                 add_forward(suite, device, layout, variant, &SMALL[i]);
             for (size_t i = 0; i < n_large; i++)
                 add_forward(suite, device, layout, variant, &LARGE[i]);
-            for (size_t i = 0; i < sizeof NARROW / sizeof *NARROW; i++)
-                add_forward(suite, device, layout, variant, &NARROW[i]);
+            for (size_t i = 0; i < sizeof HALF / sizeof *HALF; i++)
+                add_forward(suite, device, layout, variant, &HALF[i]);
         }
         for (size_t i = 0; i < sizeof CLBLAST / sizeof *CLBLAST; i++)
             add_forward(suite, device, layout, TD_GEMM_V_CLBLAST, &CLBLAST[i]);
         for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++)
             add_chosen(suite, device, layout, &SMALL[i]);
-        for (size_t i = 0; i < sizeof NARROW / sizeof *NARROW; i++)
-            add_chosen(suite, device, layout, &NARROW[i]);
+        for (size_t i = 0; i < sizeof HALF / sizeof *HALF; i++)
+            add_chosen(suite, device, layout, &HALF[i]);
     }
     add_gradient(suite, device, true);
     add_gradient(suite, device, false);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "kernels/narrow_geometry.h"
+#include "kernels/half_geometry.h"
 #include "ops/move.h"
 #include "suite.h"
 
@@ -32,7 +32,7 @@ static td_status launch_box(const op_case *c, td_list *list, const td_span *span
     case BOX_SLICE:
         return td_op_slice(list, spans[0], k->shape, k->a, k->b, spans[1]);
     case BOX_PLACE:
-        return td_op_place(list, spans[0], k->shape, spans[1], k->y_shape, k->a);
+        return td_op_set_slice(list, spans[0], k->shape, spans[1], k->y_shape, k->a);
     default:
         return td_op_pad(list, spans[0], k->shape, k->a, k->b, k->value, spans[1]);
     }
@@ -186,9 +186,8 @@ typedef struct cast_args {
 static td_status launch_cast(const op_case *c, td_list *list, const td_span *spans)
 {
     const cast_args *a = c->args;
-    return strcmp(c->kernels, "cast_narrow") == 0
-               ? td_op_cast_narrow(list, a->format, a->n, spans[0], spans[1])
-               : td_op_cast_wide(list, a->format, a->n, spans[0], spans[1]);
+    return strcmp(c->kernels, "cast_half") == 0 ? td_op_cast_half(list, a->format, a->n, spans[0], spans[1])
+                                                : td_op_cast_float(list, a->format, a->n, spans[0], spans[1]);
 }
 
 /* Random bits: every size of number, NaNs and infinities too, and ties and limits of both formats. */
@@ -210,20 +209,20 @@ static void fill_bits(float *values, uint32_t n, bool is_half)
 
 static void add_cast(op_suite *suite, uint32_t n, uint32_t format, bool narrows)
 {
-    const char *kernel = narrows ? "cast_narrow" : "cast_wide";
+    const char *kernel = narrows ? "cast_half" : "cast_float";
     const size_t words = (n + 1) / 2;
     op_case c = {.op = kernel, .kernels = kernel, .launch = launch_cast};
     *(cast_args *)op_args(&c, sizeof(cast_args)) = (cast_args){n, format};
-    snprintf(c.label, sizeof c.label, "%u elements, %s", n, format == TD_NARROW_BF16 ? "bf16" : "fp16");
+    snprintf(c.label, sizeof c.label, "%u elements, %s", n, format == TD_FORMAT_BF16 ? "bf16" : "fp16");
     op_io *x = op_input(&c, "x", narrows ? n : words);
     op_io *y = op_output_words(&c, "y", narrows ? words : n);
-    fill_bits(x->values, (uint32_t)x->count, narrows && format == TD_NARROW_FP16);
+    fill_bits(x->values, (uint32_t)x->count, narrows && format == TD_FORMAT_FP16);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t shift = i % 2 * 16;
         if (narrows)
-            y->words[i / 2] |= op_narrow(x->values[i], format) << shift;
+            y->words[i / 2] |= op_to_half(x->values[i], format) << shift;
         else
-            y->words[i] = bits_of(op_widen(bits_of(x->values[i / 2]) >> shift & 0xffffu, format));
+            y->words[i] = bits_of(op_from_half(bits_of(x->values[i / 2]) >> shift & 0xffffu, format));
     }
     op_suite_add(suite, &c);
 }
@@ -327,7 +326,7 @@ void cases_move(op_suite *suite, td_device *device)
     add_permutes(suite);
     add_boxes(suite);
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
-        for (uint32_t format = TD_NARROW_BF16; format <= TD_NARROW_FP16; format++) {
+        for (uint32_t format = TD_FORMAT_BF16; format <= TD_FORMAT_FP16; format++) {
             add_cast(suite, SIZES[i], format, true);
             add_cast(suite, SIZES[i], format, false);
         }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/narrow_geometry.h"
+#include "kernels/half_geometry.h"
 #include "kernels/optim_geometry.h"
 #include "ops/optim.h"
 #include "suite.h"
@@ -146,7 +146,7 @@ typedef struct adamw_case {
     uint32_t n;
     double lr, factor;
     bool skips;
-    uint32_t format; /* of a shadow; TD_NARROW_NONE: it has none */
+    uint32_t format; /* of a shadow; TD_FORMAT_FP32: it has none */
     td_decay_range ranges[3];
     size_t n_ranges;
 } adamw_case;
@@ -194,14 +194,14 @@ static void expect_adamw(const adamw_case *n, op_case *c)
             step_one(n, c, i, (double)n->ranges[r].decay);
     /* Only where w does not change are its bits known. */
     for (uint32_t i = 0; n->format && n->lr == 0 && i < n->n; i++)
-        c->io[SHADOW].words[i / 2] |= op_narrow(c->io[W].values[i], n->format) << (16 * (i % 2));
+        c->io[SHADOW].words[i / 2] |= op_to_half(c->io[W].values[i], n->format) << (16 * (i % 2));
 }
 
 static void add_adamw(op_suite *suite, adamw_case n)
 {
     op_case c = {.op = "adamw", .kernels = "adamw", .launch = launch_adamw};
     snprintf(c.label, sizeof c.label, "%u in %zu ranges, rate %g%s%s", n.n, n.n_ranges, n.lr,
-             n.format == TD_NARROW_BF16 ? " bf16"
+             n.format == TD_FORMAT_BF16 ? " bf16"
              : n.format                 ? " fp16"
                                         : "",
              n.skips ? " skipped" : "");
@@ -237,14 +237,14 @@ static void make_adamw(op_suite *suite)
                         .ranges = {{0, size, 0.1f}},
                         .n_ranges = 1};
         add_adamw(suite, n);
-        n.format = TD_NARROW_BF16;
+        n.format = TD_FORMAT_BF16;
         add_adamw(suite, n);
         n.lr = 0;
         add_adamw(suite, n);
-        n.format = TD_NARROW_FP16;
+        n.format = TD_FORMAT_FP16;
         add_adamw(suite, n);
         n.lr = (double)0.01f;
-        n.format = TD_NARROW_NONE;
+        n.format = TD_FORMAT_FP32;
         n.skips = true;
         add_adamw(suite, n);
         n.skips = false;

@@ -70,7 +70,7 @@ static void reduce(const double *x, double *y, const void *context)
             }
 }
 
-static double *widen(const op_io *io)
+static double *to_double(const op_io *io)
 {
     double *wide = calloc(io->count ? io->count : 1, sizeof *wide);
     if (!wide) abort();
@@ -88,7 +88,7 @@ static void add_reduce(op_suite *suite, td_device *device, const reduce_args *r)
     op_io *y = op_output(&c, "y", n_y(&r->s), 4e-7 * sum_of_sizes, 1e-6);
     (void)op_scratch(&c, "workspace",
                      td_op_reduce_workspace(td_device_class(device), r->s.outer, r->s.axis, r->s.inner));
-    double *wide = widen(x);
+    double *wide = to_double(x);
     reduce(wide, y->expected, r);
     free(wide);
     if (r->add) {
@@ -121,8 +121,8 @@ static void add_reduce_back(op_suite *suite, const reduce_args *r)
     const op_io *dy = op_random(&c, "dy", n_y(&r->s), -1, 1, 2);
     const op_io *x = op_random(&c, "x", n_x(&r->s), -1, 3, 3);
     op_io *dx = op_output(&c, "dx", n_x(&r->s), 1e-6, 1e-6);
-    double *dy_wide = widen(dy);
-    double *x_wide = widen(x);
+    double *dy_wide = to_double(dy);
+    double *x_wide = to_double(x);
     op_numeric_gradient(reduce, r, x_wide, n_x(&r->s), dy_wide, n_y(&r->s), dx->expected);
     free(dy_wide);
     free(x_wide);
@@ -188,7 +188,7 @@ static void add_max_back(op_suite *suite, const shape *s)
     const op_io *dy = op_random(&c, "dy", n_y(s), -1, 1, 4);
     op_io *arg = op_input(&c, "arg", n_y(s));
     op_io *dx = op_output(&c, "dx", n_x(s), 1e-6, 1e-6);
-    double *dy_wide = widen(dy);
+    double *dy_wide = to_double(dy);
     double *x = calloc(n_x(s), sizeof *x);
     if (!x) abort();
     for (size_t i = 0; i < n_x(s); i++)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "kernels/narrow_geometry.h"
+#include "kernels/half_geometry.h"
 
 /* ---------------------------------------------------------------- families */
 
@@ -160,23 +160,23 @@ void *op_args(op_case *c, size_t bytes)
 /* ---------------------------------------------------------------- 16 bits */
 
 /* Bits of the mantissa, the smallest normal exponent, the largest. */
-typedef struct narrow_format {
+typedef struct half_format {
     int mantissa, least, most;
-} narrow_format;
+} half_format;
 
-static const narrow_format NARROW[] = {
-    [TD_NARROW_BF16] = {7, -126, 127},
-    [TD_NARROW_FP16] = {10, -14, 15},
+static const half_format HALF[] = {
+    [TD_FORMAT_BF16] = {7, -126, 127},
+    [TD_FORMAT_FP16] = {10, -14, 15},
 };
 
-uint32_t op_narrow(float value, uint32_t format)
+uint32_t op_to_half(float value, uint32_t format)
 {
-    const narrow_format *f = &NARROW[format];
+    const half_format *f = &HALF[format];
     const uint32_t sign = signbit(value) ? 0x8000u : 0, infinity = (uint32_t)(2 * f->most + 1) << f->mantissa;
     uint32_t bits;
     int exponent;
     memcpy(&bits, &value, 4);
-    if (isnan(value)) return format == TD_NARROW_BF16 ? bits >> 16 | 0x40u : sign | 0x7e00u;
+    if (isnan(value)) return format == TD_FORMAT_BF16 ? bits >> 16 | 0x40u : sign | 0x7e00u;
     if (value == 0) return sign;
     if (isinf(value)) return sign | infinity;
     (void)frexp(fabs((double)value), &exponent);
@@ -189,9 +189,9 @@ uint32_t op_narrow(float value, uint32_t format)
     return sign | (((uint32_t)(exponent - f->least) << f->mantissa) + (uint32_t)size);
 }
 
-float op_widen(uint32_t narrow, uint32_t format)
+float op_from_half(uint32_t narrow, uint32_t format)
 {
-    const narrow_format *f = &NARROW[format];
+    const half_format *f = &HALF[format];
     const uint32_t rest = narrow & ((1u << f->mantissa) - 1), field = (narrow & 0x7fffu) >> f->mantissa;
     float value;
     if (field == (uint32_t)(2 * f->most + 1)) {
@@ -207,15 +207,15 @@ float op_widen(uint32_t narrow, uint32_t format)
 void op_round(op_io *io, uint32_t format)
 {
     for (size_t i = 0; i < io->count; i++)
-        io->values[i] = op_widen(op_narrow(io->values[i], format), format);
+        io->values[i] = op_from_half(op_to_half(io->values[i], format), format);
 }
 
 void op_pack(op_io *io, uint32_t format)
 {
     const size_t words = (io->count + 1) / 2;
     for (size_t w = 0; w < words; w++) {
-        const uint32_t low = op_narrow(io->values[2 * w], format);
-        const uint32_t high = 2 * w + 1 < io->count ? op_narrow(io->values[2 * w + 1], format) : 0;
+        const uint32_t low = op_to_half(io->values[2 * w], format);
+        const uint32_t high = 2 * w + 1 < io->count ? op_to_half(io->values[2 * w + 1], format) : 0;
         const uint32_t word = low | high << 16;
         memcpy(&io->values[w], &word, 4);
     }

@@ -62,11 +62,11 @@ op_io *op_output(op_case *c, const char *name, size_t count, double atol, double
 op_io *op_output_words(op_case *c, const char *name, size_t count);
 op_io *op_scratch(op_case *c, const char *name, size_t count);
 
-/* A float as 16 bits (format TD_NARROW_BF16 ...), the nearest or of two as near the one whose last bit is 0;
+/* A float as 16 bits (format TD_FORMAT_BF16 ...), the nearest or of two as near the one whose last bit is 0;
  * and back. Of whole inputs: op_round() makes each value one that fits, op_pack() puts such values two to a
  * word. */
-uint32_t op_narrow(float value, uint32_t format);
-float op_widen(uint32_t narrow, uint32_t format);
+uint32_t op_to_half(float value, uint32_t format);
+float op_from_half(uint32_t narrow, uint32_t format);
 void op_round(op_io *io, uint32_t format);
 void op_pack(op_io *io, uint32_t format);
 

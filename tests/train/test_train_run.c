@@ -175,7 +175,7 @@ static void keep_distance(void *context, const td_train_event *event)
 static td_train_result train_in(td_dtype narrow, const char *run, uint64_t steps)
 {
     td_train_settings s = make_settings(run, steps);
-    s.plan.narrow = narrow;
+    s.plan.half = narrow;
     s.optimizer.scale_growth_steps = narrow == TD_F16 ? 2 : 0;
     return train(&s);
 }

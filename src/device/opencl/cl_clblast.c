@@ -49,9 +49,9 @@ void td_cl_clblast_close(td_cl_device *device)
     free(device->clblast);
 }
 
-static CLBlastTranspose transpose_of(uint32_t is_turned)
+static CLBlastTranspose transpose_of(uint32_t is_transposed)
 {
-    return is_turned ? CLBlastTransposeYes : CLBlastTransposeNo;
+    return is_transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
 }
 
 /* Whether it needs to copy an operand depends on its offset, hence the second question for a batch. */
@@ -63,8 +63,8 @@ uint64_t td_cl_clblast_workspace(td_device *base, const td_cl_clblast_gemm *g)
     for (size_t i = 0; i < (g->batch > 1 ? 2 : 1); i++) {
         size_t bytes = 0;
         const CLBlastStatusCode code = device->clblast->temp_bytes(
-            CLBlastLayoutRowMajor, transpose_of(g->a_turned), transpose_of(g->b_turned), g->m, g->n, g->k,
-            i * g->stride_a, g->lda, i * g->stride_b, g->ldb, i * g->stride_c, g->ldc, &queue, &bytes);
+            CLBlastLayoutRowMajor, transpose_of(g->a_transposed), transpose_of(g->b_transposed), g->m, g->n,
+            g->k, i * g->stride_a, g->lda, i * g->stride_b, g->ldb, i * g->stride_c, g->ldc, &queue, &bytes);
         if (code == CLBlastSuccess && bytes > most) most = bytes;
     }
     return most;
@@ -77,8 +77,8 @@ static cl_int enqueue_gemm(const td_cl_device *device, cl_command_queue queue, c
     CLBlastStatusCode code = CLBlastSuccess;
     for (size_t i = 0; i < g->batch && code == CLBlastSuccess; i++) {
         code = device->clblast->gemm(
-            CLBlastLayoutRowMajor, transpose_of(g->a_turned), transpose_of(g->b_turned), g->m, g->n, g->k,
-            1.0f, mems[0], i * g->stride_a, g->lda, mems[1], i * g->stride_b, g->ldb,
+            CLBlastLayoutRowMajor, transpose_of(g->a_transposed), transpose_of(g->b_transposed), g->m, g->n,
+            g->k, 1.0f, mems[0], i * g->stride_a, g->lda, mems[1], i * g->stride_b, g->ldb,
             g->accumulate ? 1.0f : 0.0f, mems[2], i * g->stride_c, g->ldc, &queue, NULL, mems[3]);
     }
     return (cl_int)code;

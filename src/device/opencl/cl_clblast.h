@@ -5,9 +5,10 @@
 
 #include "device/dispatch.h"
 
-/* C = A B (+ C), row-major, as linalg/gemm.h has it; `a_turned`: A is [k,m], `b_turned`: B is [n,k]. */
+/* C = A B (+ C), row-major, as linalg/gemm.h has it; `a_transposed`: A is [k,m], `b_transposed`: B is [n,k].
+ */
 typedef struct td_cl_clblast_gemm {
-    uint32_t a_turned, b_turned, accumulate;
+    uint32_t a_transposed, b_transposed, accumulate;
     uint32_t m, n, k;
     uint32_t lda, ldb, ldc;
     uint32_t batch, stride_a, stride_b, stride_c;

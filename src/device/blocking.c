@@ -1,5 +1,5 @@
 /* See once.h. */
-#include "device/once.h"
+#include "device/blocking.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ fail:
     return status;
 }
 
-td_status td_once_run(td_list *list, double *seconds)
+td_status td_blocking_run(td_list *list, double *seconds)
 {
     const uint64_t begin = td_clock_ns();
     const td_status status = run_after(list, (td_point){0});
@@ -39,24 +39,24 @@ fail:
     return status;
 }
 
-td_status td_once_copy(td_device *device, td_span to, td_span from)
+td_status td_blocking_copy(td_device *device, td_span to, td_span from)
 {
     return copy_after(device, to, from, (td_point){0});
 }
 
-td_status td_once_write(td_memory *memory, td_span to, const void *from)
+td_status td_blocking_write(td_memory *memory, td_span to, const void *from)
 {
     td_span host = {0};
     td_status status = TD_OK;
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, to.bytes, &host));
     memcpy(td_span_host(host), from, to.bytes);
-    TD_TRY(td_once_copy(td_memory_device(memory), to, td_span_part(host, 0, to.bytes)));
+    TD_TRY(td_blocking_copy(td_memory_device(memory), to, td_span_part(host, 0, to.bytes)));
 fail:
     td_memory_free(memory, host);
     return status;
 }
 
-td_status td_once_read(td_memory *memory, td_span from, td_point ready, void *to)
+td_status td_blocking_read(td_memory *memory, td_span from, td_point ready, void *to)
 {
     td_span host = {0};
     td_status status = TD_OK;

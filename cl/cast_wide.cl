@@ -1,2 +1,0 @@
-#include "prelude.cl.h"
-#include "kernels/cast_wide.kh"
