@@ -479,8 +479,9 @@ static void test_markdown_holds_every_row(void **state)
         td_option_flag(&OPTIONS[i], flag);
         assert_non_null(strstr(text, flag));
     }
+    assert_non_null(strstr(text, "\n- `--mode bake|grill|roast`: "));
     assert_non_null(
-        strstr(text, "`--mode bake\\|grill\\|roast` | `oven.mode` | one of: bake, grill, roast | bake"));
+        strstr(text, "\n  - key: `oven.mode`\n  - values: one of: bake, grill, roast\n  - default: bake\n"));
     free(text);
 }
 
