@@ -1,9 +1,10 @@
 /* From a graph to steps on a device.
  *
- *   store     what outlives a step: parameters, gradients, moments, states, in flat blocks; and the arena
- * that plans share plan      one graph made ready for one device: what nobody reads dropped, nodes fused,
- * every tensor given its place, commands recorded. Replayed each step without host work in between optimizer
- * clip, AdamW and average over the blocks of a store
+ *   store      what outlives a step: parameters, gradients, moments, states, in flat blocks; and the arena
+ *              that plans share
+ *   plan       one graph made ready for one device: what nobody reads dropped, nodes fused, every tensor
+ *              given its memory, commands recorded. Replayed each step without host work in between
+ *   optimizer  clip, AdamW and average over the blocks of a store
  *
  * Plans of one store run one at a time, in the order of their submission. Covered by tests/graph.
  */
@@ -33,10 +34,10 @@ typedef enum td_block {
 typedef struct td_store_options {
     bool training; /* gradients and moments */
     bool average;  /* running average of the parameters */
-    td_dtype
-        half; /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which
-                   every change of them brings up to date; the groups DECAY and FROZEN have one. Else none.
-                   With TD_F16 the loss scale starts at TD_LOSS_SCALE_START, else it is 1 and stays. */
+    /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which every change
+     * of them brings up to date; the groups DECAY and FROZEN have one. Else none. With TD_F16 the loss scale
+     * starts at TD_LOSS_SCALE_START, else it is 1 and stays. */
+    td_dtype half;
 } td_store_options;
 
 /* Room, filled with zeros, for the parameters and states of `graph`; other graphs with the same ones can be
@@ -91,7 +92,7 @@ typedef struct td_plan_options {
     bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
     bool remake_cheap; /* what one pass over memory makes again is not kept either, also where that costs
                           more than a few hundredths of the step; so it is with checkpoint
-                          and narrow */
+                          and half */
     td_dtype half;     /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */

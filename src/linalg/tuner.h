@@ -18,8 +18,7 @@ typedef struct td_tuner_candidate {
 } td_tuner_candidate;
 
 typedef struct td_tuner_result {
-    td_tuner_candidate
-        candidates[TD_TUNER_MAX_CANDIDATES]; /* the first is what is chosen without a measurement */
+    td_tuner_candidate candidates[TD_TUNER_MAX_CANDIDATES]; /* the first: the choice without a measurement */
     size_t n_candidates;
     size_t best; /* place of the winner */
 } td_tuner_result;
