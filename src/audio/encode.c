@@ -82,7 +82,7 @@ static const kind *find_kind(const char *path)
 td_status td_audio_check_path(const char *path)
 {
     if (find_kind(path)) return TD_OK;
-    return TD_FAIL(TD_ERR_CONFIG, "%s: no known kind of audio file; end the name in .wav, .flac or .ogg",
+    return TD_FAIL(TD_ERR_CONFIG, "%s: unknown kind of audio file; end the name in .wav, .flac or .ogg",
                    path);
 }
 

@@ -288,7 +288,7 @@ td_status td_options_markdown(const td_option_table *table, char **out)
 
 /* ---------------------------------------------------------------- configuration */
 
-/* The first row of its key, so that a value with several flags is told once. */
+/* The first row of its key, so that a value with several flags is written once. */
 static bool owns_key(const td_option_table *table, const td_option *option)
 {
     return option->section && td_option_find(table, option->section, option->key) == option;

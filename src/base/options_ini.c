@@ -27,7 +27,7 @@ typedef struct ini_reading {
     bool section_known;                  /* keys of an unknown section are not complained about one by one */
     bool in_section;
     bool expects_key; /* the parser's line must reach handle_key, or it is no INI */
-    td_status status; /* first failure that is no mistake of the user */
+    td_status status; /* first failure that is not the user's mistake */
 } ini_reading;
 
 /* Adds a mistake at the parser's line. */
@@ -48,7 +48,7 @@ static bool read_section(ini_reading *reading, const char *line)
     reading->in_section = true;
     reading->section_known = false;
     if (!close || (*rest && *rest != ';' && *rest != '#')) {
-        ADD_MISTAKE(reading, "'%s' is no section; write it as [name]", line);
+        ADD_MISTAKE(reading, "'%s' is not a section; write it as [name]", line);
         return false;
     }
     snprintf(name, sizeof name, "%.*s", (int)(close - line - 1), line + 1);
@@ -99,7 +99,7 @@ static char *read_line(char *line, int capacity, void *context)
     line[0] = 0;
     if (length == 0 || *start == ';' || *start == '#') return line;
     if (memchr(start, 0, length)) {
-        ADD_MISTAKE(reading, "the line holds a zero byte; this is no text file");
+        ADD_MISTAKE(reading, "the line holds a zero byte; this is not a text file");
     } else if (length >= (size_t)capacity) {
         ADD_MISTAKE(reading, "the line is longer than the %d bytes a line may have; shorten it",
                     capacity - 1);

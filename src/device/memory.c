@@ -200,7 +200,7 @@ static td_status refuse_limit(const td_memory *memory, uint64_t bytes)
     td_text_format_bytes(memory->stats.limit_bytes, limit);
     return TD_FAIL(TD_ERR_LIMIT,
                    "the %s role on %s needs %s more and holds %s, past its limit of %s; raise "
-                   "--%s-gpu-memory or use a smaller batch",
+                   "pipeline.%s_gpu_memory or use a smaller batch",
                    memory->role, memory->device->info.name, need, held, limit, memory->role);
 }
 
@@ -337,7 +337,7 @@ void td_memory_free(td_memory *memory, td_span span)
 
 void td_memory_get_stats(const td_memory *memory, td_memory_stats *out)
 {
-    td_memory *unlocked = (td_memory *)memory; /* the mutex is no part of the visible state */
+    td_memory *unlocked = (td_memory *)memory; /* the mutex is not part of the visible state */
     pthread_mutex_lock(&unlocked->mutex);
     *out = memory->stats;
     pthread_mutex_unlock(&unlocked->mutex);

@@ -44,7 +44,7 @@ uint64_t td_op_channel_norm_partial(td_kernel_class kernel_class, td_channel_nor
 static td_status check_groups(td_channel_norm_kind kind, uint32_t channels, uint32_t groups)
 {
     if (kind != TD_NORM_GROUP || (groups > 0 && channels % groups == 0)) return TD_OK;
-    return TD_FAIL(TD_ERR_ARGUMENT, "group norm: %u channels cannot be parted into %u groups", channels,
+    return TD_FAIL(TD_ERR_ARGUMENT, "group norm: %u channels cannot be split into %u groups", channels,
                    groups);
 }
 

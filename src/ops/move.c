@@ -138,18 +138,18 @@ td_status td_op_set_slice(td_list *list, td_span x, td_shape shape, td_span y, t
     uint64_t n = 0, n_y = 0;
     uint32_t y_at = 0;
     td_status status = TD_OK;
-    TD_TRY(check_shape(shape, "place", &n));
-    TD_TRY(check_shape(y_shape, "place", &n_y));
-    TD_TRY(td_op_check_span(x, n, "place", "x"));
-    TD_TRY(td_op_check_span(y, n_y, "place", "y"));
-    TD_FAIL_IF(shape.n_dims != y_shape.n_dims, TD_ERR_ARGUMENT, "place: %zu axes into %zu", shape.n_dims,
+    TD_TRY(check_shape(shape, "set_slice", &n));
+    TD_TRY(check_shape(y_shape, "set_slice", &n_y));
+    TD_TRY(td_op_check_span(x, n, "set_slice", "x"));
+    TD_TRY(td_op_check_span(y, n_y, "set_slice", "y"));
+    TD_FAIL_IF(shape.n_dims != y_shape.n_dims, TD_ERR_ARGUMENT, "set_slice: %zu axes into %zu", shape.n_dims,
                y_shape.n_dims);
     make_steps(shape, x_steps);
     make_steps(y_shape, y_steps);
     for (size_t d = 0; d < shape.n_dims; d++) {
         const uint32_t length = shape.dims[d];
         TD_FAIL_IF(start[d] > y_shape.dims[d] || length > y_shape.dims[d] - start[d], TD_ERR_ARGUMENT,
-                   "place: %u elements from %u on of an axis of %u", length, start[d], y_shape.dims[d]);
+                   "set_slice: %u elements from %u on of an axis of %u", length, start[d], y_shape.dims[d]);
         axes[d] = (axis){length, x_steps[d], y_steps[d], 0, length};
         y_at += start[d] * y_steps[d];
     }
@@ -269,7 +269,7 @@ static td_status check_cast(uint32_t n, uint32_t format, td_span floats, td_span
     td_status status = TD_OK;
     TD_TRY(td_op_check_size(n, 1, 1, op));
     TD_TRY(td_op_check_span(floats, n, op, "the floats"));
-    TD_TRY(td_op_check_span(half, TD_HALF_WORDS(n), op, "the narrow numbers"));
+    TD_TRY(td_op_check_span(half, TD_HALF_WORDS(n), op, "the 16-bit numbers"));
     TD_FAIL_IF(format != TD_FORMAT_BF16 && format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
                "%s: format %u does not exist", op, format);
 fail:

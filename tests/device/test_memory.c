@@ -215,7 +215,7 @@ static void test_the_limit_is_named(void **state)
         td_span span;
         take(memory, TD_MEMORY_DEVICE, 2 * MIB);
         const td_memory_stats before = stats_of(memory);
-        refuse(TD_ERR_LIMIT, "data role|needs 2 MiB|limit of 3 MiB|--data-gpu-memory",
+        refuse(TD_ERR_LIMIT, "data role|needs 2 MiB|limit of 3 MiB|pipeline.data_gpu_memory",
                td_memory_alloc(memory, TD_MEMORY_DEVICE, 2 * MIB, &span));
         assert_non_null(strstr(td_error_last()->message, td_device_get_info(b.device[i])->name));
         assert_null(span.buffer);

@@ -144,9 +144,9 @@ static void test_too_little_memory(void **state)
         fails((trial){.script = "latency_us=0,memory_mb=1", .run = "one", .is_single = true}, "memory"));
     assert_true(fails((trial){.script = "latency_us=0,memory_mb=2", .run = "two"}, "memory"));
     assert_true(fails((trial){.script = PLENTY, .run = "data", .data_limit_bytes = 65536},
-                      "raise --data-gpu-memory"));
+                      "raise pipeline.data_gpu_memory"));
     assert_true(fails((trial){.script = PLENTY, .run = "model", .model_limit_bytes = 65536},
-                      "raise --model-gpu-memory"));
+                      "raise pipeline.model_gpu_memory"));
 }
 
 /* A device that is slow is no fault: training waits for it, and it is named. */

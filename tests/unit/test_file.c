@@ -395,7 +395,7 @@ static void test_cache_dir(void **state)
     assert_string_equal(out, "/home/someone/.cache/tandem");
     unsetenv("HOME");
     assert_int_equal(td_file_cache_dir(NULL, out), TD_ERR_NOT_FOUND);
-    assert_non_null(strstr(td_error_last()->message, "--cache-dir"));
+    assert_non_null(strstr(td_error_last()->message, "data.cache_dir"));
 }
 
 int main(void)
