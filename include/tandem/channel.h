@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A channel moves data from one device to another, of any API: `slots` places of equal size that the
+ * A channel moves data from one device to another, of any API: `slots` slots of equal size that the
  * source's kernels fill and the destination's kernels read. How bytes travel is chosen from what the two
  * devices are; with two CPU drivers a slot is one host block that both use in place and nothing is copied.
  * Covered by tests/device/test_channel.c.

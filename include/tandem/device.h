@@ -126,7 +126,7 @@ typedef struct td_registry_options {
  * Cannot fail. */
 void td_registry_options_from_env(td_registry_options *options);
 
-/* Opens both loaders and lists the devices. A missing loader or driver is no failure: see
+/* Opens both loaders and lists the devices. A missing loader or driver is not a failure: see
  * td_registry_report. Fails on a malformed `visible` or `sim_model` (TD_ERR_CONFIG). *out is owned;
  * close it after every device opened from it. */
 td_status td_registry_open(const td_registry_options *options, td_registry **out);

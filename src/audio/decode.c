@@ -45,7 +45,7 @@ static td_status check_file(const char *path)
     TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
                path);
     TD_FAIL_IF(!S_ISREG(about.st_mode), TD_ERR_IO,
-               "%s: is a pipe or a device, in which nobody can go back; save the recording to a file", path);
+               "%s: is a pipe or a device, which cannot seek; save the recording to a file", path);
     TD_FAIL_IF(about.st_size == 0, TD_ERR_FORMAT, "%s: the file is empty (0 bytes); record or copy it again",
                path);
 fail:
@@ -111,7 +111,7 @@ fail:
     return status;
 }
 
-/* Mean of the channels into the front of the chunk; sets what is no number to 0, and counts. */
+/* Mean of the channels into the front of the chunk; sets NaN and infinities to 0 and counts them. */
 static void mix_down(decoder *d, float *samples, size_t frames)
 {
     const size_t channels = (size_t)d->info.channels;

@@ -82,7 +82,7 @@ static const kind *find_kind(const char *path)
 td_status td_audio_check_path(const char *path)
 {
     if (find_kind(path)) return TD_OK;
-    return TD_FAIL(TD_ERR_CONFIG, "%s: no known kind of audio file; end the name in .wav, .flac or .ogg",
+    return TD_FAIL(TD_ERR_CONFIG, "%s: unknown kind of audio file; end the name in .wav, .flac or .ogg",
                    path);
 }
 
@@ -140,26 +140,43 @@ static void number_stream(unsigned char *data, size_t size)
     }
 }
 
-td_status td_audio_encode(const char *path, const float *samples, size_t count, uint32_t rate)
+td_status td_audio_encode_memory(const char *name, const float *samples, size_t count, uint32_t rate,
+                                 char **data, size_t *bytes)
 {
-    const kind *found = find_kind(path);
+    const kind *found = find_kind(name);
     SF_VIRTUAL_IO io = {get_length, seek_to, read_some, write_some, tell};
     memory_file memory = {0};
     SNDFILE *file = NULL;
     td_status status = TD_OK;
-    TD_TRY(td_audio_check_path(path));
+    *data = NULL;
+    TD_TRY(td_audio_check_path(name));
     SF_INFO info = {.samplerate = (int)rate, .channels = 1, .format = found->format};
     file = sf_open_virtual(&io, SFM_WRITE, &info, &memory);
-    TD_FAIL_IF(!file, TD_ERR_UNSUPPORTED, "%s: libsndfile cannot write this kind of file: %s", path,
+    TD_FAIL_IF(!file, TD_ERR_UNSUPPORTED, "%s: libsndfile cannot write this kind of file: %s", name,
                sf_strerror(NULL));
     double quality = VORBIS_QUALITY;
     (void)sf_command(file, SFC_SET_VBR_ENCODING_QUALITY, &quality, sizeof quality);
     const bool is_written = write_samples(file, samples, count);
     const bool is_closed = sf_close(file) == 0;
-    TD_FAIL_IF(!is_written || !is_closed, TD_ERR_HOST_MEMORY, "%s: encoding failed; is there memory?", path);
+    TD_FAIL_IF(!is_written || !is_closed, TD_ERR_HOST_MEMORY,
+               "%s: no host memory to encode it in; close other programs", name);
     number_stream((unsigned char *)memory.data, memory.size);
-    TD_TRY(td_file_write_atomic(path, memory.data, memory.size));
+    *data = memory.data;
+    *bytes = memory.size;
+    return TD_OK;
 fail:
     free(memory.data);
+    return status;
+}
+
+td_status td_audio_encode(const char *path, const float *samples, size_t count, uint32_t rate)
+{
+    char *data = NULL;
+    size_t bytes = 0;
+    td_status status = TD_OK;
+    TD_TRY(td_audio_encode_memory(path, samples, count, rate, &data, &bytes));
+    TD_TRY(td_file_write_atomic(path, data, bytes));
+fail:
+    free(data);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Samples to audio files: WAV, FLAC or OGG by the name's ending, one channel, written by atomic rename. Does
- * not resample. Covered by tests/synth/test_audio_out.c.
+ * not resample. Covered by tests/synth/test_audio_out.c
+ * and tests/train/test_train_events.c.
  */
 #ifndef TD_AUDIO_ENCODE_H
 #define TD_AUDIO_ENCODE_H
@@ -15,6 +16,10 @@ td_status td_audio_check_path(const char *path);
 /* 16 bits a sample (OGG: Vorbis); beyond full scale is cut to it. The same samples give the same bytes.
  * TD_ERR_IO names the path and the reason; then an old file is untouched. */
 td_status td_audio_encode(const char *path, const float *samples, size_t count, uint32_t rate);
+
+/* The same file in memory; of `name` only the ending counts. *data: owned, free(); NULL on failure. */
+td_status td_audio_encode_memory(const char *name, const float *samples, size_t count, uint32_t rate,
+                                 char **data, size_t *bytes);
 
 /* One sample as 16 bits, as above. */
 int16_t td_audio_quantize(float sample);

@@ -1,5 +1,5 @@
-/* Griffin-Lim of mel.h: magnitudes from the mel spectrogram once, then in turns frames with the phases of the
- * signal at hand and the signal of those frames. Covered by tests/audio/test_griffin_lim.c. */
+/* Griffin-Lim of mel.h: magnitudes from the mel spectrogram once, then by turns frames with the phases of the
+ * signal so far and the signal of those frames. Covered by tests/audio/test_griffin_lim.c. */
 #include "audio/mel_internal.h"
 #include "base/error.h"
 #include "kernels/audio_geometry.h"

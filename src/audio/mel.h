@@ -35,10 +35,10 @@ td_status td_mel_record(const td_mel *mel, td_list *list, const td_mel_args *arg
 /* Signals by the fast Griffin-Lim algorithm. Zero means the usual value. */
 typedef struct td_griffin_lim_args {
     uint32_t items, max_frames;
-    td_span mel;         /* [items, max_frames, n_mels] */
-    td_span ranges;      /* uint [items, 2]: first sample in `samples`, frames (at most max_frames) */
-    td_span samples;     /* item i: (frames - 1) * hop from its place on; nothing for fewer than 2 frames */
-    td_span workspace;   /* td_griffin_lim_workspace() */
+    td_span mel;       /* [items, max_frames, n_mels] */
+    td_span ranges;    /* uint [items, 2]: first sample in `samples`, frames (at most max_frames) */
+    td_span samples;   /* item i: (frames - 1) * hop samples of its range; nothing for fewer than 2 frames */
+    td_span workspace; /* td_griffin_lim_workspace() */
     uint32_t iterations; /* 60 */
     uint64_t seed;       /* of the phases to begin with; each seed gives its own bits, the same each time */
 } td_griffin_lim_args;

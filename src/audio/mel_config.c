@@ -53,26 +53,29 @@ td_mel_config td_mel_config_default(void)
 td_status td_mel_config_check(const td_mel_config *c)
 {
     td_status status = TD_OK;
-    TD_FAIL_IF(c->rate < 1000 || c->rate > 384000, TD_ERR_CONFIG, "mel: rate %u; 1000 to 384000", c->rate);
+    TD_FAIL_IF(c->rate < 1000 || c->rate > 384000, TD_ERR_CONFIG,
+               "mel: rate is %u but must be 1000 to 384000", c->rate);
     TD_FAIL_IF(c->n_fft != 512 && c->n_fft != 1024 && c->n_fft != 2048, TD_ERR_CONFIG,
-               "mel: n_fft %u; 512, 1024 or 2048", c->n_fft);
+               "mel: n_fft is %u but must be 512, 1024 or 2048", c->n_fft);
     TD_FAIL_IF(c->win_samples < 2 || c->win_samples > c->n_fft, TD_ERR_CONFIG,
-               "mel: win_samples %u; 2 to n_fft, %u", c->win_samples, c->n_fft);
+               "mel: win_samples is %u but must be 2 to n_fft, %u", c->win_samples, c->n_fft);
     TD_FAIL_IF(c->hop_samples < 1 || c->hop_samples > c->win_samples, TD_ERR_CONFIG,
-               "mel: hop_samples %u; 1 to win_samples, %u", c->hop_samples, c->win_samples);
-    TD_FAIL_IF(c->n_mels < 1 || c->n_mels > TD_MEL_MAX_BANDS, TD_ERR_CONFIG, "mel: n_mels %u; 1 to %u",
-               c->n_mels, TD_MEL_MAX_BANDS);
+               "mel: hop_samples is %u but must be 1 to win_samples, %u", c->hop_samples, c->win_samples);
+    TD_FAIL_IF(c->n_mels < 1 || c->n_mels > TD_MEL_MAX_BANDS, TD_ERR_CONFIG,
+               "mel: n_mels is %u but must be 1 to %u", c->n_mels, TD_MEL_MAX_BANDS);
     TD_FAIL_IF(!(c->fmin_hz >= 0 && c->fmin_hz < c->fmax_hz && c->fmax_hz <= 0.5f * (float)c->rate),
-               TD_ERR_CONFIG, "mel: bands from %g to %g Hz; 0 <= fmin_hz < fmax_hz <= rate / 2, %g",
+               TD_ERR_CONFIG,
+               "mel: bands from %g to %g Hz, but it must be 0 <= fmin_hz < fmax_hz <= rate / 2, %g",
                (double)c->fmin_hz, (double)c->fmax_hz, 0.5 * c->rate);
-    TD_FAIL_IF(!(c->floor >= 1e-30f && c->floor <= 1), TD_ERR_CONFIG, "mel: floor %g; 1e-30 to 1",
-               (double)c->floor);
-    TD_FAIL_IF(!(fabsf(c->mean) <= 1e6f), TD_ERR_CONFIG, "mel: mean %g; -1e6 to 1e6", (double)c->mean);
-    TD_FAIL_IF(!(c->scale >= 1e-6f && c->scale <= 1e6f), TD_ERR_CONFIG, "mel: scale %g; 1e-6 to 1e6",
-               (double)c->scale);
+    TD_FAIL_IF(!(c->floor >= 1e-30f && c->floor <= 1), TD_ERR_CONFIG,
+               "mel: floor is %g but must be 1e-30 to 1", (double)c->floor);
+    TD_FAIL_IF(!(fabsf(c->mean) <= 1e6f), TD_ERR_CONFIG, "mel: mean is %g but must be -1e6 to 1e6",
+               (double)c->mean);
+    TD_FAIL_IF(!(c->scale >= 1e-6f && c->scale <= 1e6f), TD_ERR_CONFIG,
+               "mel: scale is %g but must be 1e-6 to 1e6", (double)c->scale);
     TD_FAIL_IF(!(c->pitch_min_hz < c->pitch_max_hz && c->pitch_max_hz <= 0.25f * (float)c->rate &&
                  c->pitch_min_hz * (float)(TD_PITCH_MAX_LAG - 1) > (float)c->rate),
-               TD_ERR_CONFIG, "mel: pitch from %g to %g Hz; above %g and at most rate / 4",
+               TD_ERR_CONFIG, "mel: pitch from %g to %g Hz, but it must be above %g and at most rate / 4",
                (double)c->pitch_min_hz, (double)c->pitch_max_hz, (double)c->rate / (TD_PITCH_MAX_LAG - 1));
 fail:
     return status;

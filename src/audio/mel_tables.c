@@ -37,7 +37,7 @@ static double fill_window(float *out, float *lows, uint32_t size, uint32_t win)
     return power;
 }
 
-/* What double leaves of zeros, 1e-16, harms nobody. */
+/* Zeros are only zero to within the rounding of double, 1e-16, which is harmless. */
 static void fill_roots(float *out, float *lows, uint32_t size)
 {
     for (uint32_t k = 0; k < size; k++) {

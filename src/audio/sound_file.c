@@ -25,7 +25,7 @@ static sf_count_t seek(sf_count_t offset, int whence, void *context)
 {
     td_sound_file *sound = context;
     const off_t at = lseek(sound->fd, offset, whence);
-    /* A header that lies leads to places that no file has. */
+    /* A wrong header leads to offsets outside of the file. */
     if (at < 0 && errno != EINVAL && errno != EOVERFLOW) note_failure(sound);
     return at;
 }

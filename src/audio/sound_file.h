@@ -15,7 +15,7 @@ typedef struct td_sound_file {
     int error; /* errno of the first call that failed; 0: none has */
 } td_sound_file;
 
-/* False if the file cannot be opened or read (`error` tells why), or is no recording (`error` is 0 and
+/* False if the file cannot be opened or read (`error` tells why), or is not a recording (`error` is 0 and
  * sf_strerror(NULL) tells why). *out must stay where it is until td_sound_file_close(), which is allowed
  * after a failure too. */
 bool td_sound_file_open(const char *path, td_sound_file *out);

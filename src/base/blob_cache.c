@@ -90,7 +90,7 @@ static const char *find_damage(const char *data, size_t bytes, td_digest key)
 static void reject_file(td_blob_cache *cache, const char *path, const char *reason)
 {
     if (unlink(path) == 0) {
-        td_log_warn("cache file '%s' is not used: %s; it is made anew", path, reason);
+        td_log_warn("cache file '%s' is not used: %s; it is rebuilt", path, reason);
     } else {
         td_log_once(&cache->unusable, TD_LOG_WARN,
                     "cache file '%s' is not used: %s; it cannot be removed either (%s), remove it by hand",
@@ -117,13 +117,13 @@ static char *read_payload(td_blob_cache *cache, const char *path, td_digest key,
 {
     struct stat info;
     if (stat(path, &info) != 0) {
-        /* Not there yet, or a file in the folder's place, which the first store will tell. */
+        /* Not there yet, or a file instead of the folder, which the first store will report. */
         if (errno == ENOENT || errno == ENOTDIR) return NULL;
         td_log_once(&cache->unusable, TD_LOG_WARN, "cache folder '%s' cannot be read (%s), going on without",
                     cache->dir, strerrordesc_np(errno));
         return NULL;
     }
-    /* Anything else in its place might block the reader for ever, as a named pipe does. */
+    /* Anything but a regular file might block the reader forever, as a named pipe does. */
     if (!S_ISREG(info.st_mode)) {
         reject_file(cache, path, "it is not a regular file");
         return NULL;

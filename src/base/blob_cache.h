@@ -22,7 +22,7 @@ typedef struct td_blob_cache_stats {
 } td_blob_cache_stats;
 
 /* *out: owned, td_blob_cache_close(). `dir` is copied, and created by the first store; NULL = a cache that
- * never hits and stores nothing. Fails only for want of host memory. */
+ * never hits and stores nothing. Fails only when host memory runs out. */
 td_status td_blob_cache_open(const char *dir, td_blob_cache **out);
 void td_blob_cache_close(td_blob_cache *cache);
 

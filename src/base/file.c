@@ -333,8 +333,8 @@ td_status td_file_cache_dir(const char *override, char out[TD_FILE_PATH_BYTES])
         middle = "/.cache";
     }
     if (!base || !*base) {
-        return TD_FAIL(TD_ERR_NOT_FOUND, "no place for caches: neither XDG_CACHE_HOME nor HOME is set; "
-                                         "set one of them or name a folder with data.cache_dir");
+        return TD_FAIL(TD_ERR_NOT_FOUND, "no folder for caches: neither XDG_CACHE_HOME nor HOME is set; "
+                                         "set one of them, or name a folder in data.cache_dir");
     }
     int length = snprintf(out, TD_FILE_PATH_BYTES, "%s%s/tandem", base, middle);
     if (length >= TD_FILE_PATH_BYTES) return fail_with_errno(ENAMETOOLONG, "use", base);

@@ -38,10 +38,10 @@ td_status td_file_read(const char *path, size_t max_bytes, char **data, size_t *
 /* Creates the folder and its parents where missing. */
 td_status td_file_make_dirs(const char *path);
 
-/* False if nothing is at `path`. What cannot be looked at counts as there: opening it tells why. */
+/* False if nothing is at `path`. What cannot be examined counts as existing: opening it reports why. */
 bool td_file_exists(const char *path);
 
-/* How large a file is. What is no regular file has no size: TD_ERR_IO. */
+/* How large a file is. TD_ERR_IO for what is not a regular file. */
 td_status td_file_size(const char *path, uint64_t *bytes);
 
 /* The names in a folder, sorted, without "." and "..". */

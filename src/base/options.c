@@ -257,7 +257,7 @@ const td_option_mistake *td_options_mistakes(const td_options *options, size_t *
     return options->mistakes;
 }
 
-/* A sorry value, with what would be right. `said` is how the user named it: "--color", "devices.data". */
+/* Refuses a value and says what would be right. `said`: how the user named it, "--color", "devices.data". */
 static td_status refuse_value(td_options *options, const td_option *option, const char *said,
                               const char *text, const char *place)
 {
@@ -373,7 +373,8 @@ td_status td_options_assign(td_options *options, const char *name, const char *t
     char section[128];
     const char *dot = strchr(name, '.');
     if (!dot || dot == name || !dot[1] || (size_t)(dot - name) >= sizeof section) {
-        return td_options_add_mistake(options, place, "'%s' names no key; write section.key=value", name);
+        return td_options_add_mistake(options, place, "'%s' does not name a key; write section.key=value",
+                                      name);
     }
     snprintf(section, sizeof section, "%.*s", (int)(dot - name), name);
     const td_option *option = td_option_find(options->table, section, dot + 1);
@@ -554,7 +555,7 @@ static td_status check_arguments(td_options *options, size_t command)
     }
     for (size_t i = c->max_arguments; i < options->n_arguments; i++) {
         const td_status status =
-            td_options_add_mistake(options, COMMAND_LINE, "`%s` has no use for '%s'; see `%s %s --help`",
+            td_options_add_mistake(options, COMMAND_LINE, "`%s` does not take '%s'; see `%s %s --help`",
                                    c->name, options->arguments[i], options->table->program, c->name);
         if (status != TD_OK) return status;
     }

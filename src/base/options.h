@@ -119,7 +119,7 @@ td_status td_options_create(const td_option_table *table, td_options **out);
 void td_options_destroy(td_options *options);
 
 /* Reads the arguments of `command` (argv[0] is the first one after its name) and the INI file they name.
- * TD_ERR_CONFIG if there are mistakes; values without a mistake are in place all the same. */
+ * TD_ERR_CONFIG if there are mistakes; values without a mistake are set all the same. */
 td_status td_options_parse(td_options *options, size_t command, int argc, const char *const *argv);
 
 /* Reads one INI file, or its text under the name `path`; wrong content, or a file that cannot be read, is a
@@ -142,7 +142,7 @@ const td_option_mistake *td_options_mistakes(const td_options *options, size_t *
 /* The value of "section.key", or of the flag of a row without a key; NULL if the table has no such row. */
 const td_option_value *td_options_get(const td_options *options, const char *name);
 
-/* Arguments that are no options. */
+/* Arguments that are not options. */
 const char *const *td_options_arguments(const td_options *options, size_t *count);
 
 /* ---------------------------------------------------------------- rows (used by the parts of the engine) */

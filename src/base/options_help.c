@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/wrap.h"
 
-enum { HELP_COLUMNS = 80, HELP_INDENT = 28, CONFIG_LINE_BYTES = 160 };
+enum { HELP_COLUMNS = 80, HELP_INDENT = 28, PAGE_COLUMNS = 120, CONFIG_LINE_BYTES = 160 };
 
 /* Texts grow in a memory stream; close_text says whether all of it was stored. */
 static td_status open_text(FILE **text, char **out, size_t *bytes)
@@ -217,34 +217,37 @@ td_status td_options_help(const td_option_table *table, size_t command, bool all
 
 /* ---------------------------------------------------------------- Markdown */
 
-/* One cell of a table, behind the bar that begins it: bars inside are escaped. */
-static void write_cell(FILE *text, const char *content)
+/* An entry of a list, `depth` lists deep: "- label: content", in lines of PAGE_COLUMNS. Nothing without
+ * content. */
+static void write_entry(FILE *text, size_t depth, const char *label, const char *content)
 {
-    fputc(' ', text);
-    for (const char *c = content; *c; c++) {
-        if (*c == '|') fputc('\\', text);
-        fputc(*c, text);
-    }
-    fputs(" |", text);
+    char words[768];
+    if (!*content) return;
+    snprintf(words, sizeof words, "- %s: %s", label, content);
+    fprintf(text, "%*s", (int)(2 * depth), "");
+    td_wrap_write(text, words, 2 * depth, 2 * depth + 2, PAGE_COLUMNS);
 }
 
-static void write_row(FILE *text, const td_option_table *table, const td_option *option)
+static void write_commands(FILE *text, const td_option_table *table, const td_option *option)
 {
-    char cell[512], usage[256];
-    format_usage(option, usage, sizeof usage);
-    snprintf(cell, sizeof cell, "`%s`", usage);
-    fputc('|', text);
-    write_cell(text, cell);
-    cell[0] = 0;
-    if (option->section) snprintf(cell, sizeof cell, "`%s.%s`", option->section, option->key);
-    write_cell(text, cell);
-    td_option_allowed(option, cell, sizeof cell);
-    write_cell(text, option->section || option->type != TD_OPTION_BOOL ? cell : "");
-    write_cell(text, option->default_text ? option->default_text : "");
-    td_option_takers(table, option, "", cell, sizeof cell);
-    write_cell(text, *cell ? cell : "all");
-    write_cell(text, option->help);
-    fputc('\n', text);
+    char names[512];
+    td_option_takers(table, option, "", names, sizeof names);
+    write_entry(text, 1, "commands", *names ? names : "all");
+}
+
+static void write_option_entry(FILE *text, const td_option_table *table, const td_option *option)
+{
+    char label[300], words[512] = "";
+    format_usage(option, words, sizeof words);
+    snprintf(label, sizeof label, "`%s`", words);
+    write_entry(text, 0, label, option->help);
+    words[0] = 0;
+    if (option->section) snprintf(words, sizeof words, "`%s.%s`", option->section, option->key);
+    write_entry(text, 1, "key", words);
+    td_option_allowed(option, words, sizeof words);
+    if (option->section || option->type != TD_OPTION_BOOL) write_entry(text, 1, "values", words);
+    if (option->default_text) write_entry(text, 1, "default", option->default_text);
+    write_commands(text, table, option);
 }
 
 td_status td_options_markdown(const td_option_table *table, char **out)
@@ -258,22 +261,19 @@ td_status td_options_markdown(const td_option_table *table, char **out)
     fprintf(
         text,
         "Authority: command line > `--set section.key=value` > file of `--config` > preset > default.\n\n");
-    fprintf(text, "| command | does |\n|---|---|\n");
+    char label[256];
     for (size_t i = 0; i < table->n_commands; i++) {
         const td_option_command *c = &table->commands[i];
-        fprintf(text, "| `%s%s%s` |", c->name, *c->arguments ? " " : "", c->arguments);
-        write_cell(text, c->summary);
-        fputc('\n', text);
+        snprintf(label, sizeof label, "`%s%s%s`", c->name, *c->arguments ? " " : "", c->arguments);
+        write_entry(text, 0, label, c->summary);
     }
     for (size_t i = 0; i < table->n_options; i++) {
         const char *group = table->options[i].group;
         if (!is_first_of_group(table, i, UINT64_MAX)) continue;
-        fprintf(text,
-                "\n## %s\n\n| option | key | values | default | commands | meaning "
-                "|\n|---|---|---|---|---|---|\n",
-                group);
+        fprintf(text, "\n## %s\n\n", group);
         for (size_t j = i; j < table->n_options; j++) {
-            if (strcmp(table->options[j].group, group) == 0) write_row(text, table, &table->options[j]);
+            if (strcmp(table->options[j].group, group) == 0)
+                write_option_entry(text, table, &table->options[j]);
         }
     }
     return close_text(text, out);
@@ -281,7 +281,7 @@ td_status td_options_markdown(const td_option_table *table, char **out)
 
 /* ---------------------------------------------------------------- configuration */
 
-/* The first row of its key, so that a value with several flags is told once. */
+/* The first row of its key, so that a value with several flags is written once. */
 static bool owns_key(const td_option_table *table, const td_option *option)
 {
     return option->section && td_option_find(table, option->section, option->key) == option;

@@ -27,7 +27,7 @@ typedef struct ini_reading {
     bool section_known;                  /* keys of an unknown section are not complained about one by one */
     bool in_section;
     bool expects_key; /* the parser's line must reach handle_key, or it is no INI */
-    td_status status; /* first failure that is no mistake of the user */
+    td_status status; /* first failure that is not the user's mistake */
 } ini_reading;
 
 /* Adds a mistake at the parser's line. */

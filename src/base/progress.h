@@ -17,7 +17,7 @@ typedef struct td_progress_state {
     uint64_t total;         /* 0 = not known: no share, no time left */
     double rate_per_second; /* 0 = not known yet */
     const char *tail;
-    double left_s; /* of who knows better than the rate tells; 0 = nobody does */
+    double left_s; /* a better estimate than the rate gives; 0 = none */
 } td_progress_state;
 
 /* The line for `state`, at most `width` terminal columns (an ellipsis marks a cut) and always whole UTF-8
@@ -31,12 +31,12 @@ typedef struct td_progress td_progress;
 td_status td_progress_create(FILE *file, const char *label, uint64_t total, double plain_interval_s,
                              td_progress **out);
 
-/* Tells the state; draws if it is time. The rate is measured from the first update on. */
+/* Updates the state; draws if it is time. The rate is measured from the first update on. */
 void td_progress_update(td_progress *progress, uint64_t done, const char *tail_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The time left, shown from now on in place of what the rate tells; for work that may end before its total.
- * 0, or what is not finite: nothing better is known. */
+/* The time left, shown from now on instead of what the rate gives; for work that may end before its total.
+ * 0 or a value that is not finite: back to the rate. */
 void td_progress_tell_left(td_progress *progress, double left_s);
 
 /* Takes the line off the terminal, so that something else can be printed; the next update draws it again. */

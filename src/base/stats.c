@@ -15,10 +15,10 @@ static int compare(const void *a, const void *b)
 /* The value below which a share `q` of the sorted values lies. */
 static double quantile(const double *sorted, size_t count, double q)
 {
-    const double place = q * (double)(count - 1);
-    const size_t below = (size_t)place;
+    const double position = q * (double)(count - 1);
+    const size_t below = (size_t)position;
     if (below + 1 >= count) return sorted[count - 1];
-    return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
+    return sorted[below] + (position - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
 td_stats td_stats_of(double *values, size_t count)

@@ -17,7 +17,7 @@ enum { TD_TEXT_FORMAT_BYTES = 32 };
  * longer than 64 bytes count as wholly different (the longer length). */
 size_t td_text_distance(const char *a, const char *b);
 
-/* The candidate nearest to `word` if it is near enough to be a slip of the finger (one edit per three
+/* The candidate nearest to `word` if it is near enough to be a typing mistake (one edit per three
  * letters, at least one); the first of equals; otherwise NULL. Borrowed from `candidates`. */
 const char *td_text_nearest(const char *word, const char *const *candidates, size_t n_candidates);
 

@@ -46,7 +46,7 @@ typedef struct td_command {
     uint32_t params_bytes;
     td_grid grid; /* work-groups */
     const td_kernel *kernel;
-    const void *native; /* the backend's own description of a native call; borrowed for ever */
+    const void *native; /* the backend's own description of a native call; borrowed forever */
     double cost_ns;     /* estimate */
     td_span spans[TD_KERNEL_MAX_BUFFERS];
     uint8_t access[TD_KERNEL_MAX_BUFFERS];
@@ -61,7 +61,7 @@ struct td_list {
     size_t capacity;
     size_t n_barriers;
     size_t n_segments;
-    double time_scale; /* measured time of work by estimated */
+    double time_scale; /* measured time over estimated time */
     bool finished;
     td_point last_use; /* [generic] */
     void *native;      /* [backend] what list_compile made; freed by list_discard */
@@ -210,7 +210,7 @@ extern const td_backend td_backend_vulkan;
 extern const td_backend td_backend_sim;
 
 /* Marks the device lost and returns TD_ERR_DEVICE_LOST with a message naming the device and call. The first
- * call to show it counts: whoever meets the lost device later tells the same. */
+ * call to show it counts: whoever meets the lost device later gets the same message. */
 td_status td_device_mark_lost(td_device *device, const char *native, const char *call);
 
 /* For a device that is marked lost: the failure again. */

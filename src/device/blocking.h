@@ -1,4 +1,4 @@
-/* Work done at once and waited for: loading, saving, looking, measuring. Not for steps, which must not wait.
+/* Blocking calls: submit and wait. For loading, saving, inspecting and measuring; steps must not wait.
  * Covered by tests/device/test_queue.c.
  */
 #ifndef TD_DEVICE_BLOCKING_H

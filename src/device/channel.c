@@ -281,7 +281,7 @@ fail:
     return status;
 }
 
-/* A driver that refuses memory in place is no reason to fail: the ring needs none. */
+/* Not a failure if the driver refuses memory in place: the ring does not need it. */
 static td_status set_up(td_channel *channel, td_path wanted)
 {
     td_status status = TD_OK;
@@ -374,7 +374,7 @@ static td_device *hop_device(const td_channel *channel, uint32_t number)
     return td_memory_device(channel->ends[end]);
 }
 
-/* What a hop copies; `in_ring` is its place in the ring. */
+/* What a hop copies; `in_ring` is its slot in the ring. */
 static void hop_spans(const td_channel *channel, const hop *made, uint64_t in_ring, td_span *to,
                       td_span *from)
 {

@@ -29,27 +29,27 @@ static td_status open_platform(td_registry *registry, const td_device_info *cons
                                size_t first, td_device **out)
 {
     const td_device_info **group = NULL;
-    size_t *places = NULL;
+    size_t *positions = NULL;
     td_device **opened = NULL;
     size_t n_group = 0;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&group, count));
-    TD_TRY(TD_NEW_ARRAY(&places, count));
+    TD_TRY(TD_NEW_ARRAY(&positions, count));
     TD_TRY(TD_NEW_ARRAY(&opened, count));
     for (size_t i = first; i < count; i++) {
         if (out[i] || (i > first && !same_platform(infos[first], infos[i]))) continue;
-        places[n_group] = i;
+        positions[n_group] = i;
         group[n_group++] = infos[i];
     }
     const td_api api = infos[first]->api;
     TD_TRY(td_registry_backend(api)->open(registry->states[api], group, n_group, registry->cache, opened));
     for (size_t i = 0; i < n_group; i++) {
         ready_device(opened[i], registry->cache);
-        out[places[i]] = opened[i];
+        out[positions[i]] = opened[i];
     }
 fail:
     free(opened);
-    free(places);
+    free(positions);
     free(group);
     return status;
 }

@@ -47,8 +47,8 @@ uint32_t td_device_group_size(const td_device *device, td_kernel_id id);
 /* The class of the list's device. */
 td_kernel_class td_list_class(const td_list *list);
 
-/* How much longer than estimated work takes, as measured before; 1 if not told. Before anything is recorded:
- * submissions are cut by it. */
+/* Measured over estimated time of earlier work; 1 if not set. To be set before anything is recorded, since
+ * submissions are split by it. */
 void td_list_set_time_scale(td_list *list, double time_scale);
 
 /* What a finished list is estimated to take, and in how many submissions it goes to the driver. */
@@ -66,7 +66,7 @@ typedef struct td_attachment {
 /* The device's attachment, or NULL. Borrowed until the device closes. Any thread. */
 td_attachment *td_device_attachment(const td_device *device);
 
-/* Puts `next` in the place of `expected` (NULL: none yet) and takes it over: destroyed when the device
+/* Replaces `expected` (NULL: none yet) by `next` and takes it over: destroyed when the device
  * closes, when whatever it replaced is its own to destroy. False, and nothing taken, if another thread was
  * faster. */
 bool td_device_attach(td_device *device, td_attachment *expected, td_attachment *next);

@@ -337,7 +337,7 @@ void td_memory_free(td_memory *memory, td_span span)
 
 void td_memory_get_stats(const td_memory *memory, td_memory_stats *out)
 {
-    td_memory *unlocked = (td_memory *)memory; /* the mutex is no part of the visible state */
+    td_memory *unlocked = (td_memory *)memory; /* the mutex is not part of the visible state */
     pthread_mutex_lock(&unlocked->mutex);
     *out = memory->stats;
     pthread_mutex_unlock(&unlocked->mutex);

@@ -109,7 +109,7 @@ static td_status check_issued(td_point point)
                    (unsigned long long)point.value, kind_name(queue->kind), queue->device->info.name);
 }
 
-/* As td_point_wait, but a time-out leaves no error record: polling is no mistake. */
+/* As td_point_wait, but a time-out leaves no error record: polling is not a failure. */
 static td_status await(td_point point, uint64_t timeout_ns)
 {
     td_queue *queue = point.queue;

@@ -67,10 +67,10 @@ static void group_by_silicon(td_info_list *list)
 {
     uint32_t groups = 0;
     for (size_t i = 0; i < list->count; i++) {
-        size_t twin = 0;
-        while (twin < i && !same_silicon(&list->items[twin], &list->items[i]))
-            twin++;
-        list->items[i].phys_group = twin < i ? list->items[twin].phys_group : groups++;
+        size_t same = 0;
+        while (same < i && !same_silicon(&list->items[same], &list->items[i]))
+            same++;
+        list->items[i].phys_group = same < i ? list->items[same].phys_group : groups++;
     }
 }
 
@@ -144,7 +144,7 @@ static void log_renumbering(const td_registry *registry)
     }
 }
 
-/* Moves the visible devices to the front in the user's order and numbers them anew. */
+/* Moves the visible devices to the front in the user's order and renumbers them. */
 static td_status hide_others(td_registry *registry, const char *visible)
 {
     td_device_info *ordered = NULL;
@@ -196,7 +196,7 @@ td_status td_registry_open(const td_registry_options *options, td_registry **out
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&registry));
-    /* Without any place for a cache (no home directory) work goes on without one. */
+    /* Without a folder for a cache (no home directory) work goes on without one. */
     const bool has_dir = td_file_cache_dir(options->cache_dir, cache_dir) == TD_OK;
     if (!has_dir) td_log_warn("%s; nothing will be cached", td_error_last()->message);
     TD_TRY(td_blob_cache_open(has_dir ? cache_dir : NULL, &registry->cache));

@@ -143,7 +143,7 @@ static td_status refuse_unknown(const char *selector)
              selector);
     const char *near = td_text_nearest(prefix, WORDS, sizeof WORDS / sizeof WORDS[0]);
     return TD_FAIL(TD_ERR_NOT_FOUND,
-                   "\"%s\" is no device selector%s%s%s; use a number, cl:P.D, vk:N, pci:..., uuid:..., "
+                   "\"%s\" is not a device selector%s%s%s; use a number, cl:P.D, vk:N, pci:..., uuid:..., "
                    "name:..., gpu, cpu, any or sim, or " SEE_LIST,
                    selector, near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
 }

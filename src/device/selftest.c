@@ -274,7 +274,7 @@ static bool teaches_nothing(td_status status)
 }
 
 /* An optional feature whose test cannot be run counts as failed: nothing depends on it. Unless a passing
- * shortage or a lost device is the reason: that is no verdict to remember, and is handed up. */
+ * shortage or a lost device is the reason: that is not a verdict to remember, and is returned. */
 static td_status judge_feature(const test_bench *bench, bool claimed,
                                td_status (*try)(const test_bench *, bool *), const char *name, verdict *out,
                                uint32_t *fails)

@@ -32,14 +32,15 @@ typedef enum td_block {
 } td_block;
 
 typedef struct td_store_options {
-    bool training;            /* gradients and moments */
-    bool average;             /* running average of the parameters */
-    const char *const *order; /* prefixes of names, ended by NULL: entries lie in the order of the first that
-                                 fits, those that none fits last. NULL: as the graphs have them */
-    td_dtype
-        half; /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which
-                   every change of them brings up to date; the groups DECAY and FROZEN have one. Else none.
-                   With TD_F16 the loss scale starts at TD_LOSS_SCALE_START, else it is 1 and stays. */
+    bool training; /* gradients and moments */
+    bool average;  /* running average of the parameters */
+    /* Prefixes of names, ended by NULL: entries lie in the order of the first that fits, those that none fits
+     * last. NULL: as the graphs have them. */
+    const char *const *order;
+    /* TD_BF16, TD_F16: products of training plans read a copy of the weights in 16 bits, which every change of
+     * them brings up to date; the group DECAY has one. Else none. With TD_F16 the loss scale starts at
+     * TD_LOSS_SCALE_START, else it is 1 and stays. */
+    td_dtype half;
 } td_store_options;
 
 /* Room, filled with zeros, for the parameters and states of `graph`; other graphs with the same ones can be
@@ -112,7 +113,7 @@ typedef struct td_plan_options {
     bool checkpoint;   /* blocks are computed again in the backward pass instead of kept */
     bool remake_cheap; /* what one pass over memory makes again is not kept either, also where that costs
                           more than a few hundredths of the step; so it is with checkpoint
-                          and narrow */
+                          and half */
     td_dtype half;     /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */

@@ -1,6 +1,6 @@
 /* The family "audio": what host and kernels agree on about frames and tables. Preprocessor lines only.
  *
- * A group of class CPU takes TD_FRAME_BLOCK_CPU neighbouring frames, as many at once as a vector has places;
+ * A group of class CPU takes TD_FRAME_BLOCK_CPU neighbouring frames, as many at once as a vector has lanes;
  * one of class GPU takes one. Spectra between kernels lie in blocks of as many frames: element k of frame t
  * of an item is ((t / block) * bins + k) * block + t % block. */
 #ifndef TD_KERNELS_AUDIO_GEOMETRY_H

@@ -3,7 +3,7 @@
 #ifndef TD_KERNELS_HALF_GEOMETRY_H
 #define TD_KERNELS_HALF_GEOMETRY_H
 
-#define TD_FORMAT_FP32 0u /* not narrow at all: fp32 */
+#define TD_FORMAT_FP32 0u /* not 16-bit: floats */
 #define TD_FORMAT_BF16 1u /* the upper half of a float */
 #define TD_FORMAT_FP16 2u /* IEEE half */
 

@@ -57,7 +57,7 @@ typedef struct td_kernel {
     uint8_t access[TD_KERNEL_MAX_BUFFERS];                 /* td_access of each binding */
 } td_kernel;
 
-/* Borrowed, for ever. Cannot fail for a valid id. */
+/* Borrowed forever. Cannot fail for a valid id. */
 const td_kernel *td_kernel_get(td_kernel_id id);
 
 /* NULL when no kernel has that name. */

@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_MOVE_GEOMETRY_H
 #define TD_KERNELS_MOVE_GEOMETRY_H
 
-/* Rows and columns that one group of `transpose` turns: on a CPU both sides should fit its first cache. */
+/* Rows and columns that one group of `transpose` handles: on a CPU both sides should fit its first cache. */
 #define TD_TRANSPOSE_ROWS_CPU 64u
 #define TD_TRANSPOSE_COLUMNS_CPU 64u
 #define TD_TRANSPOSE_ROWS_GPU 32u
@@ -14,7 +14,7 @@
 #define TD_ROWS_BLOCK_CPU 4096u
 #define TD_ROWS_BLOCK_GPU 512u
 
-/* Rows one group of rank_rows places. */
+/* Rows one group of rank_rows ranks. */
 #define TD_RANK_ROWS_CPU 32u
 #define TD_RANK_ROWS_GPU 128u
 

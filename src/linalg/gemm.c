@@ -117,7 +117,7 @@ static td_status check_shape(const td_gemm_desc *d)
     TD_FAIL_IF(!d->m || !d->n || !d->k, TD_ERR_ARGUMENT, "a matrix product of %u x %u x %u is empty", d->m,
                d->n, d->k);
     TD_FAIL_IF(d->b_format > TD_FORMAT_FP16 || (d->b_format && d->layout == TD_GEMM_TN), TD_ERR_ARGUMENT,
-               "operand B of a matrix product (%s) has format %u; it may be narrow in nn and nt",
+               "operand B of a matrix product (%s) has format %u; only nn and nt take 16-bit numbers",
                td_gemm_layout_name(d->layout), d->b_format);
     TD_FAIL_IF(d->activation > TD_GEMM_SIGMOID, TD_ERR_ARGUMENT, "activation %u does not exist",
                d->activation);

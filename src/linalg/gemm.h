@@ -3,7 +3,7 @@
  *   nn  A [m,k]  B [k,n]      nt  A [m,k]  B [n,k]      tn  A [k,m]  B [k,n]      C [m,n], all row-major fp32
  *   v = A B + bias (+ C where `accumulate`);  pre = v;  C = activation(v) + residual
  *
- * B of nn and nt may be narrow: 16 bits for each element, two to a word; it is widened on its way in, and
+ * B of nn and nt may be 16-bit (bf16 or fp16), two elements to a word; it is converted when it is read, and
  * everything else is fp32.
  *
  * Which kernels make the product is decided per device and shape: by what `tandem tune` measured and stored,
@@ -31,9 +31,9 @@ typedef enum td_gemm_provider {
     TD_GEMM_PROVIDER_COUNT
 } td_gemm_provider;
 
-/* Zero fields mean: rows lie tight (ld*), one matrix (batch), none of it (bias, pre, residual). A, B and C of
- * a batch are stride_* elements apart; stride_a or stride_b 0: the same matrix for all. pre and residual lie
- * as C does. Rows of A may overlap (windows of a convolution), and matrices C may lie side by side in the
+/* Zero fields mean: rows are contiguous (ld*), one matrix (batch), not used (bias, pre, residual). A, B and
+ * C of a batch are stride_* elements apart; stride_a or stride_b 0: the same matrix for all. pre and residual
+ * are laid out as C. Rows of A may overlap (windows of a convolution), and matrices C may lie side by side in the
  * same rows. No operand may overlap C or pre; each span must start where the device lets a binding start. */
 typedef struct td_gemm_desc {
     td_gemm_layout layout;
@@ -42,7 +42,7 @@ typedef struct td_gemm_desc {
     uint32_t lda, ldb, ldc;
     uint32_t batch;
     uint32_t stride_a, stride_b, stride_c;
-    uint32_t b_format; /* TD_FORMAT_FP32: fp32; TD_FORMAT_BF16 ...: not with tn */
+    uint32_t b_format; /* TD_FORMAT_FP32, or TD_FORMAT_BF16 ... (not with tn) */
     bool accumulate;
     uint32_t activation; /* TD_GEMM_LINEAR, TD_GEMM_RELU ... of gemm_geometry.h */
     td_span a, b, c;

@@ -8,19 +8,11 @@ static td_cl_clblast_gemm gemm_of(const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
     return (td_cl_clblast_gemm){
+        TD_GEMM_SIZES(d),
         .a_transposed = d->layout == TD_GEMM_TN,
         .b_transposed = d->layout == TD_GEMM_NT,
-        .accumulate = d->accumulate,
-        .m = d->m,
-        .n = d->n,
-        .k = d->k,
         .lda = d->lda,
         .ldb = d->ldb,
-        .ldc = d->ldc,
-        .batch = d->batch,
-        .stride_a = d->stride_a,
-        .stride_b = d->stride_b,
-        .stride_c = d->stride_c,
     };
 }
 

@@ -21,7 +21,7 @@ typedef enum td_gemm_variant {
     TD_GEMM_V_TILE_64X64,
     TD_GEMM_V_TILE_128X64,
     TD_GEMM_V_TILE_128X128,
-    TD_GEMM_V_TILE_ANY, /* 64 x 64 for operands that do not lie in fours */
+    TD_GEMM_V_TILE_ANY, /* 64 x 64 for operands that cannot be read as vec4 */
     TD_GEMM_V_GEMV,
     TD_GEMM_V_CLBLAST,
     TD_GEMM_V_COUNT
@@ -71,7 +71,7 @@ td_gemm_choice td_gemm_choose(const td_gemm_problem *problem);
 /* Of a variant that reads B as fp32 alone: NULL, or why not. */
 static inline const char *td_gemm_refuse_half(const td_gemm_problem *problem)
 {
-    return problem->desc.b_format ? "it does not read numbers of 16 bits" : NULL;
+    return problem->desc.b_format ? "it does not read 16-bit numbers" : NULL;
 }
 
 /* gemm_register.c */
@@ -100,6 +100,15 @@ uint64_t td_gemm_clblast_workspace(const td_gemm_problem *problem);
 td_status td_gemm_record_clblast(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant);
 
 /* ---------------------------------------------------------------- small helps */
+
+/* Fields that the parameters of the kernels share: of all products; of those that split k; of an epilogue. */
+#define TD_GEMM_SIZES(d)                                                                                     \
+    .m = (d)->m, .n = (d)->n, .k = (d)->k, .ldc = (d)->ldc, .stride_a = (d)->stride_a,                       \
+    .stride_b = (d)->stride_b, .stride_c = (d)->stride_c, .batch = (d)->batch, .accumulate = (d)->accumulate
+#define TD_GEMM_SPLIT(p) .stride_split = (p)->stride_split, .splits = (p)->splits, .k_part = (p)->k_part
+#define TD_GEMM_EPILOGUE(d)                                                                                  \
+    .has_bias = (d)->bias.buffer != NULL, .save = (d)->pre.buffer != NULL, .activation = (d)->activation,    \
+    .has_residual = (d)->residual.buffer != NULL
 
 /* A grid of at least `items` work-items. */
 td_grid td_gemm_grid(const td_gemm_problem *problem, td_kernel_id kernel, uint64_t items);

@@ -95,7 +95,7 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
     const uint32_t cores = problem->info->caps.compute_units ? problem->info->caps.compute_units : 1;
     const uint32_t rows = td_divide_up(d->m, tile_rows(problem));
     const uint32_t columns = td_divide_up(d->n, tile_columns(problem));
-    /* Without vectors items are many and slow, and lavapipe ends their loops after 65,535 turns together. */
+    /* Without vectors items are many and slow, and lavapipe ends their loops after 65,535 iterations. */
     const bool is_wide = problem->vector > 1;
     const uint32_t most_across = !is_wide ? 1 : packs_a ? TD_GEMM_OWN_COLUMN_TILES : COLUMN_TILES;
     const uint32_t most_down = is_wide ? ROW_TILES : 1;
@@ -125,26 +125,13 @@ static td_gemm_register_params make_params(const td_gemm_problem *problem, bool 
 {
     const td_gemm_desc *d = &problem->desc;
     td_gemm_register_params params = {
-        .m = d->m,
-        .n = d->n,
-        .k = d->k,
+        TD_GEMM_SIZES(d),
+        TD_GEMM_SPLIT(problem),
+        TD_GEMM_EPILOGUE(d),
         .lda = d->layout == TD_GEMM_TN ? 1 : d->lda,
         .a_step = d->layout == TD_GEMM_TN ? d->lda : 1,
         .ldb = d->ldb,
-        .ldc = d->ldc,
-        .stride_a = d->stride_a,
-        .stride_b = d->stride_b,
-        .stride_c = d->stride_c,
-        .stride_split = problem->stride_split,
-        .batch = d->batch,
-        .splits = problem->splits,
-        .k_part = problem->k_part,
         .k_block = packs_a ? TD_GEMM_OWN_DEPTH : K_BLOCK,
-        .accumulate = d->accumulate,
-        .has_bias = d->bias.buffer != NULL,
-        .save = d->pre.buffer != NULL,
-        .activation = d->activation,
-        .has_residual = d->residual.buffer != NULL,
     };
     cut_blocks(problem, packs_a, &params.row_block, &params.column_block);
     return params;

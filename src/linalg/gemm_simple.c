@@ -4,25 +4,17 @@
 #include "linalg/gemm_internal.h"
 
 #define GEMV_ROWS_MOST 4u
-#define GEMV_SCALAR_TERMS 4096u /* lavapipe ends all loops of a work-item after 65,535 turns together */
+#define GEMV_SCALAR_TERMS 4096u /* lavapipe ends all loops of a work-item after 65,535 iterations together */
 
 td_status td_gemm_record_plain(td_list *list, const td_gemm_problem *problem, td_gemm_variant variant)
 {
     const td_gemm_desc *d = &problem->desc;
     const td_gemm_plain_params params = {
-        .m = d->m,
-        .n = d->n,
-        .k = d->k,
+        TD_GEMM_SIZES(d),
         .a_row = d->layout == TD_GEMM_TN ? 1 : d->lda,
         .a_step = d->layout == TD_GEMM_TN ? d->lda : 1,
         .b_step = d->layout == TD_GEMM_NT ? 1 : d->ldb,
         .b_column = d->layout == TD_GEMM_NT ? d->ldb : 1,
-        .ldc = d->ldc,
-        .stride_a = d->stride_a,
-        .stride_b = d->stride_b,
-        .stride_c = d->stride_c,
-        .batch = d->batch,
-        .accumulate = d->accumulate,
     };
     const td_span spans[] = {d->a, d->b, d->c};
     (void)variant;
@@ -47,21 +39,11 @@ static td_status record_columns(td_list *list, const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
     const td_gemv_columns_params params = {
-        .m = d->m,
-        .n = d->n,
-        .k = d->k,
+        TD_GEMM_SIZES(d),
+        TD_GEMM_SPLIT(problem),
         .a_row = d->layout == TD_GEMM_TN ? 1 : d->lda,
         .a_step = d->layout == TD_GEMM_TN ? d->lda : 1,
         .ldb = d->ldb,
-        .ldc = d->ldc,
-        .stride_a = d->stride_a,
-        .stride_b = d->stride_b,
-        .stride_c = d->stride_c,
-        .stride_split = problem->stride_split,
-        .batch = d->batch,
-        .splits = problem->splits,
-        .k_part = problem->k_part,
-        .accumulate = d->accumulate,
     };
     const td_kernel_id kernel = d->m == 1 ? TD_K_gemv_columns_1 : TD_K_gemv_columns_4;
     const td_span spans[] = {d->a, d->b, d->c};
@@ -77,19 +59,7 @@ static td_status record_columns(td_list *list, const td_gemm_problem *problem)
 static td_status record_rows(td_list *list, const td_gemm_problem *problem)
 {
     const td_gemm_desc *d = &problem->desc;
-    const td_gemv_rows_params params = {
-        .m = d->m,
-        .n = d->n,
-        .k = d->k,
-        .lda = d->lda,
-        .ldb = d->ldb,
-        .ldc = d->ldc,
-        .stride_a = d->stride_a,
-        .stride_b = d->stride_b,
-        .stride_c = d->stride_c,
-        .batch = d->batch,
-        .accumulate = d->accumulate,
-    };
+    const td_gemv_rows_params params = {TD_GEMM_SIZES(d), .lda = d->lda, .ldb = d->ldb};
     const td_kernel_id kernel = d->m == 1 ? TD_K_gemv_rows_1 : TD_K_gemv_rows_4;
     const td_span spans[] = {d->a, d->b, d->c};
     const td_grid grid =
@@ -121,10 +91,7 @@ td_status td_gemm_record_finish(td_list *list, const td_gemm_problem *whole, con
         .batch = d->batch,
         .splits = parts->splits,
         .accumulate = parts->splits > 1 && d->accumulate, /* else the variant has added C already */
-        .has_bias = d->bias.buffer != NULL,
-        .save = d->pre.buffer != NULL,
-        .activation = d->activation,
-        .has_residual = d->residual.buffer != NULL,
+        TD_GEMM_EPILOGUE(d),
     };
     const td_span spans[] = {parts->desc.c, d->c, td_gemm_or(d->bias, parts->desc.c),
                              td_gemm_or(d->residual, parts->desc.c), td_gemm_or(d->pre, d->c)};

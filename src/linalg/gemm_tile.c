@@ -33,7 +33,7 @@ const char *td_gemm_refuse_vec4(const td_gemm_problem *problem)
     const uint32_t along_b = d->layout == TD_GEMM_NT ? d->k : d->n;
     const uint32_t all =
         along_a | along_b | d->n | d->lda | d->ldb | d->ldc | d->stride_a | d->stride_b | d->stride_c;
-    return all % 4 ? "its rows do not lie in fours" : NULL;
+    return all % 4 ? "its rows and offsets are not multiples of 4" : NULL;
 }
 
 /* Intel's compilers run 8 x 4 sums at half the width and put 8 x 8 into memory (docs/gpu_portability.md). */
@@ -55,25 +55,8 @@ td_status td_gemm_record_tile(td_list *list, const td_gemm_problem *problem, td_
     const td_gemm_desc *d = &problem->desc;
     const tile *shape = &TILES[variant];
     const td_gemm_tile_params params = {
-        .m = d->m,
-        .n = d->n,
-        .k = d->k,
-        .lda = d->lda,
-        .ldb = d->ldb,
-        .ldc = d->ldc,
-        .stride_a = d->stride_a,
-        .stride_b = d->stride_b,
-        .stride_c = d->stride_c,
-        .stride_split = problem->stride_split,
-        .batch = d->batch,
-        .splits = problem->splits,
-        .k_part = problem->k_part,
-        .format = d->b_format,
-        .accumulate = d->accumulate,
-        .has_bias = d->bias.buffer != NULL,
-        .save = d->pre.buffer != NULL,
-        .activation = d->activation,
-        .has_residual = d->residual.buffer != NULL,
+        TD_GEMM_SIZES(d), TD_GEMM_SPLIT(problem), TD_GEMM_EPILOGUE(d),
+        .lda = d->lda,    .ldb = d->ldb,          .format = d->b_format,
     };
     const td_span spans[] = {
         d->a, d->b, d->c, td_gemm_or(d->bias, d->a), td_gemm_or(d->residual, d->a), td_gemm_or(d->pre, d->c)};

@@ -1,4 +1,4 @@
-/* Tuner; see tuner.h. Candidates run in turns, so that all of them meet the same machine, and the median
+/* Tuner; see tuner.h. Candidates run interleaved, so that all of them meet the same machine, and the median
  * counts. */
 #include "linalg/tuner.h"
 
@@ -35,7 +35,7 @@ typedef struct trial {
 typedef struct tuner {
     td_device *device;
     td_memory *memory;
-    td_gemm_problem problem; /* with a, b, c and workspace in place */
+    td_gemm_problem problem; /* with a, b, c and workspace set */
     td_span host;            /* for up- and downloads: as large as the largest operand */
     size_t n_c;
     float *want;
@@ -46,7 +46,7 @@ typedef struct tuner {
 
 /* ---------------------------------------------------------------- running lists */
 
-/* Unlike elsewhere not for ever: a candidate may hang a driver. */
+/* Unlike elsewhere not forever: a candidate may hang a driver. */
 static td_status run_list(const tuner *t, td_list *list, double *ns)
 {
     td_point done;

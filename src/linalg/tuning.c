@@ -99,7 +99,7 @@ static tuning_table *load_table(td_device *device)
     return table;
 }
 
-/* Borrowed; NULL for want of memory, which means defaults. */
+/* Borrowed; NULL when memory runs out, which means defaults. */
 static tuning_table *table_of(td_device *device)
 {
     tuning_table *table = (tuning_table *)td_device_attachment(device);

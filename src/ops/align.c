@@ -50,34 +50,34 @@ static td_cost cost_of(uint32_t n)
     return (td_cost){.flops = 8.0 * n, .bytes = 8.0 * n};
 }
 
+/* spans: lengths [items], and the result [items, columns]. */
+static td_status record_of_lengths(td_list *list, td_kernel_id kernel, const void *params,
+                                   const td_span spans[2], uint32_t items, uint32_t columns)
+{
+    const char *op = td_kernel_get(kernel)->name;
+    const uint32_t n = items * columns;
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(items, columns, 1, op));
+    TD_TRY(td_op_check_span(spans[0], items, op, "lengths"));
+    TD_TRY(td_op_check_span(spans[1], n, op, "the result"));
+    TD_TRY(
+        td_list_dispatch(list, kernel, spans, params, td_grid_elements(td_list_class(list), n), cost_of(n)));
+fail:
+    return status;
+}
+
 td_status td_op_align_mask(td_list *list, uint32_t items, uint32_t frames, uint32_t kind, td_span lengths,
                            td_span mask)
 {
-    const uint32_t n = items * frames;
-    const td_align_mask_params params = {.n = n, .items = items, .frames = frames, .kind = kind};
-    const td_span spans[] = {lengths, mask};
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(items, frames, 1, "align mask"));
-    TD_TRY(td_op_check_span(lengths, items, "align mask", "lengths"));
-    TD_TRY(td_op_check_span(mask, n, "align mask", "mask"));
-    TD_TRY(td_list_dispatch(list, TD_K_align_mask, spans, &params, td_grid_elements(td_list_class(list), n),
-                            cost_of(n)));
-fail:
-    return status;
+    const td_align_mask_params params = {.n = items * frames, .items = items, .frames = frames, .kind = kind};
+    return record_of_lengths(list, TD_K_align_mask, &params, (td_span[]){lengths, mask}, items, frames);
 }
 
 td_status td_op_align_counts(td_list *list, uint32_t n, uint32_t divisor, td_span lengths, td_span y)
 {
     const td_align_counts_params params = {.n = n, .divisor = divisor};
-    const td_span spans[] = {lengths, y};
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(n, divisor, 1, "align counts"));
-    TD_TRY(td_op_check_span(lengths, n, "align counts", "lengths"));
-    TD_TRY(td_op_check_span(y, n, "align counts", "y"));
-    TD_TRY(td_list_dispatch(list, TD_K_align_counts, spans, &params, td_grid_elements(td_list_class(list), n),
-                            cost_of(n)));
-fail:
-    return status;
+    if (divisor == 0) return TD_FAIL(TD_ERR_ARGUMENT, "align_counts: lengths cannot be divided by 0");
+    return record_of_lengths(list, TD_K_align_counts, &params, (td_span[]){lengths, y}, n, 1);
 }
 
 /* ---------------------------------------------------------------- of alignments */

@@ -1,4 +1,4 @@
-/* Launches of the attention kernels: sizes checked, layouts and masks turned into parameters; see
+/* Launches of the attention kernels: sizes checked, layouts and masks made into parameters; see
  * attention.h. Covered by tests/ops/cases_attention.c. */
 #include "ops/attention.h"
 
@@ -63,10 +63,10 @@ static td_attention_params make_params(const td_attention_args *a)
                                  .head = s->head_size};
 }
 
-/* Turns of all loops of a work-item that meets `others` rows without vectors, a little more than it takes:
- * the scores are made four rows at a time and four places along d, `products` of them are summed in pairs of
- * places. */
-static uint64_t turns_of(const td_attention_shape *s, uint32_t others, uint32_t products)
+/* Iterations of all loops of a work-item that meets `others` rows without vectors, a little more than it takes:
+ * the scores are made four rows at a time and four elements along d, `products` of them are summed in pairs
+ * of elements. */
+static uint64_t iterations_of(const td_attention_shape *s, uint32_t others, uint32_t products)
 {
     const uint64_t head = s->head_size;
     return others * (products * head + head / 4 + 4) + 20 * head;
@@ -141,7 +141,7 @@ td_status td_op_attention(td_list *list, const td_attention_args *a)
     TD_TRY(check_tensor(s, a->o, s->queries, params.o_row, "o"));
     const td_span spans[] = {a->q, a->k, a->v, td_op_or(a->lengths, a->q), a->o, a->lse};
     const td_kernel_id kernel = kernels[kernel_row(s)].forward;
-    TD_TRY(td_op_check_iterations(list, turns_of(s, s->keys, 1), "attention"));
+    TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
     TD_TRY(
         td_list_dispatch(list, kernel, spans, &params, grid_of(list, kernel, s, s->queries), cost_of(s, 2)));
 fail:
@@ -227,8 +227,8 @@ td_status td_op_attention_back(td_list *list, const td_attention_back_args *a)
     params.fused = td_device_vector(td_list_device(list)) > 1 && (uint64_t)s->batch * s->heads >= FUSED_HEADS;
     TD_TRY(check_back(a, &params));
     if (!params.fused) {
-        TD_TRY(td_op_check_iterations(list, turns_of(s, s->keys, 1), "attention"));
-        TD_TRY(td_op_check_iterations(list, turns_of(s, s->queries, 2), "attention"));
+        TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
+        TD_TRY(td_op_check_iterations(list, iterations_of(s, s->queries, 2), "attention"));
     }
     TD_TRY(record_stats(list, a, &params));
     if (!params.fused) TD_TRY(record_dq(list, a, &params));

@@ -108,7 +108,7 @@ static void check_operation(td_chain *chain, uint32_t operation, uint32_t operan
     if (operation == TD_CHAIN_SAVE && source != TD_CHAIN_TEMPORARY && source != TD_CHAIN_TEMPORARY + 1)
         note_mistake(chain, "TD_CHAIN_SAVE without a temporary to save to");
     if (operation >= TD_CHAIN_LOAD && source < TD_CHAIN_INPUTS && source >= chain->n_inputs)
-        note_mistake(chain, "an operand that is no input of this chain");
+        note_mistake(chain, "an operand that is not an input of this chain");
     if (chain->n_code == 0 && operation != TD_CHAIN_LOAD)
         note_mistake(chain, "a chain begins with TD_CHAIN_LOAD");
 }
@@ -208,7 +208,7 @@ static td_status check_output(const td_chain *chain, const folded *f, uint64_t n
             in.offset != out.offset || !is_dense(f, k) || chain->last_use[k] > chain->stored_at[o],
             TD_ERR_ARGUMENT,
             "chain: output %zu lies over input %zu, which is laid out otherwise or read later; give it "
-            "a place of its own",
+            "memory of its own",
             o, k);
     }
     TD_FAIL_IF(o == 1 && do_overlap(out, 4 * n, chain->outputs[0], 4 * n), TD_ERR_ARGUMENT,

@@ -17,6 +17,12 @@ typedef struct shape {
     uint64_t n;                               /* elements */
 } shape;
 
+/* Fields that the parameters of kernels share: of those over blocks of rows, of those over rows by teams. */
+#define BLOCK_FIELDS(s)                                                                                      \
+    .segments = (s)->segments, .rows = (s)->rows, .columns = (s)->channels, .block = (s)->block,             \
+    .blocks = (s)->blocks
+#define ROW_FIELDS(n, r) .rows = (n), .block = (r).block, .lanes = (r).lanes
+
 static shape make_shape(td_kernel_class kernel_class, td_channel_norm_kind kind, uint32_t items,
                         uint32_t frames, uint32_t channels, uint32_t groups)
 {
@@ -44,7 +50,7 @@ uint64_t td_op_channel_norm_partial(td_kernel_class kernel_class, td_channel_nor
 static td_status check_groups(td_channel_norm_kind kind, uint32_t channels, uint32_t groups)
 {
     if (kind != TD_NORM_GROUP || (groups > 0 && channels % groups == 0)) return TD_OK;
-    return TD_FAIL(TD_ERR_ARGUMENT, "group norm: %u channels cannot be parted into %u groups", channels,
+    return TD_FAIL(TD_ERR_ARGUMENT, "group norm: %u channels cannot be split into %u groups", channels,
                    groups);
 }
 
@@ -73,11 +79,7 @@ fail:
 
 static td_status launch_stats(td_list *list, const td_channel_norm_args *a, const shape *s)
 {
-    const td_channel_stats_params params = {.segments = s->segments,
-                                            .rows = s->rows,
-                                            .columns = s->channels,
-                                            .block = s->block,
-                                            .blocks = s->blocks};
+    const td_channel_stats_params params = {BLOCK_FIELDS(s)};
     const td_span spans[] = {a->x, a->partial};
     return td_list_dispatch(list, TD_K_channel_stats, spans, &params,
                             td_grid_columns(td_list_class(list), s->segments * s->blocks, s->channels),
@@ -91,16 +93,10 @@ static td_status launch_merge(td_list *list, const td_channel_norm_args *a, cons
                                      [TD_NORM_BATCH_EVAL] = TD_MERGE_EVAL};
     const uint32_t n_rows = s->segments * (s->channels / s->width);
     const td_rows rows = td_rows_make(td_list_class(list), n_rows, s->width);
-    const td_channel_merge_params params = {.rows = n_rows,
-                                            .block = rows.block,
-                                            .lanes = rows.lanes,
-                                            .channels = s->channels,
-                                            .width = s->width,
-                                            .segment_rows = s->rows,
-                                            .segment_block = s->block,
-                                            .segment_blocks = s->blocks,
-                                            .mode = modes[a->kind],
-                                            .eps = a->eps,
+    const td_channel_merge_params params = {ROW_FIELDS(n_rows, rows),  .channels = s->channels,
+                                            .width = s->width,         .segment_rows = s->rows,
+                                            .segment_block = s->block, .segment_blocks = s->blocks,
+                                            .mode = modes[a->kind],    .eps = a->eps,
                                             .momentum = a->momentum};
     const td_span spans[] = {a->kind == TD_NORM_BATCH_EVAL ? a->gamma : a->partial,
                              td_op_or(a->running_mean, a->table), td_op_or(a->running_var, a->table),
@@ -113,10 +109,7 @@ static td_status launch_merge(td_list *list, const td_channel_norm_args *a, cons
 static td_status launch_norm(td_list *list, const td_channel_norm_args *a, const shape *s)
 {
     const td_rows rows = td_rows_make(td_list_class(list), s->segments * s->rows, s->channels);
-    const td_channel_norm_params params = {.rows = s->segments * s->rows,
-                                           .columns = s->channels,
-                                           .block = rows.block,
-                                           .lanes = rows.lanes,
+    const td_channel_norm_params params = {ROW_FIELDS(s->segments * s->rows, rows), .columns = s->channels,
                                            .segment_rows = s->rows};
     const td_span spans[] = {a->x, a->table, a->gamma, a->beta, a->y};
     return td_list_dispatch(list, TD_K_channel_norm, spans, &params, rows.grid,
@@ -159,11 +152,7 @@ fail:
 
 static td_status launch_back_sums(td_list *list, const td_channel_norm_back_args *a, const shape *s)
 {
-    const td_channel_back_sums_params params = {.segments = s->segments,
-                                                .rows = s->rows,
-                                                .columns = s->channels,
-                                                .block = s->block,
-                                                .blocks = s->blocks};
+    const td_channel_back_sums_params params = {BLOCK_FIELDS(s)};
     const td_span spans[] = {a->dy, a->x, a->table, a->partial};
     return td_list_dispatch(list, TD_K_channel_back_sums, spans, &params,
                             td_grid_columns(td_list_class(list), s->segments * s->blocks, s->channels),
@@ -174,12 +163,8 @@ static td_status launch_back_merge(td_list *list, const td_channel_norm_back_arg
 {
     const uint32_t n_rows = s->segments * (s->channels / s->width);
     const td_rows rows = td_rows_make(td_list_class(list), n_rows, s->width);
-    const td_channel_back_merge_params params = {.rows = n_rows,
-                                                 .block = rows.block,
-                                                 .lanes = rows.lanes,
-                                                 .channels = s->channels,
-                                                 .width = s->width,
-                                                 .segment_rows = s->rows,
+    const td_channel_back_merge_params params = {ROW_FIELDS(n_rows, rows), .channels = s->channels,
+                                                 .width = s->width, .segment_rows = s->rows,
                                                  .segment_blocks = s->blocks};
     const td_span spans[] = {a->partial, a->gamma, a->means};
     const double n = (double)s->segments * s->blocks * 2 * s->channels;
@@ -190,10 +175,7 @@ static td_status launch_back_merge(td_list *list, const td_channel_norm_back_arg
 static td_status launch_back(td_list *list, const td_channel_norm_back_args *a, const shape *s)
 {
     const td_rows rows = td_rows_make(td_list_class(list), s->segments * s->rows, s->channels);
-    const td_channel_back_params params = {.rows = s->segments * s->rows,
-                                           .columns = s->channels,
-                                           .block = rows.block,
-                                           .lanes = rows.lanes,
+    const td_channel_back_params params = {ROW_FIELDS(s->segments * s->rows, rows), .columns = s->channels,
                                            .segment_rows = s->rows,
                                            .is_constant = a->kind == TD_NORM_BATCH_EVAL};
     const td_span spans[] = {a->dy, a->x, a->gamma, a->table, td_op_or(a->means, a->table), a->dx};

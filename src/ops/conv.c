@@ -5,9 +5,9 @@
  *             stride_width columns apart, and nothing is copied per tap but the taps of other lines
  *   unfolded  every window is written out (dilated columns, groups)
  *
- * Gradients: dw = windows^T dy; dx = fold(dy w^T), each place gathering its windows, or the convolution of dy
- * with turned weights. A transposed convolution is the data gradient of its mirror, and the reverse. Each
- * pass is one walk over its steps, which measures the workspace without a list and records with one. Covered
+ * Gradients: dw = windows^T dy; dx = fold(dy w^T), each position gathering its windows, or the convolution of
+ * dy with transposed weights. A transposed convolution is the data gradient of its mirror, and the reverse.
+ * Each pass is one walk over its steps, which measures the workspace without a list and records with one. Covered
  * by tests/ops/cases_conv.c.
  */
 #include "ops/conv.h"
@@ -101,7 +101,7 @@ static td_status measure(const td_conv *c, uint32_t *height, uint32_t *width)
     TD_TRY(td_op_check_size(c->in_height, c->in_width, 1, "conv"));
     TD_TRY(td_op_check_size(c->kernel_height, c->kernel_width, 1, "conv"));
     TD_FAIL_IF(c->in_channels % c->groups || c->out_channels % c->groups, TD_ERR_ARGUMENT,
-               "conv: %u and %u channels cannot be shared out to %u groups", c->in_channels, c->out_channels,
+               "conv: %u and %u channels cannot be split into %u groups", c->in_channels, c->out_channels,
                c->groups);
     TD_TRY(measure_axis(c, c->in_height, c->kernel_height, c->stride_height, c->dilation_height,
                         (uint64_t)c->pad_top + c->pad_bottom, c->extra_height, height));
@@ -124,7 +124,7 @@ typedef struct plan {
     td_conv c;
     uint32_t out_height, out_width;
     uint32_t lines;   /* of y, over the batch */
-    uint32_t rows;    /* places of y */
+    uint32_t rows;    /* positions of y */
     uint32_t depth;   /* terms of a window, per group */
     uint32_t columns; /* of a line of windows, as they lie in memory */
     uint32_t step;    /* elements between the windows of neighbouring columns of y */
@@ -283,16 +283,16 @@ static td_status repeat_row(walk *w, uint32_t rows, uint32_t columns, td_span x,
 }
 
 /* y [in, taps, out] = w [taps, in, out] with the taps in reverse: what dy is convolved with to give dx. */
-static td_status turn_weights(walk *w, const td_conv *c, td_span weights, td_span *turned)
+static td_status transpose_weights(walk *w, const td_conv *c, td_span weights, td_span *transposed)
 {
     const uint32_t taps = c->kernel_width * c->kernel_height;
-    *turned = weights;
+    *transposed = weights;
     if (taps == 1) return TD_OK;
     if (c->w_format && c->out_channels % 2)
         return TD_FAIL(TD_ERR_UNSUPPORTED,
-                       "conv: %u output channels of narrow weights; only an even number can be",
+                       "conv: 16-bit weights with %u output channels; their number must be even",
                        c->out_channels);
-    *turned = (td_span){0};
+    *transposed = (td_span){0};
     return unfold(
         w,
         (td_unfold_params){.rows = c->in_channels,
@@ -307,7 +307,7 @@ static td_status turn_weights(walk *w, const td_conv *c, td_span weights, td_spa
                            .pad_left = 0u - (taps - 1) * c->in_channels,
                            .width = taps * c->in_channels,
                            .height = 1},
-        weights, turned);
+        weights, transposed);
 }
 
 /* y [lines, columns of windows, channels] = dy [lines, out_width, channels] and zeros. */
@@ -377,14 +377,14 @@ typedef struct operands {
     td_span x, w, y, bias, pre, residual;
     uint32_t activation;
     bool add;
-    bool turned; /* w is [out, depth] */
+    bool w_transposed; /* w is [out, depth] */
 } operands;
 
 static td_status convolve(walk *w, const plan *p, const operands *o)
 {
     const td_conv *c = &p->c;
     const uint32_t columns = c->out_channels / c->groups;
-    td_gemm_desc d = {.layout = o->turned ? TD_GEMM_NT : TD_GEMM_NN,
+    td_gemm_desc d = {.layout = o->w_transposed ? TD_GEMM_NT : TD_GEMM_NN,
                       .m = p->walks ? p->out_width : p->rows,
                       .n = columns,
                       .k = p->depth,
@@ -424,7 +424,7 @@ fail:
 /* The convolution that takes dy to dx, where there is one and it is the shorter way. On PoCL, 2 x 2000 steps
  * of 128 channels, 7 taps 3 apart, dx took 0.9 of the time of the forward pass by it and 1.5 by folding, each
  * compared within one run. */
-static bool find_turned(const plan *p, td_conv *out)
+static bool find_data_conv(const plan *p, td_conv *out)
 {
     const td_conv *c = &p->c;
     const uint32_t more_h = reach(c->kernel_height, c->dilation_height) - 1;
@@ -450,15 +450,15 @@ static td_status spread(walk *w, const plan *p, const operands *o)
 {
     const td_conv *c = &p->c;
     const uint32_t columns = c->out_channels / c->groups;
-    td_conv turned;
+    td_conv data_conv;
     td_span windows;
     td_status status = TD_OK;
-    if (find_turned(p, &turned)) {
+    if (find_data_conv(p, &data_conv)) {
         operands back = *o;
         plan back_plan;
-        back.turned = true;
-        TD_TRY(make_plan(&turned, &back_plan));
-        TD_TRY(turn_weights(w, c, o->w, &back.w));
+        back.w_transposed = true;
+        TD_TRY(make_plan(&data_conv, &back_plan));
+        TD_TRY(transpose_weights(w, c, o->w, &back.w));
         TD_TRY(convolve(w, &back_plan, &back));
     } else {
         TD_TRY(td_op_check_size(p->rows, (uint64_t)p->depth, c->groups, "conv, unfolded"));
@@ -517,7 +517,7 @@ static td_status correlate(walk *w, const plan *p, const operands *o)
     td_status status = TD_OK;
     TD_TRY(td_op_check_size(p->lines, per_line, c->out_channels, "conv"));
     TD_TRY(gather_windows(w, p, o->x, &d.a));
-    /* Between lines of overlapping windows are some that belong to no place: they meet zeros of dy. */
+    /* Between lines of overlapping windows are some that belong to no position: they meet zeros of dy. */
     TD_TRY(pad_lines(w, p, per_line, o->y, &d.b));
     if (c->groups > 1) {
         d.batch = c->groups;
@@ -535,7 +535,7 @@ fail:
 typedef struct pass {
     td_conv conv;
     td_conv_pass kind;
-    operands o; /* of the convolution as it was given: x, y and their gradients in their places */
+    operands o; /* of the convolution as it was given: x, y and their gradients where they belong */
     td_span dbias;
 } pass;
 
@@ -546,9 +546,9 @@ static td_status take_steps(walk *w, const pass *a)
     plan p;
     td_status status = TD_OK;
     TD_TRY(plan_mirrored(&a->conv, &p));
-    const uint32_t places = p.c.batch * p.c.in_height * p.c.in_width;
+    const uint32_t positions = p.c.batch * p.c.in_height * p.c.in_width;
     if (a->kind == TD_CONV_BACK_WEIGHTS) {
-        TD_TRY(sum_rows(w, is_transposed ? places : p.rows, a->conv.out_channels, o.y, a->dbias, o.add));
+        TD_TRY(sum_rows(w, is_transposed ? positions : p.rows, a->conv.out_channels, o.y, a->dbias, o.add));
         if (is_transposed) {
             o.x = a->o.y;
             o.y = a->o.x;

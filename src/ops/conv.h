@@ -24,8 +24,8 @@ typedef struct td_conv {
     uint32_t groups;
     bool transposed;
     uint32_t extra_height, extra_width; /* transposed: more of y at its end, below the stride */
-    uint32_t w_format; /* TD_FORMAT_FP32: fp32; TD_FORMAT_BF16 ...: w, where it is read, is narrow; its last
-                          axis is even */
+    uint32_t
+        w_format; /* of w where it is read: TD_FORMAT_FP32, or TD_FORMAT_BF16 ... with an even last axis */
 } td_conv;
 
 /* Sets the pads so that y is in / stride long, rounded up, with the odd zero at the end. */
@@ -42,7 +42,7 @@ typedef enum td_conv_pass { TD_CONV_FORWARD, TD_CONV_BACK_DATA, TD_CONV_BACK_WEI
 /* Bytes of workspace for this pass on this device. */
 td_status td_conv_workspace(const td_conv *conv, td_conv_pass pass, td_device *device, uint64_t *bytes);
 
-/* pre = conv(x, w) + bias;  y = activation(pre) + residual. Zero spans: none of it. Transposed takes no
+/* pre = conv(x, w) + bias;  y = activation(pre) + residual. Zero spans: not used. Transposed takes no
  * activation, pre and residual. Nothing may overlap y or pre. */
 typedef struct td_conv_args {
     td_conv conv;

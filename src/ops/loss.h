@@ -11,7 +11,7 @@
 #include "device/dispatch.h"
 
 /* For each row: logsumexp(x) - (1 - smoothing) x[target] - smoothing mean(x). A row counts unless its target
- * is `ignore` or no class at all; other rows have loss 0 and gradient 0. */
+ * is `ignore` or not a class; other rows have loss 0 and gradient 0. */
 typedef struct td_cross_entropy_args {
     uint32_t rows, classes;
     uint32_t ignore; /* UINT32_MAX: none */

@@ -138,18 +138,18 @@ td_status td_op_set_slice(td_list *list, td_span x, td_shape shape, td_span y, t
     uint64_t n = 0, n_y = 0;
     uint32_t y_at = 0;
     td_status status = TD_OK;
-    TD_TRY(check_shape(shape, "place", &n));
-    TD_TRY(check_shape(y_shape, "place", &n_y));
-    TD_TRY(td_op_check_span(x, n, "place", "x"));
-    TD_TRY(td_op_check_span(y, n_y, "place", "y"));
-    TD_FAIL_IF(shape.n_dims != y_shape.n_dims, TD_ERR_ARGUMENT, "place: %zu axes into %zu", shape.n_dims,
+    TD_TRY(check_shape(shape, "set_slice", &n));
+    TD_TRY(check_shape(y_shape, "set_slice", &n_y));
+    TD_TRY(td_op_check_span(x, n, "set_slice", "x"));
+    TD_TRY(td_op_check_span(y, n_y, "set_slice", "y"));
+    TD_FAIL_IF(shape.n_dims != y_shape.n_dims, TD_ERR_ARGUMENT, "set_slice: %zu axes into %zu", shape.n_dims,
                y_shape.n_dims);
     make_steps(shape, x_steps);
     make_steps(y_shape, y_steps);
     for (size_t d = 0; d < shape.n_dims; d++) {
         const uint32_t length = shape.dims[d];
         TD_FAIL_IF(start[d] > y_shape.dims[d] || length > y_shape.dims[d] - start[d], TD_ERR_ARGUMENT,
-                   "place: %u elements from %u on of an axis of %u", length, start[d], y_shape.dims[d]);
+                   "set_slice: %u elements from %u on of an axis of %u", length, start[d], y_shape.dims[d]);
         axes[d] = (axis){length, x_steps[d], y_steps[d], 0, length};
         y_at += start[d] * y_steps[d];
     }
@@ -264,45 +264,33 @@ fail:
 
 /* ---------------------------------------------------------------- casts */
 
-static td_status check_cast(uint32_t n, uint32_t format, td_span floats, td_span half, const char *op)
-{
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(n, 1, 1, op));
-    TD_TRY(td_op_check_span(floats, n, op, "the floats"));
-    TD_TRY(td_op_check_span(half, TD_HALF_WORDS(n), op, "the narrow numbers"));
-    TD_FAIL_IF(format != TD_FORMAT_BF16 && format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
-               "%s: format %u does not exist", op, format);
-fail:
-    return status;
-}
-
-/* A word at a time, in either direction. */
-static td_status record_cast(td_list *list, td_kernel_id kernel, uint32_t n, const void *params, td_span x,
+/* A word at a time, in either direction; both kernels have the same parameters. */
+static td_status record_cast(td_list *list, td_kernel_id kernel, const td_cast_half_params *params, td_span x,
                              td_span y)
 {
-    return td_list_dispatch(list, kernel, (td_span[]){x, y}, params,
-                            td_grid_elements(td_list_class(list), TD_HALF_WORDS(n)),
-                            (td_cost){.bytes = 6.0 * n});
+    const char *op = td_kernel_get(kernel)->name;
+    const bool to_half = kernel == TD_K_cast_half;
+    const uint32_t n = params->n, format = params->format, words = TD_HALF_WORDS(n);
+    td_status status = TD_OK;
+    TD_TRY(td_op_check_size(n, 1, 1, op));
+    TD_TRY(td_op_check_span(x, to_half ? n : words, op, "x"));
+    TD_TRY(td_op_check_span(y, to_half ? words : n, op, "y"));
+    TD_FAIL_IF(format != TD_FORMAT_BF16 && format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
+               "%s: format %u does not exist", op, format);
+    TD_TRY(td_list_dispatch(list, kernel, (td_span[]){x, y}, params,
+                            td_grid_elements(td_list_class(list), words), (td_cost){.bytes = 6.0 * n}));
+fail:
+    return status;
 }
 
 td_status td_op_cast_half(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
 {
-    const td_cast_half_params params = {.n = n, .format = format};
-    td_status status = TD_OK;
-    TD_TRY(check_cast(n, format, x, y, "cast_half"));
-    TD_TRY(record_cast(list, TD_K_cast_half, n, &params, x, y));
-fail:
-    return status;
+    return record_cast(list, TD_K_cast_half, &(td_cast_half_params){.n = n, .format = format}, x, y);
 }
 
 td_status td_op_cast_float(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
 {
-    const td_cast_float_params params = {.n = n, .format = format};
-    td_status status = TD_OK;
-    TD_TRY(check_cast(n, format, y, x, "cast_float"));
-    TD_TRY(record_cast(list, TD_K_cast_float, n, &params, x, y));
-fail:
-    return status;
+    return record_cast(list, TD_K_cast_float, &(td_cast_half_params){.n = n, .format = format}, x, y);
 }
 
 /* ---------------------------------------------------------------- rows by index */

@@ -1,9 +1,9 @@
-/* Moving and converting: permute, slice, place (concat), pad, casts to and from 16 bits, rows by index
+/* Moving and converting: permute, slice, set_slice (concat), pad, casts to and from 16 bits, rows by index
  * (embedding, length regulation) and the backward pass of that. All move 32-bit words of any meaning, unless
  * floats are named.
  *
- * Backward passes of the others are each other: of slice it is pad with 0, of place and pad it is slice, of
- * permute the inverse permute. Sources and results must not overlap. Covered by tests/ops/cases_move.c.
+ * Backward passes of the others are each other: of slice it is pad with 0, of set_slice and pad it is slice,
+ * of permute the inverse permute. Sources and results must not overlap. Covered by tests/ops/cases_move.c.
  */
 #ifndef TD_OPS_MOVE_H
 #define TD_OPS_MOVE_H

@@ -60,7 +60,7 @@ td_status td_op_clip(td_list *list, const td_clip_args *a)
     TD_TRY(td_op_check_size(a->parts, 1, 1, "clip"));
     TD_TRY(td_op_check_span(a->partial, a->parts, "clip", "partial"));
     TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "clip", "control"));
-    TD_FAIL_IF(!(a->max_norm >= 0), TD_ERR_ARGUMENT, "clip: a greatest norm of %g; give 0 for no clipping",
+    TD_FAIL_IF(!(a->max_norm >= 0), TD_ERR_ARGUMENT, "clip: a maximum norm of %g; give 0 for no clipping",
                (double)a->max_norm);
     const td_clip_control_params params = {.n = a->parts,
                                            .growth_steps = a->growth_steps,
@@ -96,7 +96,7 @@ static td_status check_range(const td_adamw_args *a, size_t i)
     TD_TRY(td_op_check_span(a->v, end, "adamw", "v"));
     if (has_shadow) TD_TRY(td_op_check_span(a->shadow, TD_HALF_WORDS(end), "adamw", "shadow"));
     TD_FAIL_IF(has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)), TD_ERR_ARGUMENT,
-               "adamw: range %zu (from %u, %u elements) cuts a word of two narrow numbers; pad tensors to "
+               "adamw: range %zu (from %u, %u elements) cuts a word of two 16-bit numbers; pad tensors to "
                "even sizes",
                i, range->first, range->count);
 fail:

@@ -80,15 +80,16 @@ td_status td_op_check_size(uint64_t a, uint64_t b, uint64_t c, const char *op)
         op, (unsigned long long)a, (unsigned long long)b, (unsigned long long)c);
 }
 
-td_status td_op_check_iterations(const td_list *list, uint64_t turns, const char *op)
+td_status td_op_check_iterations(const td_list *list, uint64_t iterations, const char *op)
 {
     const uint64_t most = 65535;
     const td_device_info *info = td_device_get_info(td_list_device(list));
-    if (info->api != TD_API_VULKAN || td_list_class(list) != TD_CLASS_CPU || turns <= most) return TD_OK;
-    return TD_FAIL(TD_ERR_LIMIT,
-                   "%s: %s would end the loops of a work-item after %llu of about %llu turns; use an OpenCL "
-                   "device (`tandem devices` lists them) or shorter items",
-                   op, info->name, (unsigned long long)most, (unsigned long long)turns);
+    if (info->api != TD_API_VULKAN || td_list_class(list) != TD_CLASS_CPU || iterations <= most) return TD_OK;
+    return TD_FAIL(
+        TD_ERR_LIMIT,
+        "%s: %s would end the loops of a work-item after %llu of about %llu iterations; use an OpenCL "
+        "device (`tandem devices` lists them) or shorter items",
+        op, info->name, (unsigned long long)most, (unsigned long long)iterations);
 }
 
 bool td_op_given(td_span optional)

@@ -30,11 +30,11 @@ td_status td_op_check_span(td_span span, uint64_t words, const char *op, const c
 /* Fails unless 0 < a * b * c < 2^31, the most elements a kernel can number. */
 td_status td_op_check_size(uint64_t a, uint64_t b, uint64_t c, const char *op);
 
-/* Fails where the device's driver would end the loops of a work-item before so many turns together: lavapipe
- * does after 65,535, without a word. */
-td_status td_op_check_iterations(const td_list *list, uint64_t turns, const char *op);
+/* Fails where the device's driver would end the loops of a work-item before so many iterations together:
+ * lavapipe does after 65,535, without an error. */
+td_status td_op_check_iterations(const td_list *list, uint64_t iterations, const char *op);
 
-/* An optional buffer, or where it is absent (a zero span) another one that stands in its place unused. */
+/* An optional buffer, or where it is absent (a zero span) another one that is bound instead, unused. */
 td_span td_op_or(td_span optional, td_span stand_in);
 bool td_op_given(td_span optional);
 

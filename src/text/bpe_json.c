@@ -22,7 +22,7 @@ static td_status get_id(const cJSON *item, const char *what, int32_t *out)
     return TD_OK;
 }
 
-/* Stores a piece's text; its place in *piece. */
+/* Stores a piece's text; *piece: where. */
 static td_status keep_text(td_bpe *bpe, const char *text, const char *what, td_bpe_piece *piece)
 {
     size_t bytes = strlen(text);
@@ -59,7 +59,7 @@ static td_status check_count(const cJSON *list, int limit, const char *what)
 static td_status read_vocab(td_bpe *bpe, const cJSON *vocab, bool *owner)
 {
     td_status status = TD_OK;
-    TD_FAIL_IF(!cJSON_IsObject(vocab), TD_ERR_FORMAT, "model.vocab is missing or no object");
+    TD_FAIL_IF(!cJSON_IsObject(vocab), TD_ERR_FORMAT, "model.vocab is missing or not an object");
     TD_TRY(check_count(vocab, TD_BPE_MAX_PIECES, "model.vocab"));
     bpe->n_piece_slots = choose_slots(cJSON_GetArraySize(vocab));
     TD_TRY(TD_NEW_ARRAY(&bpe->pieces, bpe->n_piece_slots));
@@ -90,7 +90,7 @@ static td_status split_merge(const cJSON *item, td_buffer *scratch, const char *
         return TD_OK;
     }
     const char *space = cJSON_IsString(item) ? strchr(item->valuestring, ' ') : NULL;
-    if (space == NULL) return TD_FAIL(TD_ERR_FORMAT, "an entry of model.merges is no pair");
+    if (space == NULL) return TD_FAIL(TD_ERR_FORMAT, "an entry of model.merges is not a pair");
     td_status status = td_buffer_append(scratch, item->valuestring, strlen(item->valuestring));
     if (status != TD_OK) return status;
     size_t cut = (size_t)(space - item->valuestring);
@@ -114,7 +114,7 @@ static td_status read_merge(td_bpe *bpe, const cJSON *item, int32_t rank, td_buf
     TD_FAIL_IF(ids[0] < 0 || ids[1] < 0 || ids[2] < 0, TD_ERR_FORMAT,
                "merge %d of model.merges names a piece that model.vocab does not have", rank);
     td_bpe_merge *slot = td_bpe_merge_slot(bpe, ids[0], ids[1]);
-    TD_FAIL_IF(slot->left >= 0, TD_ERR_FORMAT, "merge %d of model.merges was there before", rank);
+    TD_FAIL_IF(slot->left >= 0, TD_ERR_FORMAT, "merge %d of model.merges is there twice", rank);
     *slot = (td_bpe_merge){.left = ids[0], .right = ids[1], .rank = rank, .id = ids[2]};
 fail:
     return status;
@@ -125,7 +125,7 @@ static td_status read_merges(td_bpe *bpe, const cJSON *merges)
     td_status status = TD_OK;
     td_buffer scratch = {0};
     td_buffer joined = {0};
-    TD_FAIL_IF(!cJSON_IsArray(merges), TD_ERR_FORMAT, "model.merges is missing or no list");
+    TD_FAIL_IF(!cJSON_IsArray(merges), TD_ERR_FORMAT, "model.merges is missing or not a list");
     TD_TRY(check_count(merges, TD_BPE_MAX_PIECES, "model.merges"));
     bpe->n_merge_slots = choose_slots(cJSON_GetArraySize(merges));
     TD_TRY(TD_NEW_ARRAY(&bpe->merges, bpe->n_merge_slots));
@@ -179,7 +179,7 @@ static td_status read_added(td_bpe *bpe, const cJSON *added, bool *owner)
 {
     td_status status = TD_OK;
     if (added == NULL || cJSON_IsNull(added)) return TD_OK;
-    TD_FAIL_IF(!cJSON_IsArray(added), TD_ERR_FORMAT, "added_tokens is no list");
+    TD_FAIL_IF(!cJSON_IsArray(added), TD_ERR_FORMAT, "added_tokens is not a list");
     TD_TRY(check_count(added, TD_BPE_MAX_ADDED, "added_tokens"));
     TD_TRY(TD_NEW_ARRAY(&bpe->added, (size_t)cJSON_GetArraySize(added) + 1));
     for (const cJSON *item = added->child; item != NULL; item = item->next) {
@@ -205,7 +205,7 @@ static td_status check_features(const cJSON *root, const cJSON *model)
                                           "ignore_merges"};
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(model, "type");
     TD_FAIL_IF(!cJSON_IsObject(model), TD_ERR_FORMAT,
-               "there is no model object: this is no tokenizer.json; take the one that Hugging Face's "
+               "there is no model object: this is not a tokenizer.json; take the one that Hugging Face's "
                "tokenizers save");
     TD_FAIL_IF(type != NULL && (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE") != 0),
                TD_ERR_UNSUPPORTED, "model.type is not BPE");

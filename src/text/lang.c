@@ -35,7 +35,7 @@ td_status td_lang_parse(const char *text, td_lang *out)
         }
     }
 #define TD_LANG_NAME(name, code) " " #code
-    return TD_FAIL(TD_ERR_CONFIG, "'%s' is no language known here: use one of" TD_LANG_LIST(TD_LANG_NAME),
+    return TD_FAIL(TD_ERR_CONFIG, "'%s' is not a known language: use one of" TD_LANG_LIST(TD_LANG_NAME),
                    text);
 #undef TD_LANG_NAME
 }

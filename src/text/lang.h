@@ -36,7 +36,7 @@ typedef enum td_lang {
         TD_LANG_COUNT
 } td_lang;
 
-/* "en", "zh", ... Borrowed for ever. */
+/* "en", "zh", ... Borrowed forever. */
 const char *td_lang_code(td_lang lang);
 
 /* "de", "DE", "zh-cn", "pt_BR": the part before the first '-' or '_' decides. TD_ERR_CONFIG names the text
@@ -120,7 +120,7 @@ typedef struct td_lang_rules {
     const td_lang_money *money;
 } td_lang_rules;
 
-/* Borrowed for ever. */
+/* Borrowed forever. */
 const td_lang_rules *td_lang_get_rules(td_lang lang);
 
 #define TD_LANG_DECLARE(name, code) extern const td_lang_rules td_lang_##code;

@@ -46,7 +46,7 @@ static const char *scan_groups(const char *text, char mark, bool indian)
             break;
         }
     }
-    /* A run of another length after the groups: this was no grouping ("1.234.5" is a version). */
+    /* A run of another length after the groups: this was not a grouping ("1.234.5" is a version). */
     return at == whole ? whole : text + first;
 }
 

@@ -29,7 +29,7 @@ double td_number_double(const td_number *number);
  * NULL. */
 const char *td_number_scan_date(const char *text, unsigned parts[3]);
 
-/* 14:30 or 14h30, also 14.30 where `dotted`. Returns the end, or NULL if this is no time of day. */
+/* 14:30 or 14h30, also 14.30 where `dotted`. Returns the end, or NULL if this is not a time of day. */
 const char *td_number_scan_clock(const char *text, bool dotted, unsigned *hour, unsigned *minute);
 
 /* Length of the run of ASCII digits at `text`. */

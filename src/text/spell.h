@@ -18,7 +18,7 @@ typedef struct td_speller td_speller;
 td_status td_speller_create(td_lang lang, td_speller **out);
 void td_speller_destroy(td_speller *speller);
 
-/* Appends `value` (at most TD_SPELL_MAX_DIGITS digits) in lower-case words. `ruleset`: borrowed for ever;
+/* Appends `value` (at most TD_SPELL_MAX_DIGITS digits) in lower-case words. `ruleset`: borrowed forever;
  * NULL = the language's plain numbers. */
 td_status td_speller_say(td_speller *speller, const char *ruleset, uint64_t value, td_buffer *out);
 

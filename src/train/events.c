@@ -11,10 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audio/encode.h"
 #include "base/error.h"
 #include "base/file.h"
 
-enum { SESSION_START = 1, RGB = 3, WAV_HEADER_BYTES = 44 };
+enum { SESSION_START = 1, RGB = 3 };
 
 struct td_events {
     FILE *file;
@@ -240,50 +241,13 @@ td_status td_events_image(td_events *events, uint64_t step, const char *tag, uin
     return write_value(events, step, &m);
 }
 
-static void put_word(uint8_t *to, uint32_t value, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; ++i)
-        to[i] = (uint8_t)(value >> (8 * i));
-}
-
-td_status td_wav_encode(uint32_t rate, const float *samples, size_t n_samples, uint8_t **out, size_t *bytes)
-{
-    td_status status = TD_OK;
-    uint8_t *wav = NULL;
-    *out = NULL;
-    TD_FAIL_IF(n_samples > UINT32_MAX / 4, TD_ERR_LIMIT, "%zu samples are too many for a WAV file",
-               n_samples);
-    *bytes = WAV_HEADER_BYTES + 2 * n_samples;
-    TD_TRY(TD_NEW_ARRAY(&wav, *bytes));
-    put_word(wav, 0x46464952, 4); /* RIFF */
-    put_word(wav + 4, (uint32_t)*bytes - 8, 4);
-    put_word(wav + 8, 0x45564157, 4);  /* WAVE */
-    put_word(wav + 12, 0x20746d66, 4); /* fmt */
-    put_word(wav + 16, 16, 4);
-    put_word(wav + 20, 1, 2); /* PCM */
-    put_word(wav + 22, 1, 2); /* channels */
-    put_word(wav + 24, rate, 4);
-    put_word(wav + 28, 2 * rate, 4);
-    put_word(wav + 32, 2, 2);
-    put_word(wav + 34, 16, 2);
-    put_word(wav + 36, 0x61746164, 4); /* data */
-    put_word(wav + 40, (uint32_t)(2 * n_samples), 4);
-    for (size_t i = 0; i < n_samples; ++i) {
-        const float x = samples[i] > -1 ? samples[i] < 1 ? samples[i] : 1 : -1;
-        put_word(wav + WAV_HEADER_BYTES + 2 * i, (uint32_t)(int32_t)(32767 * x), 2);
-    }
-    *out = wav;
-fail:
-    return status;
-}
-
 td_status td_events_audio(td_events *events, uint64_t step, const char *tag, uint32_t rate,
                           const float *samples, size_t n_samples)
 {
     message m = {0}, audio = {0};
-    uint8_t *wav = NULL;
+    char *wav = NULL;
     size_t bytes = 0;
-    const td_status status = td_wav_encode(rate, samples, n_samples, &wav, &bytes);
+    const td_status status = td_audio_encode_memory(".wav", samples, n_samples, rate, &wav, &bytes);
     if (status != TD_OK) return status;
     put_block(&m, 1, tag, strlen(tag));
     put_float(&audio, 1, (float)rate);

@@ -36,7 +36,4 @@ td_status td_events_flush(td_events *events);
 /* CRC-32C (Castagnoli), as records use it; public for the test. */
 uint32_t td_events_crc(const void *data, size_t bytes);
 
-/* A whole WAV file of 16 bits and one channel. *out: owned, free(). */
-td_status td_wav_encode(uint32_t rate, const float *samples, size_t n_samples, uint8_t **out, size_t *bytes);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audio/encode.h"
 #include "audio/vocoder.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -154,18 +155,14 @@ fail:
 static td_status show_sound(const show_job *job)
 {
     td_status status = TD_OK;
-    uint8_t *wav = NULL;
-    size_t bytes;
     char tag[64], name[64], path[TD_FILE_PATH_BYTES];
     if (job->n_samples == 0) return TD_OK;
     snprintf(tag, sizeof tag, "sample_%u/audio", job->item);
     TD_TRY(td_events_audio(job->events, job->step, tag, job->rate, job->samples, job->n_samples));
     snprintf(name, sizeof name, "samples/step-%" PRIu64 "-%u.wav", job->step, job->item);
     TD_TRY(td_run_dir_path(job->run, name, path));
-    TD_TRY(td_wav_encode(job->rate, job->samples, job->n_samples, &wav, &bytes));
-    TD_TRY(td_file_write_atomic(path, wav, bytes));
+    TD_TRY(td_audio_encode(path, job->samples, job->n_samples, job->rate));
 fail:
-    free(wav);
     return status;
 }
 

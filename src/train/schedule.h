@@ -27,9 +27,10 @@ typedef enum td_schedule_kind {
  *   n <= W       lr * n / W
  *   noam         lr * sqrt(W / n)
  *   cosine       min_lr + (lr - min_lr) * (1 + cos(pi * p)) / 2; p runs from 0 to 1 in decay_steps and stays,
- * or, with restarts, begins anew: period k has decay_steps * restart_multiplier^k steps exponential
- * max(min_lr, lr * decay_rate^(t / decay_steps)) constant     lr Each kind reads only the members its line
- * names. */
+ *                or, with restarts, starts at 0 again: period k has decay_steps * restart_multiplier^k steps
+ *   exponential  max(min_lr, lr * decay_rate^(t / decay_steps))
+ *   constant     lr
+ * Each kind reads only the members its line names. */
 typedef struct td_schedule {
     td_schedule_kind kind;
     double lr; /* the peak */

@@ -91,14 +91,14 @@ static float *get(rig *b, td_span device, size_t count)
 void run_mel(rig *b, const td_mel_config *config, batch *n)
 {
     td_mel *mel;
-    uint32_t *places = calloc(2 * n->items, sizeof *places);
+    uint32_t *ranges = calloc(2 * n->items, sizeof *ranges);
     uint32_t total = 0;
-    assert_non_null(places);
+    assert_non_null(ranges);
     if (n->max_frames == 0) n->max_frames = 1;
     for (uint32_t i = 0; i < n->items; i++) {
         const uint32_t frames = td_mel_frames(config, n->samples[i]);
-        places[2 * i] = total;
-        places[2 * i + 1] = n->samples[i];
+        ranges[2 * i] = total;
+        ranges[2 * i + 1] = n->samples[i];
         total += n->samples[i];
         if (frames > n->max_frames) n->max_frames = frames;
     }
@@ -107,7 +107,7 @@ void run_mel(rig *b, const td_mel_config *config, batch *n)
     const td_mel_args args = {.items = n->items,
                               .max_frames = n->max_frames,
                               .pcm = put(b, n->pcm, total),
-                              .ranges = put(b, places, 2 * n->items),
+                              .ranges = put(b, ranges, 2 * n->items),
                               .mel = take(b, TD_MEMORY_DEVICE, rows * config->n_mels),
                               .energy = take(b, TD_MEMORY_DEVICE, rows),
                               .pitch = take(b, TD_MEMORY_DEVICE, rows)};
@@ -123,19 +123,19 @@ void run_mel(rig *b, const td_mel_config *config, batch *n)
     td_memory_free(b->memory, args.energy);
     td_memory_free(b->memory, args.pitch);
     td_mel_destroy(mel);
-    free(places);
+    free(ranges);
 }
 
 float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *n, const uint32_t *frames,
                        uint32_t iterations, uint64_t seed, size_t *total)
 {
     td_mel *mel;
-    uint32_t *places = calloc(2 * n->items, sizeof *places);
-    assert_non_null(places);
+    uint32_t *ranges = calloc(2 * n->items, sizeof *ranges);
+    assert_non_null(ranges);
     *total = 0;
     for (uint32_t i = 0; i < n->items; i++) {
-        places[2 * i] = (uint32_t)*total;
-        places[2 * i + 1] = frames[i];
+        ranges[2 * i] = (uint32_t)*total;
+        ranges[2 * i + 1] = frames[i];
         *total += frames[i] > 1 ? (frames[i] - 1) * config->hop_samples : 0;
     }
     check(td_mel_create(b->memory, config, &mel));
@@ -145,7 +145,7 @@ float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *n, cons
                                       .max_frames = n->max_frames,
                                       .mel =
                                           put(b, n->mel, (size_t)n->items * n->max_frames * config->n_mels),
-                                      .ranges = put(b, places, 2 * n->items),
+                                      .ranges = put(b, ranges, 2 * n->items),
                                       .samples = take(b, TD_MEMORY_DEVICE, *total),
                                       .workspace = take(b, TD_MEMORY_DEVICE, workspace),
                                       .iterations = iterations,
@@ -159,6 +159,6 @@ float *run_griffin_lim(rig *b, const td_mel_config *config, const batch *n, cons
     td_memory_free(b->memory, args.samples);
     td_memory_free(b->memory, args.workspace);
     td_mel_destroy(mel);
-    free(places);
+    free(ranges);
     return samples;
 }

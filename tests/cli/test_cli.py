@@ -200,7 +200,7 @@ class Usage(CliTest):
         wrong_color = self.run_program("devices", "--color", "alway")
         self.expect_usage_error(wrong_color, "did you mean 'always'?", "auto, always, never")
         self.expect_usage_error(self.run_program("devices", "--color"), "--color needs a value")
-        self.expect_usage_error(self.run_program("devices", "left-over"), "no use for 'left-over'")
+        self.expect_usage_error(self.run_program("devices", "left-over"), "does not take 'left-over'")
 
     def test_options_that_exclude_each_other(self):
         self.expect_usage_error(self.run_program("devices", "--quiet", "--verbose"), "--quiet and --verbose")

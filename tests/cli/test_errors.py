@@ -31,11 +31,12 @@ class ErrorTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         page = subprocess.run([PROGRAM, "help", "--markdown"], capture_output=True, text=True, check=True).stdout
-        rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in page.splitlines()
-                if line.startswith("| `")]
-        cls.commands = [row[0].strip("`") for row in rows if len(row) == 2]
+        entries = re.findall(r"^- `(.+?)`: .*\n((?:  .*\n)*)", re.sub(r"\n +(?![- ])", " ", page), re.M)
+        parts = [(usage, dict(re.findall(r"^  - (\w+): (.*)$", rest, re.M))) for usage, rest in entries]
+        cls.commands = [usage for usage, part in parts if not part]
         cls.names = [" ".join(w for w in command.split() if w.islower()) for command in cls.commands]
-        cls.options = [row for row in rows if len(row) == 6]
+        cls.options = [(usage, part.get("key", ""), part.get("values", ""), part["commands"]) for usage, part in parts
+                       if part]
         cls.folder = tempfile.TemporaryDirectory(prefix="tandem-errors-")
         cls.addClassCleanup(cls.folder.cleanup)
         cls.make_files()
@@ -120,7 +121,7 @@ class ErrorTest(unittest.TestCase):
         wrong = {"a whole number": "many", "a number": "fast", "one of": "nonsense", "section.key": "nonsense"}
         tried = 0
         lines = {}  # for each command, lists of mistakes that are made together
-        for usage, key, values, _, commands, _ in self.options:
+        for usage, key, values, commands in self.options:
             command = self.names[0] if commands == "all" else commands.split(", ")[0]
             line = lines.setdefault(command, {})
             bad = [text for kind, text in wrong.items() if values.startswith(kind)]

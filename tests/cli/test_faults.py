@@ -102,7 +102,7 @@ class FaultsTest(unittest.TestCase):
         self.train("--model-device", "cl:0.0", "--max-steps", "2", code=0)
         done = self.train("--model-device", "cl:0.0", "--max-steps", "4", "--enable-memory-isolation", "--model-gpu-memory",
                           "1", code=1)
-        self.assertIn("raise --model-gpu-memory", done.stderr)
+        self.assertIn("raise pipeline.model_gpu_memory", done.stderr)
         self.check_goes_on()
         self.run_dir += "-tiny"
         done = self.train("--model-device", "cl:0.0", "--max-steps", "4", "--model-size", "tiny", "--enable-memory-isolation",

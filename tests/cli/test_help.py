@@ -26,7 +26,7 @@ def made(*arguments):
 class HelpTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        rows = re.findall(r"^\| `(.+?)` \|", made("--markdown"), re.M)
+        rows = re.findall(r"^- `(.+?)`: ", made("--markdown"), re.M)
         cls.flags = {f for row in rows for f in re.findall(r"--[a-z0-9-]+", row.replace("[no-]", ""))}
         cls.commands = [row for row in rows if not row.startswith("-")]
         cls.names = [" ".join(w for w in row.split() if w.islower()) for row in cls.commands]

@@ -115,17 +115,17 @@ static void test_selectors_lead_back(void **state)
 static const struct {
     const char *selector, *says;
 } WRONG[] = {
-    {"", "no device selector|tandem devices"},
-    {"foo", "\"foo\" is no device selector|tandem devices"},
+    {"", "not a device selector|tandem devices"},
+    {"foo", "\"foo\" is not a device selector|tandem devices"},
     {"gpuu", "did you mean \"gpu\"?"},
     {"vkk:0", "did you mean \"vk:\"?"},
     {"pic:0000:03:00.0", "did you mean \"pci:\"?"},
     {"99", "no device 99|tandem devices"},
     {"18446744073709551616", "18446744073709551616|tandem devices"},
-    {"1x", "\"1x\" is no device selector"},
-    {"0.0", "\"0.0\" is no device selector"},
-    {"-1", "\"-1\" is no device selector"},
-    {" 0", "no device selector"},
+    {"1x", "\"1x\" is not a device selector"},
+    {"0.0", "\"0.0\" is not a device selector"},
+    {"-1", "\"-1\" is not a device selector"},
+    {" 0", "not a device selector"},
     {"cl:", "\"cl:\"|tandem devices"},
     {"cl:0", "\"cl:0\""},
     {"cl:9.9", "\"cl:9.9\""},

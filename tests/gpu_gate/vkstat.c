@@ -1,5 +1,5 @@
 /* vkstat: what a Vulkan driver says of its compiled compute shaders.
- *   Reads lines "NAME BUFFERS FILE.spv", makes each pipeline on the first device the way the library does,
+ * Reads lines "NAME BUFFERS FILE.spv", makes each pipeline on the first device the way the library does,
  * and prints per shader "shader=NAME" and one "key=value" line per statistic
  * (VK_KHR_pipeline_executable_properties), or "error=...". It never submits work, so the device may be one
  * without hardware (RADV's null device, a drm shim). Ends with 3 if there is no such device. Covered by

@@ -186,7 +186,7 @@ static void what_does_not_suit_is_passed_over(void **state)
     const fixture *f = *state;
     put(f, TD_GEMM_TN, 512, 512, 512, TD_GEMM_V_REGISTER_ROWS, 1);
     assert_int_equal(chosen(f, TD_GEMM_TN, 512, 512, 512), TD_GEMM_V_REGISTER_COLUMNS);
-    put(f, TD_GEMM_NN, 512, 512, 512, TD_GEMM_V_TILE_64X64, 1); /* in fours */
+    put(f, TD_GEMM_NN, 512, 512, 512, TD_GEMM_V_TILE_64X64, 1); /* in vec4 */
     assert_int_equal(chosen(f, TD_GEMM_NN, 512, 512, 512), TD_GEMM_V_TILE_64X64);
     assert_int_equal(chosen(f, TD_GEMM_NN, 511, 511, 511), TD_GEMM_V_REGISTER_ROWS);
 }

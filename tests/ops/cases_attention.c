@@ -394,7 +394,7 @@ static const attention_case CASES[] = {
     {8, 2, 64, 13, 29, .padded = true},
     {16, 1, 96, 11, 11, .causal = true},
     {16, 1, 128, 3, 50, .causal = false},
-    {1, 1, 64, 430, 430, .causal = false}, /* about as many turns as lavapipe's loops can have */
+    {1, 1, 64, 430, 430, .causal = false}, /* about as many iterations as lavapipe's loops can have */
 };
 
 static const attention_case LARGE[] = {

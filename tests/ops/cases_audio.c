@@ -98,7 +98,7 @@ static void cut_frame(const float *x, uint32_t n, uint32_t hop, uint32_t t, cons
 
 /* ---------------------------------------------------------------- mel, energy, pitch */
 
-enum { PCM, PLACES, FLOATS, WORDS, PITCH_FLOATS, PITCH_WORDS, MEL, ENERGY, PITCH };
+enum { PCM, RANGES, FLOATS, WORDS, PITCH_FLOATS, PITCH_WORDS, MEL, ENERGY, PITCH };
 
 static td_status launch_mel(const op_case *c, td_list *list, const td_span *s)
 {
@@ -111,7 +111,7 @@ static td_status launch_mel(const op_case *c, td_list *list, const td_span *s)
                          &(td_mel_args){.items = a->items,
                                         .max_frames = a->max_frames,
                                         .pcm = s[PCM],
-                                        .ranges = s[PLACES],
+                                        .ranges = s[RANGES],
                                         .mel = s[MEL],
                                         .energy = s[ENERGY],
                                         .pitch = s[PITCH]});
@@ -229,7 +229,7 @@ static void add_mel(op_suite *suite, const audio_case *n)
              n->n_mels, n->items, n->max_frames, n->power ? ", power" : "");
     const size_t frames = (size_t)n->items * n->max_frames;
     float *pcm = op_input(&c, "pcm", total ? total : 1)->values;
-    uint32_t *places = add_ranges(&c, n->items);
+    uint32_t *ranges = add_ranges(&c, n->items);
     add_tables(&c, &tables);
     add_tables(&c, &pitch_tables);
     double *mel = op_output(&c, "mel", frames * n->n_mels, 1e-5, 0)->expected;
@@ -237,8 +237,8 @@ static void add_mel(op_suite *suite, const audio_case *n)
     double *pitch = op_output(&c, "pitch", frames, 1e-3, 1e-3)->expected;
     for (uint32_t i = 0; i < n->items; i++) {
         const uint32_t length = n->lengths[i % MOST_ITEMS];
-        places[2 * i] = (uint32_t)at;
-        places[2 * i + 1] = length;
+        ranges[2 * i] = (uint32_t)at;
+        ranges[2 * i + 1] = length;
         fill_signal(pcm + at, i, length);
         expect_item(a, &tables, &pitch_tables, pcm + at, length, mel + (size_t)i * n->max_frames * n->n_mels,
                     energy + (size_t)i * n->max_frames, pitch + (size_t)i * n->max_frames);
@@ -251,7 +251,7 @@ static void add_mel(op_suite *suite, const audio_case *n)
 
 /* ---------------------------------------------------------------- Griffin-Lim */
 
-enum { GL_MEL, GL_PLACES, GL_FLOATS, GL_WORDS, GL_WORKSPACE, GL_SAMPLES };
+enum { GL_MEL, GL_RANGES, GL_FLOATS, GL_WORDS, GL_WORKSPACE, GL_SAMPLES };
 
 static td_status launch_griffin(const op_case *c, td_list *list, const td_span *s)
 {
@@ -262,7 +262,7 @@ static td_status launch_griffin(const op_case *c, td_list *list, const td_span *
                                  &(td_griffin_lim_args){.items = a->items,
                                                         .max_frames = a->max_frames,
                                                         .mel = s[GL_MEL],
-                                                        .ranges = s[GL_PLACES],
+                                                        .ranges = s[GL_RANGES],
                                                         .samples = s[GL_SAMPLES],
                                                         .workspace = s[GL_WORKSPACE],
                                                         .iterations = 2,
@@ -398,7 +398,7 @@ static void add_griffin(op_suite *suite, td_device *device, const audio_case *n)
              n->n_mels, n->items, n->max_frames, n->power ? ", power" : "");
     const float *mel =
         op_random(&c, "mel", (size_t)n->items * n->max_frames * n->n_mels, -1.5f, 1.5f, 31)->values;
-    uint32_t *places = add_ranges(&c, n->items);
+    uint32_t *ranges = add_ranges(&c, n->items);
     add_tables(&c, &tables);
     const td_mel front = {.config = a->config};
     op_scratch(&c, "workspace",
@@ -406,8 +406,8 @@ static void add_griffin(op_suite *suite, td_device *device, const audio_case *n)
     double *out = op_output(&c, "samples", total ? total : 1, 2e-4, 2e-3)->expected;
     if (total == 0) out[0] = NAN;
     for (uint32_t i = 0; i < n->items; i++) {
-        places[2 * i] = (uint32_t)at;
-        places[2 * i + 1] = n->lengths[i];
+        ranges[2 * i] = (uint32_t)at;
+        ranges[2 * i + 1] = n->lengths[i];
         if (n->lengths[i] < 2) continue;
         expect_signal(a, &tables, mel + (size_t)i * n->max_frames * n->n_mels, i, n->lengths[i], out + at);
         at += (size_t)(n->lengths[i] - 1) * n->hop;

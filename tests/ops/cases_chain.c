@@ -15,8 +15,7 @@
 /* A chain as a table row: io 0 .. n_inputs-1 are inputs, the rest outputs in order. */
 typedef struct step {
     uint32_t operation;
-    char
-        operand; /* '0'..'3' an input, 'c' the constant, 't' 'u' a temporary, 'a' the accumulator, ' ' none */
+    char operand; /* '0'..'3' an input, 'c' a constant, 't' 'u' a temporary, 'a' the accumulator, ' ' none */
     float c;
 } step;
 

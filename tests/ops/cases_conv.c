@@ -210,7 +210,7 @@ static conv_args *start(op_case *c, conv_case a)
                              or_one(v->stride_height), or_one(v->stride_width), or_one(v->dilation_height),
                              or_one(v->dilation_width), v->pad_top, v->pad_bottom, v->pad_left, v->pad_right);
     snprintf(c->label + used, sizeof c->label - used, " g%u e%d%s%s", or_one(v->groups), a.extras,
-             a.add ? " +" : "", v->w_format ? " narrow" : "");
+             a.add ? " +" : "", v->w_format ? " half" : "");
     return r;
 }
 
@@ -443,7 +443,7 @@ static const conv_case CASES[] = {
      .extras = BIAS},
 };
 
-/* Weights in 16 bits: windows walked and written out, data gradients by turned weights and by folding. */
+/* Weights in 16 bits: windows walked and written out, data gradients by transposed weights and by folding. */
 static const conv_case HALF[] = {
     {.conv = LINE(2, 13, 8, 12, 3, .w_format = TD_FORMAT_BF16), .padding = PAD_SAME, .extras = BIAS},
     {.conv = LINE(2, 23, 4, 6, 3, .dilation_width = 3, .w_format = TD_FORMAT_FP16), .padding = PAD_SAME},

@@ -15,7 +15,7 @@ typedef struct gemm_args {
     td_gemm_desc desc;
     td_gemm_choice choice;
     bool chooses;                       /* through td_gemm(), which finds its own way */
-    int bias, pre, residual, workspace; /* places in io; -1: none */
+    int bias, pre, residual, workspace; /* indices in io; -1: none */
 } gemm_args;
 
 static td_status launch(const op_case *c, td_list *list, const td_span *spans)
@@ -320,7 +320,7 @@ static const wish LARGE[] = {
     {.m = 2, .n = 129, .k = 513, .gap = 1, .batch = 2, .extras = BIAS | PRE, .activation = TD_GEMM_SILU},
 };
 
-/* With a narrow B: odd starts of rows and matrices, tails of words, fours, parts of k. */
+/* With a 16-bit B: odd starts of rows and matrices, tails of words, vec4, parts of k. */
 static const wish HALF[] = {
     {.m = 1, .n = 1, .k = 1, .format = TD_FORMAT_BF16},
     {.m = 5, .n = 17, .k = 3, .gap = 2, .extras = BIAS, .format = TD_FORMAT_FP16},

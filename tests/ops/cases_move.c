@@ -12,8 +12,8 @@
 
 /* ---------------------------------------------------------------- boxes */
 
-typedef enum box_kind { BOX_PERMUTE, BOX_SLICE, BOX_PLACE, BOX_PAD } box_kind;
-static const char *const BOX_NAMES[] = {"permute", "slice", "place", "pad"};
+typedef enum box_kind { BOX_PERMUTE, BOX_SLICE, BOX_SET_SLICE, BOX_PAD } box_kind;
+static const char *const BOX_NAMES[] = {"permute", "slice", "set_slice", "pad"};
 
 /* a: order, start, start or before; b: size or after. */
 typedef struct box_args {
@@ -31,7 +31,7 @@ static td_status launch_box(const op_case *c, td_list *list, const td_span *span
         return td_op_permute(list, spans[0], k->shape, k->a, spans[1]);
     case BOX_SLICE:
         return td_op_slice(list, spans[0], k->shape, k->a, k->b, spans[1]);
-    case BOX_PLACE:
+    case BOX_SET_SLICE:
         return td_op_set_slice(list, spans[0], k->shape, spans[1], k->y_shape, k->a);
     default:
         return td_op_pad(list, spans[0], k->shape, k->a, k->b, k->value, spans[1]);
@@ -66,7 +66,7 @@ static td_shape shape_of_result(const box_args *k)
     for (size_t d = 0; d < y.n_dims; d++) {
         if (k->kind == BOX_PERMUTE) y.dims[d] = k->shape.dims[k->a[d]];
         if (k->kind == BOX_SLICE) y.dims[d] = k->b[d];
-        if (k->kind == BOX_PLACE) y.dims[d] = k->y_shape.dims[d];
+        if (k->kind == BOX_SET_SLICE) y.dims[d] = k->y_shape.dims[d];
         if (k->kind == BOX_PAD) y.dims[d] = k->a[d] + k->shape.dims[d] + k->b[d];
     }
     return y;
@@ -81,9 +81,9 @@ static bool find_source(const box_args *k, const uint32_t *at, size_t *source)
             from[k->a[d]] = at[d];
             continue;
         }
-        const int64_t place = k->kind == BOX_SLICE ? (int64_t)at[d] + k->a[d] : (int64_t)at[d] - k->a[d];
-        if (place < 0 || place >= k->shape.dims[d]) return false;
-        from[d] = (uint32_t)place;
+        const int64_t from_at = k->kind == BOX_SLICE ? (int64_t)at[d] + k->a[d] : (int64_t)at[d] - k->a[d];
+        if (from_at < 0 || from_at >= k->shape.dims[d]) return false;
+        from[d] = (uint32_t)from_at;
     }
     *source = join_index(k->shape, from);
     return true;
@@ -105,7 +105,7 @@ static void add_box(op_suite *suite, const box_args *args, bool is_gradient)
     c.is_gradient = is_gradient;
     const op_io *x = op_random(&c, "x", n_x, -4, 4, 1);
     op_io *y = op_output_words(&c, "y", n);
-    if (k->kind == BOX_PLACE) {
+    if (k->kind == BOX_SET_SLICE) {
         y->kind = OP_IN_OUT;
         y->values = calloc(n, sizeof *y->values);
         for (size_t i = 0; i < n; i++)
@@ -118,7 +118,7 @@ static void add_box(op_suite *suite, const box_args *args, bool is_gradient)
         if (find_source(k, at, &source))
             memcpy(&y->words[i], &x->values[source], 4);
         else
-            memcpy(&y->words[i], k->kind == BOX_PLACE ? &y->values[i] : &k->value, 4);
+            memcpy(&y->words[i], k->kind == BOX_SET_SLICE ? &y->values[i] : &k->value, 4);
     }
     op_suite_add(suite, &c);
 }
@@ -152,9 +152,9 @@ static void add_boxes(op_suite *suite)
         {.kind = BOX_SLICE, .shape = {{3, 5, 7, 11}, 4}, .a = {0, 4, 0, 0}, .b = {3, 1, 7, 11}},
         {.kind = BOX_SLICE, .shape = {{10000}, 1}, .a = {1234}, .b = {5000}},
         {.kind = BOX_SLICE, .shape = {{40, 300}, 2}, .a = {0, 299}, .b = {40, 1}},
-        {.kind = BOX_PLACE, .shape = {{3, 5, 7}, 3}, .y_shape = {{3, 5, 19}, 3}, .a = {0, 0, 12}},
-        {.kind = BOX_PLACE, .shape = {{3, 5, 70}, 3}, .y_shape = {{3, 9, 70}, 3}, .a = {0, 4, 0}},
-        {.kind = BOX_PLACE, .shape = {{2, 3, 4, 5}, 4}, .y_shape = {{4, 5, 6, 7}, 4}, .a = {1, 1, 2, 2}},
+        {.kind = BOX_SET_SLICE, .shape = {{3, 5, 7}, 3}, .y_shape = {{3, 5, 19}, 3}, .a = {0, 0, 12}},
+        {.kind = BOX_SET_SLICE, .shape = {{3, 5, 70}, 3}, .y_shape = {{3, 9, 70}, 3}, .a = {0, 4, 0}},
+        {.kind = BOX_SET_SLICE, .shape = {{2, 3, 4, 5}, 4}, .y_shape = {{4, 5, 6, 7}, 4}, .a = {1, 1, 2, 2}},
         {.kind = BOX_PAD, .shape = {{3, 5, 7, 11}, 4}, .a = {1, 0, 2, 3}, .b = {0, 2, 1, 4}, .value = 2.5f},
         {.kind = BOX_PAD, .shape = {{7, 77}, 2}, .a = {0, 3}, .b = {0, 0}, .value = -1},
         {.kind = BOX_PAD, .shape = {{7, 5000}, 2}, .a = {2, 9}, .b = {3, 4100}, .value = 0},
@@ -207,19 +207,19 @@ static void fill_bits(float *values, uint32_t n, bool is_half)
     }
 }
 
-static void add_cast(op_suite *suite, uint32_t n, uint32_t format, bool narrows)
+static void add_cast(op_suite *suite, uint32_t n, uint32_t format, bool to_half)
 {
-    const char *kernel = narrows ? "cast_half" : "cast_float";
+    const char *kernel = to_half ? "cast_half" : "cast_float";
     const size_t words = (n + 1) / 2;
     op_case c = {.op = kernel, .kernels = kernel, .launch = launch_cast};
     *(cast_args *)op_args(&c, sizeof(cast_args)) = (cast_args){n, format};
     snprintf(c.label, sizeof c.label, "%u elements, %s", n, format == TD_FORMAT_BF16 ? "bf16" : "fp16");
-    op_io *x = op_input(&c, "x", narrows ? n : words);
-    op_io *y = op_output_words(&c, "y", narrows ? words : n);
-    fill_bits(x->values, (uint32_t)x->count, narrows && format == TD_FORMAT_FP16);
+    op_io *x = op_input(&c, "x", to_half ? n : words);
+    op_io *y = op_output_words(&c, "y", to_half ? words : n);
+    fill_bits(x->values, (uint32_t)x->count, to_half && format == TD_FORMAT_FP16);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t shift = i % 2 * 16;
-        if (narrows)
+        if (to_half)
             y->words[i / 2] |= op_to_half(x->values[i], format) << shift;
         else
             y->words[i] = bits_of(op_from_half(bits_of(x->values[i / 2]) >> shift & 0xffffu, format));

@@ -189,19 +189,19 @@ uint32_t op_to_half(float value, uint32_t format)
     return sign | (((uint32_t)(exponent - f->least) << f->mantissa) + (uint32_t)size);
 }
 
-float op_from_half(uint32_t narrow, uint32_t format)
+float op_from_half(uint32_t half, uint32_t format)
 {
     const half_format *f = &HALF[format];
-    const uint32_t rest = narrow & ((1u << f->mantissa) - 1), field = (narrow & 0x7fffu) >> f->mantissa;
+    const uint32_t rest = half & ((1u << f->mantissa) - 1), field = (half & 0x7fffu) >> f->mantissa;
     float value;
     if (field == (uint32_t)(2 * f->most + 1)) {
-        const uint32_t bits = (narrow & 0x8000u) << 16 | 0x7f800000u | rest << (23 - f->mantissa);
+        const uint32_t bits = (half & 0x8000u) << 16 | 0x7f800000u | rest << (23 - f->mantissa);
         memcpy(&value, &bits, 4);
         return value;
     }
     const double size = field ? (double)(rest + (1u << f->mantissa)) : (double)rest;
     value = (float)ldexp(size, (field ? (int)field - 1 : 0) + f->least - f->mantissa);
-    return narrow & 0x8000u ? -value : value;
+    return half & 0x8000u ? -value : value;
 }
 
 void op_round(op_io *io, uint32_t format)

@@ -66,7 +66,7 @@ op_io *op_scratch(op_case *c, const char *name, size_t count);
  * and back. Of whole inputs: op_round() makes each value one that fits, op_pack() puts such values two to a
  * word. */
 uint32_t op_to_half(float value, uint32_t format);
-float op_from_half(uint32_t narrow, uint32_t format);
+float op_from_half(uint32_t half, uint32_t format);
 void op_round(op_io *io, uint32_t format);
 void op_pack(op_io *io, uint32_t format);
 

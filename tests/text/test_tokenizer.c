@@ -124,8 +124,8 @@ static void test_bpe_refused(void **state)
         {"{" HEAD "\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", TD_ERR_FORMAT, "merge 0"},
         {"{" HEAD "\"model\":{\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\",\"a a\"]}}", TD_ERR_FORMAT,
          "merge 1"},
-        {"{" HEAD "\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}}", TD_ERR_FORMAT, "no pair"},
-        {"{" HEAD "\"model\":{\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", TD_ERR_FORMAT, "no pair"},
+        {"{" HEAD "\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}}", TD_ERR_FORMAT, "not a pair"},
+        {"{" HEAD "\"model\":{\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", TD_ERR_FORMAT, "not a pair"},
         {"{" HEAD "\"model\":{\"unk_token\":\"?\",\"vocab\":{\"a\":0},\"merges\":[]}}", TD_ERR_FORMAT,
          "unk_token"},
         {"{" HEAD
@@ -134,7 +134,7 @@ static void test_bpe_refused(void **state)
         {"{" HEAD "\"added_tokens\":[{\"id\":5}],\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
          TD_ERR_FORMAT, "no content"},
         {"{" HEAD "\"added_tokens\":7,\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}", TD_ERR_FORMAT,
-         "no list"},
+         "not a list"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
         td_bpe *bpe = NULL;

@@ -69,7 +69,7 @@ static void test_records(void **state)
     const uint8_t *wav = memmem(at, length, "RIFF", 4);
     assert_non_null(wav);
     assert_int_equal(read_u32(wav + 24), 22050);
-    assert_memory_equal(wav + 44, "\x00\x00\xff\x7f\x01\xc0", 6); /* cut at 1, -0.5 */
+    assert_memory_equal(wav + 44, "\x00\x00\xff\x7f\x00\xc0", 6); /* cut at 1, -0.5 */
     assert_null(find_record((uint8_t *)file, bytes, 5, &length));
     free(file);
 }

@@ -32,7 +32,8 @@ bool td_cl_api_load(td_cl_api *api, const char *library, char *why, size_t why_b
     for (size_t i = 0; i < sizeof ENTRIES / sizeof ENTRIES[0]; i++) {
         void *symbol = dlsym(loader, ENTRIES[i].name);
         if (!symbol && ENTRIES[i].need == REQUIRED) {
-            snprintf(why, why_bytes, "%s has no %s; it is no OpenCL 1.2 loader", library, ENTRIES[i].name);
+            snprintf(why, why_bytes, "%s has no %s; it is not an OpenCL 1.2 loader", library,
+                     ENTRIES[i].name);
             return false;
         }
         memcpy((char *)api + ENTRIES[i].offset, &symbol, sizeof symbol);

@@ -5,7 +5,7 @@
 #include "device/opencl/cl_api.h"
 #include "tandem/status.h"
 
-/* "CL_OUT_OF_RESOURCES"; "CL_ERROR_UNKNOWN" for codes of no known name. Borrowed, for ever. */
+/* "CL_OUT_OF_RESOURCES"; "CL_ERROR_UNKNOWN" for unknown codes. Borrowed forever. */
 const char *td_cl_error_name(cl_int code);
 
 /* The status a failed call with this code stands for; never TD_OK. */

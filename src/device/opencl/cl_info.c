@@ -105,7 +105,7 @@ static bool parse_version(const char *text, const char *prefix, unsigned long *m
 
 /* ---------------------------------------------------------------- queries */
 
-/* The first thing that is wrong is the one told. */
+/* The first thing that is wrong is the one reported. */
 static void refuse(td_device_info *info, const char *reason)
 {
     if (info->usable) snprintf(info->reason, sizeof info->reason, "%s", reason);
@@ -351,7 +351,7 @@ static void judge(device_reader *reader)
     if (!available)
         refuse(info, "the driver says that the device is not available; is another program holding it?");
     if (!compiler) refuse(info, "the driver has no OpenCL C compiler; install its full package");
-    if (!little_endian) refuse(info, "the device is big-endian, which this program does not serve");
+    if (!little_endian) refuse(info, "the device is big-endian, which is not supported");
     if (!parse_version(language, "OpenCL C ", &major, &minor) || major < 1 || (major == 1 && minor < 2)) {
         snprintf(reason, sizeof reason, "it compiles \"%s\", but OpenCL C 1.2 is needed; update the driver",
                  language);

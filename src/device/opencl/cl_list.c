@@ -26,11 +26,11 @@ static td_status create_views(td_cl_list *native, const td_list *list)
         const td_command_kind kind = list->commands[i].kind;
         if (kind == TD_COMMAND_DISPATCH || kind == TD_COMMAND_NATIVE) arguments += list->commands[i].n_spans;
     }
-    size_t places = 2;
-    while (places < 2 * arguments)
-        places *= 2;
-    const td_status status = TD_NEW_ARRAY(&native->views, places);
-    if (status == TD_OK) native->n_views = places;
+    size_t slots = 2;
+    while (slots < 2 * arguments)
+        slots *= 2;
+    const td_status status = TD_NEW_ARRAY(&native->views, slots);
+    if (status == TD_OK) native->n_views = slots;
     return status;
 }
 

@@ -173,7 +173,7 @@ fail:
 }
 
 /* The caller may free its block as soon as this returns, also when a failed wait left work running: so wait
- * for the driver to let go, not for the queues; but not for ever, since the device may be lost. */
+ * for the driver to let go, not for the queues; but not forever, since the device may be lost. */
 static void await_let_go(const td_cl_buffer *buffer)
 {
     td_cl_signal_sleep(buffer->let_go, 0, td_clock_ns() + LET_GO_NS);

@@ -76,8 +76,8 @@ static bool load_binary(td_cl_device *device, td_cl_program *program)
     if (code == CL_SUCCESS) code = build(device, program);
     free(data);
     if (code == CL_SUCCESS) return true;
-    td_log_debug("the stored binary of kernel %s does not suit %s (%s); it is built anew",
-                 program->kernel->name, device->base.info.name, td_cl_error_name(code));
+    td_log_debug("the stored binary of kernel %s does not suit %s (%s); it is rebuilt", program->kernel->name,
+                 device->base.info.name, td_cl_error_name(code));
     release_program(device, &program->program);
     return false;
 }
@@ -142,11 +142,11 @@ fail:
 
 /* The program was built for one device, so one binary is not empty. Some drivers list only that one, others
  * one per device of the context (and PoCL 3.1 follows null pointers, which the standard allows as "skip"): so
- * every entry is given its place in one block. */
+ * every entry gets its part of one block. */
 static cl_int read_binary(const td_cl_api *api, cl_program program, unsigned char **block, size_t *bytes)
 {
     size_t sizes[64] = {0};
-    unsigned char *places[64];
+    unsigned char *starts[64];
     size_t listed = 0;
     size_t total = 0;
     cl_int code = api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &listed);
@@ -157,8 +157,8 @@ static cl_int read_binary(const td_cl_api *api, cl_program program, unsigned cha
     *block = malloc(total ? total : 1);
     if (!*block) return CL_OUT_OF_HOST_MEMORY;
     for (size_t i = 0, at = 0; i < count; at += sizes[i++])
-        places[i] = *block + at;
-    code = api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof places[0], places, NULL);
+        starts[i] = *block + at;
+    code = api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof starts[0], starts, NULL);
     *bytes = total;
     return code;
 }

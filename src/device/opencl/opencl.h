@@ -62,7 +62,7 @@ typedef struct td_cl_flight {
 } td_cl_flight;
 
 typedef struct td_cl_times {
-    uint64_t value; /* whose times these are; 0: nobody's */
+    uint64_t value; /* of the submission these times belong to; 0: none */
     uint64_t start_ns, end_ns;
     cl_int error; /* the driver's answer when it was asked for them */
 } td_cl_times;
@@ -147,7 +147,7 @@ typedef struct td_cl_step {
 
 /* A range of a buffer as kernels get it. */
 typedef struct td_cl_view {
-    td_span span; /* key; buffer NULL: free place */
+    td_span span; /* key; buffer NULL: free slot */
     cl_mem mem;
     bool owned; /* a sub-buffer, not the buffer itself */
 } td_cl_view;
@@ -156,7 +156,7 @@ typedef struct td_cl_list {
     td_cl_step *steps;
     size_t n_steps;
     td_cl_view *views; /* hash table */
-    size_t n_views;    /* places, a power of two */
+    size_t n_views;    /* slots, a power of two */
     cl_mem bounce;     /* between two mapped blocks, which no command may touch */
 } td_cl_list;
 
@@ -236,7 +236,7 @@ cl_mem td_cl_buffer_mem(const td_cl_device *device, const td_buffer *buffer);
 
 /* cl_program.c */
 td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl_program **out);
-/* Puts programs that came from source into the cache; no cache is no fault. Nothing may be under way. */
+/* Puts programs that came from source into the cache, if there is one. No work may be running. */
 void td_cl_programs_release(td_cl_device *device);
 
 /* cl_list.c */

@@ -21,7 +21,7 @@ typedef struct sim_queue sim_queue;
 typedef struct sim_group {
     sim_model model;
     pthread_mutex_t mutex;  /* guards all below, and every queue's state */
-    pthread_cond_t changed; /* CLOCK_MONOTONIC; told of new work, reached values, failures and stops */
+    pthread_cond_t changed; /* CLOCK_MONOTONIC; signalled on new work, reached values, failures and stops */
     size_t holders;         /* open devices, and whoever is opening them */
     sim_queue **queues;     /* owned, and so are they */
     size_t n_queues, queue_capacity;

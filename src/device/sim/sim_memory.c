@@ -62,9 +62,7 @@ static td_status create_record(sim_device *device, td_memory_kind kind, uint64_t
     if (fault) return refuse(device, bytes, "the model's fail_alloc says so");
     td_status status = TD_NEW(out);
     if (status != TD_OK) return status;
-    (*out)->base.device = &device->base;
-    (*out)->base.kind = kind;
-    (*out)->base.bytes = bytes;
+    (*out)->base = (td_buffer){.device = &device->base, .kind = kind, .bytes = bytes};
     return TD_OK;
 }
 

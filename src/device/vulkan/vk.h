@@ -7,7 +7,7 @@
  *   vk_device    opening and closing     vk_memory    buffers
  *
  * Locks: vk_queue.mutex guards the native queue and what is scratch for its submissions, vk_device.mutex the
- * pipelines. Neither is held while waiting for the device, and nobody holds both. Covered by tests/device.
+ * pipelines. Neither is held while waiting for the device, and no thread holds both. Covered by tests/device.
  */
 #ifndef TD_DEVICE_VULKAN_VK_H
 #define TD_DEVICE_VULKAN_VK_H

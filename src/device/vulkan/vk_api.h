@@ -23,7 +23,7 @@ typedef struct td_vk_api {
  * to replace entries by wrappers of its own. NULL: none. */
 typedef void (*td_vk_wrap)(void *vk_api);
 
-/* Opens the loader library and loads the GLOBAL entries. The library stays open for ever: drivers leave
+/* Opens the loader library and loads the GLOBAL entries. The library stays open forever: drivers leave
  * threads and thread-exit handlers behind that must not lose their code. TD_ERR_NOT_FOUND when it cannot be
  * opened. */
 td_status td_vk_api_open(td_vk_api *api, const char *library, td_vk_wrap wrap);

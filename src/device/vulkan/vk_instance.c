@@ -1,6 +1,6 @@
 /* The Vulkan backend's front door: opens the loader, makes the instance, listens to the validation layer
- * when asked to. What each device can do is found by vk_probe.c. A computer without Vulkan is no failure: the
- * report says what to install. Covered by tests/device/test_registry.c. */
+ * when asked to. What each device can do is found by vk_probe.c. Without Vulkan it does not fail: the report
+ * says what to install. Covered by tests/device/test_registry.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +140,7 @@ static bool start_instance(vk_state *state, const td_registry_options *options, 
                 VK_SUCCESS) {
             state->messenger = VK_NULL_HANDLE;
             snprintf(report->message, sizeof report->message,
-                     "Vulkan validation runs, but its messages cannot be heard; reinstall "
+                     "Vulkan validation runs, but its messages cannot be received; reinstall "
                      "vulkan-validationlayers");
             td_log_warn("%s", report->message);
         }

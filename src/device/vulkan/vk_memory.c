@@ -87,9 +87,7 @@ static td_status new_buffer(vk_device *device, td_memory_kind kind, uint64_t byt
 {
     const td_status status = TD_NEW(out);
     if (status != TD_OK) return status;
-    (*out)->base.device = &device->base;
-    (*out)->base.kind = kind;
-    (*out)->base.bytes = bytes;
+    (*out)->base = (td_buffer){.device = &device->base, .kind = kind, .bytes = bytes};
     return TD_OK;
 }
 

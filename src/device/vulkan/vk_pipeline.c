@@ -194,7 +194,7 @@ td_status td_vk_pipelines_open(vk_device *device)
     if (td_blob_cache_load(device->base.cache, CACHE_KIND, cache->key, &data, &bytes)) {
         cache->loaded = is_ours(device, data, bytes);
         if (!cache->loaded) {
-            td_log_warn("the pipeline cache of %s is not of this device; its kernels are built anew",
+            td_log_warn("the pipeline cache of %s is not of this device; its kernels are rebuilt",
                         device->base.info.name);
         }
     }
