@@ -1,9 +1,8 @@
-/* Safetensors (safetensors.h): scan the header's text, parse it, check every number, then the whole layout.
- * The writer has its own header read by the same code before a byte of it reaches the disk, so the rules
- * stand here once. Covered by tests/unit/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
+/* Reading safetensors (safetensors.h): scan the header's text, parse it, check every number, then the whole
+ * layout. The writer (safetensors_write.c) has its own header read by the same code before a byte of it
+ * reaches the disk, so the rules stand here once. Covered by tests/unit/test_safetensors.c and
+ * tests/fuzz/fuzz_safetensors.c.
  */
-#include "base/safetensors.h"
-
 #include <cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,15 +18,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/safetensors_internal.h"
 #include "base/text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data is handed out as it lies in the file");
 
-static const char METADATA[] = "__metadata__";
-
 enum {
-    LENGTH_BYTES = 8,                             /* of the number at the start of the file */
     MAX_DEPTH = 3,                                /* {"name": {"shape": [ */
     MAX_COMMAS = 16 * TD_SAFETENSORS_MAX_ENTRIES, /* bounds the parsed tree to some 100 MB */
 };
@@ -199,9 +195,10 @@ fail:
     return status;
 }
 
-/* The bytes that dtype and shape ask for. A dimension of 0 does not excuse a product that overflows before
- * it: whoever multiplies the others later would be surprised. */
-static td_status measure(td_safetensors_dtype dtype, size_t rank, const uint64_t *dims, uint64_t *bytes)
+/* A dimension of 0 does not excuse a product that overflows before it: whoever multiplies the others later
+ * would be surprised. */
+td_status td_safetensors_measure(td_safetensors_dtype dtype, size_t rank, const uint64_t *dims,
+                                 uint64_t *bytes)
 {
     bool is_empty = false;
     uint64_t product = DTYPES[dtype].bytes;
@@ -246,7 +243,7 @@ static td_status check_extent(const td_safetensors_tensor *tensor, uint64_t data
     td_status status = TD_OK;
     uint64_t need = 0;
     const uint64_t end = tensor->offset + tensor->bytes;
-    TD_TRY(measure(tensor->dtype, tensor->rank, tensor->dims, &need));
+    TD_TRY(td_safetensors_measure(tensor->dtype, tensor->rank, tensor->dims, &need));
     TD_FAIL_IF(tensor->bytes != need, TD_ERR_FORMAT,
                "data_offsets span %" PRIu64 " bytes, dtype and shape need %" PRIu64, tensor->bytes, need);
     TD_FAIL_IF(end > data_bytes, TD_ERR_FORMAT,
@@ -354,19 +351,20 @@ static td_status read_metadata(td_safetensors *file, const cJSON *map)
 {
     td_status status = TD_OK;
     const size_t n = count_children(map);
-    TD_FAIL_IF(file->pairs, TD_ERR_FORMAT, "%s is there twice", METADATA);
-    TD_FAIL_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is no object", METADATA);
-    TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "%s has more than %d entries", METADATA,
-               TD_SAFETENSORS_MAX_ENTRIES);
+    TD_FAIL_IF(file->pairs, TD_ERR_FORMAT, "%s is there twice", TD_SAFETENSORS_METADATA);
+    TD_FAIL_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is no object", TD_SAFETENSORS_METADATA);
+    TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "%s has more than %d entries",
+               TD_SAFETENSORS_METADATA, TD_SAFETENSORS_MAX_ENTRIES);
     TD_TRY(TD_NEW_ARRAY(&file->pairs, n));
     for (const cJSON *item = map->child; item; item = item->next) {
-        TD_FAIL_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is no string", METADATA);
+        TD_FAIL_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is no string",
+                   TD_SAFETENSORS_METADATA);
         file->pairs[file->n_pairs++] = (td_safetensors_pair){item->string, item->valuestring};
     }
     qsort(file->pairs, n, sizeof *file->pairs, compare_keys);
     for (size_t i = 1; i < n; ++i) {
         TD_FAIL_IF(compare_keys(&file->pairs[i - 1], &file->pairs[i]) == 0, TD_ERR_FORMAT,
-                   "%s has a key twice", METADATA);
+                   "%s has a key twice", TD_SAFETENSORS_METADATA);
     }
 fail:
     return status;
@@ -387,8 +385,9 @@ static td_status read_header(td_safetensors *file, const char *text, size_t byte
     TD_TRY(TD_NEW_ARRAY(&file->tensors, n));
     TD_TRY(TD_NEW_ARRAY(&file->by_name, n));
     for (const cJSON *item = file->header->child; item; item = item->next) {
-        TD_TRY(strcmp(item->string, METADATA) == 0 ? read_metadata(file, item)
-                                                   : read_tensor(file, item, data, data_bytes));
+        TD_TRY(strcmp(item->string, TD_SAFETENSORS_METADATA) == 0
+                   ? read_metadata(file, item)
+                   : read_tensor(file, item, data, data_bytes));
     }
     qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_offsets);
     for (size_t i = 0; i < file->n_tensors; ++i)
@@ -404,22 +403,41 @@ static td_status read_content(td_safetensors *file, const unsigned char *content
 {
     td_status status = TD_OK;
     uint64_t header_bytes = 0;
-    TD_FAIL_IF(bytes < LENGTH_BYTES, TD_ERR_FORMAT, "%zu bytes cannot hold the header's length", bytes);
-    for (size_t i = 0; i < LENGTH_BYTES; ++i)
+    TD_FAIL_IF(bytes < TD_SAFETENSORS_LENGTH_BYTES, TD_ERR_FORMAT,
+               "%zu bytes cannot hold the header's length", bytes);
+    for (size_t i = 0; i < TD_SAFETENSORS_LENGTH_BYTES; ++i)
         header_bytes |= (uint64_t)content[i] << 8 * i;
     TD_FAIL_IF(header_bytes > TD_SAFETENSORS_MAX_HEADER_BYTES, TD_ERR_LIMIT,
                "it claims a header of %" PRIu64 " bytes, more than the %d allowed", header_bytes,
                TD_SAFETENSORS_MAX_HEADER_BYTES);
-    TD_FAIL_IF(header_bytes > bytes - LENGTH_BYTES, TD_ERR_FORMAT,
+    TD_FAIL_IF(header_bytes > bytes - TD_SAFETENSORS_LENGTH_BYTES, TD_ERR_FORMAT,
                "it claims a header of %" PRIu64 " bytes, but only %zu follow", header_bytes,
-               bytes - LENGTH_BYTES);
+               bytes - TD_SAFETENSORS_LENGTH_BYTES);
     TD_FAIL_IF(header_bytes % 8 != 0, TD_ERR_FORMAT,
                "the header's %" PRIu64 " bytes are no multiple of 8, so the data is not aligned",
                header_bytes);
-    file->header_hash = td_hash64(content, LENGTH_BYTES + header_bytes);
-    const char *text = (const char *)content + LENGTH_BYTES;
-    TD_TRY(read_header(file, text, header_bytes, text + header_bytes, bytes - LENGTH_BYTES - header_bytes));
+    file->header_hash = td_hash64(content, TD_SAFETENSORS_LENGTH_BYTES + header_bytes);
+    const char *text = (const char *)content + TD_SAFETENSORS_LENGTH_BYTES;
+    TD_TRY(read_header(file, text, header_bytes, text + header_bytes,
+                       bytes - TD_SAFETENSORS_LENGTH_BYTES - header_bytes));
 fail:
+    return status;
+}
+
+td_status td_safetensors_parse_layout(const void *content, size_t bytes, uint64_t data_bytes,
+                                      td_safetensors **out)
+{
+    td_status status = TD_OK;
+    td_safetensors *file = NULL;
+    *out = NULL;
+    TD_TRY(TD_NEW(&file));
+    file->header_hash = td_hash64(content, bytes);
+    TD_TRY(read_header(file, (const char *)content + TD_SAFETENSORS_LENGTH_BYTES,
+                       bytes - TD_SAFETENSORS_LENGTH_BYTES, NULL, data_bytes));
+    *out = file;
+    return TD_OK;
+fail:
+    td_safetensors_close(file);
     return status;
 }
 
@@ -538,190 +556,4 @@ const char *td_safetensors_metadata_find(const td_safetensors *file, const char 
 uint64_t td_safetensors_header_hash(const td_safetensors *file)
 {
     return file->header_hash;
-}
-
-/* --- Writing --- */
-
-struct td_safetensors_writer {
-    td_file_writer *out;
-    td_json *json; /* the header, as far as it was declared */
-    bool in_metadata;
-    bool has_tensors;
-    uint64_t data_bytes;     /* of the tensors added so far */
-    td_safetensors *layout;  /* NULL until the header is written */
-    size_t turn;             /* the tensor whose data comes next */
-    uint64_t n_turn_written; /* of its bytes */
-    char path[TD_FILE_PATH_BYTES];
-};
-
-td_status td_safetensors_writer_open(const char *path, td_safetensors_writer **out)
-{
-    td_status status = TD_OK;
-    td_safetensors_writer *writer = NULL;
-    *out = NULL;
-    TD_TRY(TD_NEW(&writer));
-    TD_TRY(td_file_writer_open(path, &writer->out));
-    TD_TRY(td_json_create(NULL, 0, &writer->json));
-    snprintf(writer->path, sizeof writer->path, "%s", path);
-    td_json_begin_object(writer->json);
-    *out = writer;
-    return TD_OK;
-fail:
-    td_safetensors_writer_close(writer);
-    return status;
-}
-
-static td_status fail_use(const td_safetensors_writer *writer, const char *name, const char *what)
-{
-    return TD_FAIL(TD_ERR_ARGUMENT, "cannot write '%.200s': '%.200s' %s; correct the calling code",
-                   writer->path, name, what);
-}
-
-/* The JSON writer would replace what is not UTF-8, and the name would not be found again. */
-static bool is_utf8(const char *text)
-{
-    for (size_t left = strlen(text); left > 0;) {
-        uint32_t c;
-        size_t length = td_text_utf8_next(text, left, &c);
-        if (c == 0xFFFD && length == 1) return false;
-        text += length;
-        left -= length;
-    }
-    return true;
-}
-
-td_status td_safetensors_writer_add_metadata(td_safetensors_writer *writer, const char *key,
-                                             const char *value)
-{
-    if (writer->has_tensors || writer->layout)
-        return fail_use(writer, key, "is metadata that comes after the tensors");
-    if (!is_utf8(key) || !is_utf8(value)) return fail_use(writer, key, "is metadata that is not valid UTF-8");
-    if (!writer->in_metadata) {
-        td_json_key(writer->json, METADATA);
-        td_json_begin_object(writer->json);
-        writer->in_metadata = true;
-    }
-    td_json_put_string(writer->json, key, value);
-    return TD_OK;
-}
-
-static void end_metadata(td_safetensors_writer *writer)
-{
-    if (writer->in_metadata) td_json_end_object(writer->json);
-    writer->in_metadata = false;
-}
-
-td_status td_safetensors_writer_add_tensor(td_safetensors_writer *writer, const char *name,
-                                           td_safetensors_dtype dtype, size_t rank, const uint64_t *dims)
-{
-    uint64_t bytes = 0;
-    uint64_t end = 0;
-    td_json *json = writer->json;
-    if (writer->layout) return fail_use(writer, name, "is a tensor added after the first data");
-    if (strcmp(name, METADATA) == 0 || !is_utf8(name))
-        return fail_use(writer, name, "cannot be a tensor's name");
-    if ((unsigned)dtype >= TD_SAFETENSORS_DTYPE_COUNT || rank > TD_SAFETENSORS_MAX_RANK)
-        return fail_use(writer, name, "has an unknown dtype or too many dimensions");
-    if (measure(dtype, rank, dims, &bytes) != TD_OK ||
-        __builtin_add_overflow(writer->data_bytes, bytes, &end))
-        return fail_use(writer, name, "would end past 64 bits");
-    end_metadata(writer);
-    td_json_key(json, name);
-    td_json_begin_object(json);
-    td_json_put_string(json, "dtype", DTYPES[dtype].name);
-    td_json_key(json, "shape");
-    td_json_begin_array(json);
-    for (size_t i = 0; i < rank; ++i)
-        td_json_uint(json, dims[i]);
-    td_json_end_array(json);
-    td_json_key(json, "data_offsets");
-    td_json_begin_array(json);
-    td_json_uint(json, writer->data_bytes);
-    td_json_uint(json, end);
-    td_json_end_array(json);
-    td_json_end_object(json);
-    writer->data_bytes = end;
-    writer->has_tensors = true;
-    return TD_OK;
-}
-
-static td_status write_header(td_safetensors_writer *writer)
-{
-    td_status status = TD_OK;
-    td_safetensors *layout = NULL;
-    char *block = NULL;
-    const char *text = NULL;
-    end_metadata(writer);
-    td_json_end_object(writer->json);
-    TD_TRY(td_json_finish(writer->json, &text));
-    const size_t header_bytes = (strlen(text) + 7) / 8 * 8;
-    TD_FAIL_IF(header_bytes > TD_SAFETENSORS_MAX_HEADER_BYTES, TD_ERR_LIMIT,
-               "the header's %zu bytes are more than the %d allowed; write less metadata", header_bytes,
-               TD_SAFETENSORS_MAX_HEADER_BYTES);
-    TD_TRY(TD_NEW_ARRAY(&block, LENGTH_BYTES + header_bytes + 1));
-    for (size_t i = 0; i < LENGTH_BYTES; ++i)
-        block[i] = (char)(header_bytes >> 8 * i & 0xFF);
-    snprintf(block + LENGTH_BYTES, header_bytes + 1, "%-*s", (int)header_bytes, text);
-    TD_TRY(TD_NEW(&layout));
-    TD_TRY(read_header(layout, block + LENGTH_BYTES, header_bytes, NULL, writer->data_bytes));
-    TD_TRY(td_file_writer_write(writer->out, block, LENGTH_BYTES + header_bytes));
-    layout->header_hash = td_hash64(block, LENGTH_BYTES + header_bytes);
-    writer->layout = layout;
-    layout = NULL;
-fail:
-    td_safetensors_close(layout);
-    free(block);
-    return status == TD_OK ? TD_OK : td_error_context("cannot write '%.200s'", writer->path);
-}
-
-/* The tensor whose data comes next; NULL when all is written. */
-static const td_safetensors_tensor *find_turn(td_safetensors_writer *writer)
-{
-    const td_safetensors *layout = writer->layout;
-    while (writer->turn < layout->n_tensors &&
-           writer->n_turn_written == layout->tensors[writer->turn].bytes) {
-        ++writer->turn;
-        writer->n_turn_written = 0;
-    }
-    return writer->turn < layout->n_tensors ? &layout->tensors[writer->turn] : NULL;
-}
-
-td_status td_safetensors_writer_write(td_safetensors_writer *writer, const char *name, const void *data,
-                                      size_t bytes)
-{
-    td_status status = writer->layout ? TD_OK : write_header(writer);
-    if (status != TD_OK || bytes == 0) return status;
-    const td_safetensors_tensor *turn = find_turn(writer);
-    if (!turn || strcmp(turn->name, name) != 0)
-        return fail_use(writer, name, "is not the tensor to write now");
-    if (bytes > turn->bytes - writer->n_turn_written)
-        return fail_use(writer, name, "gets more bytes than its dtype and shape need");
-    status = td_file_writer_write(writer->out, data, bytes);
-    if (status == TD_OK) writer->n_turn_written += bytes;
-    return status;
-}
-
-td_status td_safetensors_writer_header_hash(td_safetensors_writer *writer, uint64_t *out)
-{
-    const td_status status = writer->layout ? TD_OK : write_header(writer);
-    *out = status == TD_OK ? writer->layout->header_hash : 0;
-    return status;
-}
-
-td_status td_safetensors_writer_commit(td_safetensors_writer *writer)
-{
-    td_status status = writer->layout ? TD_OK : write_header(writer);
-    if (status != TD_OK) return status;
-    const td_safetensors_tensor *turn = find_turn(writer);
-    if (turn) return fail_use(writer, turn->name, "lacks data");
-    return td_file_writer_commit(writer->out);
-}
-
-void td_safetensors_writer_close(td_safetensors_writer *writer)
-{
-    if (!writer) return;
-    td_safetensors_close(writer->layout);
-    td_json_destroy(writer->json);
-    td_file_writer_close(writer->out);
-    free(writer);
 }

@@ -15,10 +15,11 @@
 typedef bool (*walk_run)(const void *context, uint64_t n, td_error *outcome);
 
 /* Prints how many points were tried, and returns that. At least `least` must be: a fault that cannot be armed
- * would pass otherwise. */
+ * would pass otherwise. A build that is told to take a share (support/share.h) tries one point in each so
+ * many. */
 uint64_t walk_all_points(const char *name, uint64_t least, walk_run run, const void *context);
 
-/* The same at `count` of all points, one in each equal share, for runs that are too long to be made thousands
+/* The same at `count` of all points, spread evenly, for runs that are too long to be made thousands
  * of times. A run is told n as above; the first one, with an n past all points, counts them and has to
  * succeed. TANDEM_FAULT_MOMENTS overrides the count, or asks for walk_places() with the word `places`;
  * TANDEM_FAULT_AT names one point, as a failure does. */

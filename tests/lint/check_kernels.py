@@ -11,12 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import namedtuple
 from pathlib import Path
 
 CLANG = "clang-14"
-HEADER = ["-Xclang", "-finclude-default-header"]
-NO_HEADER = ["-cl-no-stdinc", "-DTD_NO_HEADER"]
+HEADER = ["-finclude-default-header", "-fdeclare-opencl-builtins"]
+NO_HEADER = "-DTD_NO_HEADER"
 MAX_PARAM_BYTES = 128
 RAW = re.compile(r"\bget_(?:global|local|group)_(?:id|size)\b|\bget_num_groups\b|\bgl_\w+|\b__?(?:global|local|kernel)\b"
                  r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\bf?(?:min|max)\s*\(|\bfma\s*\(|\bas_\w+")
@@ -140,19 +141,29 @@ def check_params(root, rows):
                     fault(place, f"{body}: field {field} has type {type_}, not uint, int or float")
 
 
+def write_entries(root, rows, folder):
+    """A file per kernel that sets its options and includes its entry, so that one run of clang takes them all."""
+    for name, row in rows.items():
+        options = [option.removeprefix("-D").replace("=", " ", 1) for option in row.options]
+        lines = [f"#define {option}\n" for option in [f"TD_GPU_WG {row.group}u", *options]]
+        (folder / f"{name}.cl").write_text("".join(lines) + f'#include "{root}/cl/{row.body}.cl"\n')
+    return [str(folder / f"{name}.cl") for name in rows]
+
+
 def check_syntax(root, rows):
     if not shutil.which(CLANG):
         fault(CLANG, "not found; install it (scripts/setup.sh does)")
         return
-    for name, row in rows.items():
+    where = subprocess.run([CLANG, "-print-resource-dir"], capture_output=True, text=True, check=True).stdout.strip()
+    command = [CLANG, "-cc1", "-fsyntax-only", "-cl-std=CL1.2", "-Wall", "-Wextra", "-Wzero-length-array", "-Werror",
+               "-resource-dir", where, "-internal-isystem", f"{where}/include", f"-I{root}/src", "-x", "cl"]
+    with tempfile.TemporaryDirectory() as folder:
+        entries = write_entries(root, rows, Path(folder))
         for options in (["-DTD_CLASS_CPU=1", "-DVW=8", *HEADER], ["-DTD_CLASS_GPU=1", *HEADER],
-                        ["-DTD_CLASS_CPU=1", "-DVW=8", *NO_HEADER], ["-DTD_CLASS_GPU=1", *NO_HEADER]):
-            options += [f"-DTD_GPU_WG={row.group}u", *row.options]
-            run = subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", "-Wall", "-Wextra",
-                                  "-Wzero-length-array", "-Werror", "-fsyntax-only", f"-I{root}/src", *options,
-                                  str(root / f"cl/{row.body}.cl")], capture_output=True, text=True)
+                        ["-DTD_CLASS_CPU=1", "-DVW=8", NO_HEADER], ["-DTD_CLASS_GPU=1", NO_HEADER]):
+            run = subprocess.run([*command, *options, *entries], capture_output=True, text=True)
             if run.returncode != 0:
-                fault(f"cl/{row.body}.cl", f"kernel {name}: {CLANG} {' '.join(options)} says:\n{run.stderr.strip()}")
+                fault("cl", f"{CLANG} {' '.join(options)} says:\n{run.stderr.strip()}")
 
 
 def main():

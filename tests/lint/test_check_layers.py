@@ -52,7 +52,6 @@ class Planted(unittest.TestCase):
                 ("src/base/loud.c", "void f(void) { fputc('x', stderr); }\n", "'stderr'"),
                 ("src/base/deadly.c", "void f(void) { exit(1); }\n", "'exit'"),
                 ("src/attic/old.c", "int x;\n", "lies in no folder"),
-                ("src/base/long.c", "\n" * 801, "801 lines"),
                 ("include/tandem/leak.h", '#include "base/a.h"\n', "a public header needs nothing"),
                 ("include/tandem/leak.h", "#include <CL/cl.h>\n", "a public header needs nothing"),
                 ("docs/dead.md", "[x](gone.md)\n", "links to gone.md"),

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/pool.h"
+#include "support/share.h"
 #include "text/normalize.h"
 #include "text/normalize_cases.h"
 #include "text/spell.h"
@@ -115,7 +116,8 @@ static void test_any_text_stays(void **state)
     };
     enum { N_PARTS = sizeof parts / sizeof parts[0] };
     uint32_t random = 12345;
-    for (int round = 0; round < 20000; ++round) {
+    const int rounds = 20000 / (int)test_share();
+    for (int round = 0; round < rounds; ++round) {
         char text[128] = "";
         for (int i = 0; i < 10; ++i) {
             random = random * 1664525u + 1013904223u;
