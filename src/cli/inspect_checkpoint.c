@@ -87,7 +87,7 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
     td_checkpoint *c = NULL;
     uint64_t parameters;
     int code = TD_EXIT_DONE;
-    const char *slim = td_options_get(cli->options, "slim")->text;
+    const char *slim = td_cli_text(cli, "slim");
     TD_TRY(td_checkpoint_open(path, &c));
     TD_TRY(td_checkpoint_verify(c));
     TD_TRY(td_family_parameters(&td_checkpoint_get_info(c)->model, &parameters));
