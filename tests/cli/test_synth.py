@@ -163,6 +163,8 @@ class VoiceTest(Synth):
             self.synth(*options, "--text", "Now say a.", "-o", self.path(f"{name}.wav"))
             with wave.open(self.path(f"{name}.wav"), "rb") as file:
                 self.assertGreater(file.getnframes(), 0)
+                written = file.readframes(file.getnframes())
+            self.assertEqual(self.synth(*options, "--text", "Now say a.", "-o", "-", text=False).stdout, written)
 
     def test_another_architecture(self):
         def set_meta(key, value):
@@ -186,6 +188,7 @@ class VoiceTest(Synth):
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", "", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", " \n ", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "-", code=2, input="")
+        self.refuse_text("zero byte", "--checkpoint", self.voice, "-", input="say\0a")
         self.refuse_text("UTF-8", "--checkpoint", self.voice, "-", input="say \udcff", errors="surrogateescape")
 
     def test_long_text(self):
