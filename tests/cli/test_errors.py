@@ -192,7 +192,7 @@ class ErrorTest(unittest.TestCase):
                  "--max-steps", "1"]
         for command in (train, ["profile", "--train-data", self.path("set")], ["bench", "pipeline", "--train-data", self.path("set")]):
             self.refuse(*command, "--data-device", "cl:9.9", "--model-device", "sim", place="cl:9.9", code=2)
-        self.refuse(*train, "--data-device", "sim:0", place="devices.model", code=2)
+        self.refuse(*train, "--data-device", "sim:0", place="--model-gpu", code=2)
         self.refuse(*train, "--data-device", "sim:0", "--model-device", "sim:0", place="sim:0", code=2)
         self.refuse("devices", environment={"TANDEM_SIM": "nonsense=1"}, place="nonsense")
         self.refuse("devices", environment={"TANDEM_SIM": "gflops=fast"}, place="gflops")
@@ -205,8 +205,7 @@ class ErrorTest(unittest.TestCase):
             more = more_of.get(command, [])
             for name in ("missing", "empty", "folder", "no_rows", "bad_rows"):
                 self.refuse(*command.split(), "--train-data", self.path(name), *more, place=name)
-            told = "data.train_data" if command in ("analyze", "bench load") else "--train-data"
-            self.refuse(*command.split(), *more, place=told, code=2)
+            self.refuse(*command.split(), *more, place="--train-data", code=2)
         self.write("piped/metadata.csv", b"r0|Say it now.\n")
         os.makedirs(self.path("piped/wavs"))
         os.mkfifo(self.path("piped/wavs/r0.wav"))

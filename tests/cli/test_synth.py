@@ -174,13 +174,24 @@ class VoiceTest(Synth):
                 ("no checkpoint of this program", lambda header: header.pop("__metadata__")),
                 ("'tandem checkpoint 9'", set_meta("format", "tandem checkpoint 9")),
                 ("no 'model.text_layers'", lambda header: header["__metadata__"].pop("model.text_layers")),
-                ("model.decoder_strategy", set_meta("model.decoder_strategy", "diffusion")),
+                ("its family is 'diffusion'", set_meta("family", "diffusion")),
                 ("another shape", set_meta("model.ff_factor", "3")),
                 ("has no tensor", set_meta("model.text_layers", "9")),
                 ("has no tensor param.text.embedding", lambda header: header.update(
                     {"param.text.other": header.pop("param.text.embedding")}))):
             with self.subTest(words=words):
                 self.refuse_text(words, "--checkpoint", self.edit(change), "--text", "say a")
+
+    def test_file_of_version_0_1(self):
+        def make_old(header):
+            meta = header["__metadata__"]
+            self.assertEqual(meta.pop("family"), "parallel")
+            meta.update({"model.decoder_strategy": "non_autoregressive", "model.reduction": "2"})
+
+        for name, voice in (("new.wav", self.voice), ("old.wav", self.edit(make_old))):
+            self.synth("--checkpoint", voice, "--text", "say a", "-o", self.path(name))
+        with open(self.path("new.wav"), "rb") as new, open(self.path("old.wav"), "rb") as old:
+            self.assertEqual(new.read(), old.read())
 
     def test_texts(self):
         self.refuse_text("'q' (U+0071)", "--checkpoint", self.voice, "--text", "say q now")
