@@ -27,7 +27,11 @@ td_status td_learner_open(const td_learner_settings *settings, td_learner **out)
     learner->settings = *settings;
     if (learner->settings.grad_accum == 0) learner->settings.grad_accum = 1;
     if (learner->settings.n_slots == 0) learner->settings.n_slots = 1;
-    TD_TRY(td_optimizer_create(settings->store, settings->number, &settings->optimizer, &learner->optimizer));
+    const td_learner_row *row = &settings->model.family->learners[settings->number];
+    td_pace *pace = &learner->settings.pace;
+    if (row->adjust != NULL) row->adjust(&settings->model.values, pace);
+    TD_TRY(td_schedule_check(&pace->schedule));
+    TD_TRY(td_optimizer_create(settings->store, settings->number, &pace->optimizer, &learner->optimizer));
     *out = learner;
     return TD_OK;
 fail:
@@ -61,6 +65,11 @@ const char *td_learner_name(const td_learner *learner)
 td_optimizer *td_learner_optimizer(const td_learner *learner)
 {
     return learner->optimizer;
+}
+
+double td_learner_rate(const td_learner *learner, uint64_t step)
+{
+    return td_schedule_lr(&learner->settings.pace.schedule, step);
 }
 
 /* ---------------------------------------------------------------- plans */
