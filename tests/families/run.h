@@ -110,13 +110,14 @@ static inline size_t run_count_changed(const char *a_path, const char *b_path, c
     return changed;
 }
 
-/* What is in a file of the temporary folder. Owned by the caller. */
-static inline char *run_read(const char *name)
+/* The text of a file of the temporary folder, as far as there is room. */
+static inline void run_read(const char *name, char *out, size_t capacity)
 {
     char *text = NULL;
     size_t bytes = 0;
     check(td_file_read(temp_path(name), 1 << 20, &text, &bytes));
-    return text;
+    snprintf(out, capacity, "%.*s", (int)bytes, text);
+    free(text);
 }
 
 /* Losses that a run told, by step; and of its last validation. */
