@@ -146,6 +146,10 @@ struct td_family {
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
 };
 
+/* Families that a program adds when it is linked: it defines this array, ended by NULL. Programs need not; the
+ * tests do, so that they have families of their own without a list that changes while threads read it. */
+extern const td_family *const td_more_families[] __attribute__((weak));
+
 /* By name or alias; NULL: there is none. */
 const td_family *td_family_find(const char *name);
 size_t td_family_count(void);
