@@ -7,6 +7,12 @@
 
 enum { PACK_ALIGN = 256 }; /* the largest alignment a device asks for */
 
+bool td_batch_shape_equal(const td_batch_shape *a, const td_batch_shape *b)
+{
+    return a->items == b->items && a->tokens == b->tokens && a->frames == b->frames &&
+           a->reference_frames == b->reference_frames;
+}
+
 const td_feature *td_batch_find(const td_batch *batch, const char *name)
 {
     for (size_t i = 0; i < batch->n_features; ++i)
