@@ -25,7 +25,7 @@ static td_status open_writer(writer *w)
 {
     const td_checkpoint_info *v = w->voice;
     td_status status = TD_OK;
-    TD_TRY(td_normalizer_create(w->out->lang, NULL, &w->normalizer));
+    TD_TRY(td_normalizer_create(w->out->lang, &w->normalizer));
     if (v->token_kind == TD_TOKENS_BPE) {
         TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &w->tokenizer));
     } else {
