@@ -35,10 +35,3 @@ const td_kernel *td_kernel_get(td_kernel_id id)
 {
     return &kernels[id];
 }
-
-const td_kernel *td_kernel_find(const char *name)
-{
-    for (size_t i = 0; i < TD_KERNEL_COUNT; i++)
-        if (strcmp(kernels[i].name, name) == 0) return &kernels[i];
-    return NULL;
-}
