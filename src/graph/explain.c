@@ -18,7 +18,7 @@ static const char *const activation_names[] = {"", "relu", "gelu", "gelu_erf", "
 /* "matmul nt + bias + gelu", "chain mul add store", what the node does in one line. */
 static void describe(const td_node *node, char *text, size_t capacity)
 {
-    size_t used = (size_t)snprintf(text, capacity, "%s", td_op_table[node->kind]->name);
+    size_t used = (size_t)snprintf(text, capacity, "%s", td_op_names[node->kind]);
 #define APPEND(...)                                                                                          \
     if (used < capacity) used += (size_t)snprintf(text + used, capacity - used, __VA_ARGS__)
     if (node->kind == TD_OP_chain) {

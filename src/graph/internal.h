@@ -218,7 +218,6 @@ typedef struct td_backprop td_backprop;
 typedef struct td_recorder td_recorder;
 
 typedef struct td_op_row {
-    const char *name;
     uint8_t required; /* inputs that may not be left out: the first so many */
     /* Checks the inputs of a node and makes its outputs. Mistakes go to td_graph_blame. */
     void (*shape)(td_graph *graph, td_node *node);
@@ -235,6 +234,7 @@ typedef struct td_op_row {
 } td_op_row;
 
 extern const td_op_row *const td_op_table[TD_OP_KINDS];
+extern const char *const td_op_names[TD_OP_KINDS];
 
 #define TD_OP_DECLARE(name) extern const td_op_row td_op_row_##name;
 TD_GRAPH_OPS(TD_OP_DECLARE)

@@ -52,7 +52,7 @@ static td_status record_align(td_recorder *r, const td_node *node)
 }
 
 const td_op_row td_op_row_align = {
-    .name = "align", .required = 2, .shape = shape_align, .record = record_align, .workspace = measure_align};
+    .required = 2, .shape = shape_align, .record = record_align, .workspace = measure_align};
 
 td_alignment td_graph_align(td_graph *graph, td_tensor x, td_tensor token_counts, td_tensor frame_counts)
 {
@@ -125,8 +125,7 @@ static td_status record_lengths(td_recorder *r, const td_node *node)
                                                              .y = y});
 }
 
-const td_op_row td_op_row_lengths = {
-    .name = "lengths", .required = 1, .shape = shape_lengths, .record = record_lengths};
+const td_op_row td_op_row_lengths = {.required = 1, .shape = shape_lengths, .record = record_lengths};
 
 static td_tensor from_lengths(td_graph *graph, td_length_info info, td_tensor lengths, td_alignment a,
                               td_tensor x)
@@ -228,7 +227,7 @@ static td_status record_put(td_recorder *r, const td_node *node)
                                                    .y = td_recorder_span(r, node->in[PUT_STATE])});
 }
 
-const td_op_row td_op_row_put = {.name = "put", .required = 3, .shape = shape_put, .record = record_put};
+const td_op_row td_op_row_put = {.required = 3, .shape = shape_put, .record = record_put};
 
 td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor at)
 {

@@ -7,6 +7,12 @@ const td_op_row *const td_op_table[TD_OP_KINDS] = {
 #undef TD_OP_ROW
 };
 
+const char *const td_op_names[TD_OP_KINDS] = {
+#define TD_OP_NAME(name) #name,
+    TD_GRAPH_OPS(TD_OP_NAME)
+#undef TD_OP_NAME
+};
+
 td_shape td_recorder_shape(const td_recorder *r, uint32_t id)
 {
     return r->tensors[id].shape;

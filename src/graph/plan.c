@@ -231,7 +231,7 @@ td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_
         r.workspace = plan->layout.of_node[n] ? place_span(plan, plan->layout.of_node[n] - 1) : (td_span){0};
         status = td_op_table[node->kind]->record(&r, node);
         if (status != TD_OK) {
-            td_error_context("%s, which makes %s", td_op_table[node->kind]->name, name_of(plan, node));
+            td_error_context("%s, which makes %s", td_op_names[node->kind], name_of(plan, node));
             goto fail;
         }
     }
