@@ -197,7 +197,7 @@ td_param_group td_graph_group(const td_graph *graph, td_tensor parameter)
 
 td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter)
 {
-    return (td_tensor){td_graph_at(graph, parameter.id)->twin};
+    return (td_tensor){td_graph_at(graph, parameter.id)->gradient};
 }
 
 static td_status add_tensor(td_graph *graph, const td_tensor_info *info, const char *name, uint32_t *id)

@@ -278,12 +278,6 @@ const td_op_row td_op_row_conv = {.required = 2,
                                   .workspace = measure_conv,
                                   .flops = flops_of_conv};
 
-/* Outputs are made by td_backprop_append; nothing else appends these nodes. */
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
-
 static td_status record_conv_back_data(td_recorder *r, const td_node *node)
 {
     const td_conv_back_data_args args = {.conv = conv_of(r, node),
@@ -302,7 +296,7 @@ static td_status measure_conv_back_data(const td_recorder *r, const td_node *nod
 }
 
 const td_op_row td_op_row_conv_back_data = {.required = 2,
-                                            .shape = shape_given,
+                                            .shape = td_op_shape_given,
                                             .record = record_conv_back_data,
                                             .workspace = measure_conv_back_data,
                                             .flops = flops_of_conv,
@@ -326,7 +320,7 @@ static td_status measure_conv_back_weights(const td_recorder *r, const td_node *
 }
 
 const td_op_row td_op_row_conv_back_weights = {.required = 2,
-                                               .shape = shape_given,
+                                               .shape = td_op_shape_given,
                                                .record = record_conv_back_weights,
                                                .workspace = measure_conv_back_weights,
                                                .flops = flops_of_conv,

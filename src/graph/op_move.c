@@ -287,11 +287,6 @@ const td_op_row td_op_row_scatter = {.required = 2,
 
 /* ---------------------------------------------------------------- constants and casts */
 
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
-
 static td_status record_fill(td_recorder *r, const td_node *node)
 {
     uint32_t word = 0;
@@ -299,7 +294,7 @@ static td_status record_fill(td_recorder *r, const td_node *node)
     return td_list_fill(r->list, td_recorder_span(r, node->out[0]), word);
 }
 
-const td_op_row td_op_row_fill = {.shape = shape_given, .record = record_fill};
+const td_op_row td_op_row_fill = {.shape = td_op_shape_given, .record = record_fill};
 
 static td_status record_cast(td_recorder *r, const td_node *node)
 {
@@ -312,8 +307,8 @@ static td_status record_cast(td_recorder *r, const td_node *node)
 }
 
 /* Casts are made by passes of a plan, with their outputs. */
-const td_op_row td_op_row_to_half = {.required = 1, .shape = shape_given, .record = record_cast};
-const td_op_row td_op_row_to_float = {.required = 1, .shape = shape_given, .record = record_cast};
+const td_op_row td_op_row_to_half = {.required = 1, .shape = td_op_shape_given, .record = record_cast};
+const td_op_row td_op_row_to_float = {.required = 1, .shape = td_op_shape_given, .record = record_cast};
 
 /* What the loss is multiplied by at the moment, as a tensor. */
 static void shape_loss_scale(td_graph *graph, td_node *node)

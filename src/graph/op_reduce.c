@@ -53,11 +53,6 @@ const td_op_row td_op_row_reduce = {.required = 1,
                                     .workspace = measure_reduce,
                                     .can_add = 1};
 
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
-
 static td_status record_reduce_back(td_recorder *r, const td_node *node)
 {
     const td_reduce_info *info = &node->info.reduce;
@@ -70,7 +65,8 @@ static td_status record_reduce_back(td_recorder *r, const td_node *node)
                                                              .dx = td_recorder_span(r, node->out[0])});
 }
 
-const td_op_row td_op_row_reduce_back = {.required = 1, .shape = shape_given, .record = record_reduce_back};
+const td_op_row td_op_row_reduce_back = {
+    .required = 1, .shape = td_op_shape_given, .record = record_reduce_back};
 
 /* ---------------------------------------------------------------- largest */
 
@@ -113,7 +109,7 @@ static td_status record_max_back(td_recorder *r, const td_node *node)
                                                        .dx = td_recorder_span(r, node->out[0])});
 }
 
-const td_op_row td_op_row_max_back = {.required = 2, .shape = shape_given, .record = record_max_back};
+const td_op_row td_op_row_max_back = {.required = 2, .shape = td_op_shape_given, .record = record_max_back};
 
 /* ---------------------------------------------------------------- losses */
 

@@ -13,6 +13,11 @@ const char *const td_op_names[TD_OP_KINDS] = {
 #undef TD_OP_NAME
 };
 
+void td_op_shape_given(td_graph *graph, td_node *node)
+{
+    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
+}
+
 td_shape td_recorder_shape(const td_recorder *r, uint32_t id)
 {
     return r->tensors[id].shape;
