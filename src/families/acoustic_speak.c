@@ -103,7 +103,6 @@ td_status td_speech_copy_all(td_acoustic_speaker *s, const td_speech_copy *copie
     TD_TRY(td_list_create(td_memory_device(s->base.memory), TD_QUEUE_COMPUTE, &list));
     for (size_t i = 0; i < n; i++)
         if (copies[i].to.buffer) TD_TRY(td_list_copy(list, copies[i].to, copies[i].from));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);

@@ -2,7 +2,6 @@
  */
 #include "synth/script.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/utf8.h>
