@@ -1,7 +1,6 @@
 /* Plans for people: a table and a picture for Graphviz, with what was fused, where tensors lie, and what a
  * node is estimated to cost. See plan.h. Covered by tests/graph/test_plan.c. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "graph/plan_internal.h"

@@ -24,8 +24,7 @@ static void shape_align(td_graph *graph, td_node *node)
 
 static uint64_t edge_bytes(td_shape x)
 {
-    const uint64_t bytes = UINT64_C(4) * x.dims[0] * x.dims[2];
-    return (bytes + TD_STORAGE_ALIGN - 1) / TD_STORAGE_ALIGN * TD_STORAGE_ALIGN;
+    return td_round_up(UINT64_C(4) * x.dims[0] * x.dims[2], TD_STORAGE_ALIGN);
 }
 
 static td_status measure_align(const td_recorder *r, const td_node *node, uint64_t *bytes)

@@ -5,7 +5,6 @@
  * tests/graph/test_random.c.
  */
 #include <math.h>
-#include <string.h>
 
 #include "graph/internal.h"
 

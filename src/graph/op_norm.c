@@ -146,8 +146,7 @@ static uint64_t partial_words(const td_recorder *r, const td_node *node, td_shap
     read_channels(x, &items, &frames, &channels);
     const uint64_t words =
         td_op_channel_norm_partial(r->kernel_class, node->info.channel_norm.kind, items, frames, channels);
-    const uint64_t align = TD_STORAGE_ALIGN / 4;
-    return (words + align - 1) / align * align;
+    return td_round_up(words, TD_STORAGE_ALIGN / 4);
 }
 
 static td_status measure_channel_norm(const td_recorder *r, const td_node *node, uint64_t *bytes)

@@ -3,8 +3,6 @@
  */
 #include "kernels/kernel.h"
 
-#include <string.h>
-
 #include "kernels/geometry.h"
 
 /* Generated: cl_BODY (source text), and spirv_cpu_NAME and spirv_gpu_NAME
