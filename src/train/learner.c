@@ -107,12 +107,6 @@ fail:
     return status;
 }
 
-static bool is_same_shape(const td_batch_shape *a, const td_batch_shape *b)
-{
-    return a->items == b->items && a->tokens == b->tokens && a->frames == b->frames &&
-           a->reference_frames == b->reference_frames;
-}
-
 td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_shape *shape,
                           td_shaped_plan **out)
 {
@@ -121,7 +115,7 @@ td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_s
     *out = NULL;
     for (size_t i = 0; i < learner->count; ++i) {
         td_shaped_plan *item = learner->items[i];
-        if (item->use == use && is_same_shape(&item->shape, shape)) {
+        if (item->use == use && td_batch_shape_equal(&item->shape, shape)) {
             item->used = ++learner->clock;
             *out = item;
             return TD_OK;
