@@ -243,7 +243,7 @@ static double validate_file(const char *path, const char *run)
     run_losses losses = {0};
     td_train_settings s = run_settings("gan", run, 1);
     s.init_from = path;
-    s.schedule.lr = 1e-12;
+    s.schedule.lr = 2e-12;
     s.val_every = 1;
     s.tell = run_keep_loss;
     s.context = &losses;
