@@ -77,7 +77,6 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
                                                         .iterations = g->iterations,
                                                         .seed = batch->seed}));
     TD_TRY(td_list_copy(r.list, r.host_signals, r.signals));
-    TD_TRY(td_list_finish(r.list));
     TD_TRY(td_blocking_run(r.list, NULL));
     memcpy(*samples, td_span_host(r.host_signals), total * sizeof **samples);
 fail:

@@ -237,11 +237,10 @@ static void write_commands(FILE *text, const td_option_table *table, const td_op
 
 static void write_option_entry(FILE *text, const td_option_table *table, const td_option *option)
 {
-    char label[300], words[512] = "";
-    format_usage(option, words, sizeof words);
-    snprintf(label, sizeof label, "`%s`", words);
+    char label[300], usage[256], words[512] = "";
+    format_usage(option, usage, sizeof usage);
+    snprintf(label, sizeof label, "`%s`", usage);
     write_entry(text, 0, label, option->help);
-    words[0] = 0;
     if (option->section) snprintf(words, sizeof words, "`%s.%s`", option->section, option->key);
     write_entry(text, 1, "key", words);
     td_option_allowed(option, words, sizeof words);

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -82,11 +81,6 @@ static td_status scan_string(scan *s, const char *at, size_t left, uint32_t c, s
     return TD_OK;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static td_status scan_structure(scan *s, const char *at, size_t left, bool after_digit, uint32_t c)
 {
     switch (c) {
@@ -106,12 +100,13 @@ static td_status scan_structure(scan *s, const char *at, size_t left, bool after
             return TD_FAIL(TD_ERR_LIMIT, "it has more than %d values", MAX_COMMAS);
         return TD_OK;
     case '0':
-        if (!after_digit && left > 1 && is_digit(at[1]))
+        if (!after_digit && left > 1 && td_text_is_digit(at[1]))
             return TD_FAIL(TD_ERR_FORMAT, "a number starts with a zero");
         return TD_OK;
     default:
         /* Neither fractions, signs, true, false nor null have a place in a header. */
-        if ((c < 0x80 && is_digit((char)c)) || c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r')
+        if ((c < 0x80 && td_text_is_digit((char)c)) || c == ':' || c == ' ' || c == '\t' || c == '\n' ||
+            c == '\r')
             return TD_OK;
         return TD_FAIL(TD_ERR_FORMAT, "a character has no place between strings and whole numbers");
     }
@@ -133,7 +128,7 @@ static td_status scan_header(const char *text, size_t bytes, size_t *end)
         else if (s.in_string)
             status = scan_string(&s, text + at, bytes - at, c, &length);
         else
-            status = scan_structure(&s, text + at, bytes - at, at > 0 && is_digit(text[at - 1]), c);
+            status = scan_structure(&s, text + at, bytes - at, at > 0 && td_text_is_digit(text[at - 1]), c);
         if (status != TD_OK) return td_error_context("byte %zu of the header", at);
         at += length;
     } while (at < bytes && s.depth > 0);

@@ -147,8 +147,8 @@ int td_cmd_analyze(td_cli *cli)
     td_analyze_options options = {.max_files = MAX_FILES};
     char cache_dir[TD_FILE_PATH_BYTES];
     if (td_settings_load(cli->options, cache_dir, &options.load) != TD_OK) return td_cli_fail(cli, NULL);
-    options.load.workers = (size_t)td_options_get(cli->options, "pipeline.num_workers")->integer;
-    options.step_ms = (double)td_options_get(cli->options, "analyze.step_ms")->integer;
-    options.max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer;
+    options.load.workers = (size_t)td_cli_count(cli, "pipeline.num_workers");
+    options.step_ms = (double)td_cli_count(cli, "analyze.step_ms");
+    options.max_batches = (size_t)td_cli_count(cli, "bench.max_batches");
     return td_cli_measure_device(cli, measure, &options);
 }

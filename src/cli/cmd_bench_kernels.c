@@ -79,9 +79,9 @@ fail:
 int td_cmd_bench_kernels(td_cli *cli)
 {
     td_bench_kernels_options options = {
-        .ops = td_options_get(cli->options, "bench.ops")->text,
-        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
-        .cached = td_options_get(cli->options, "bench.cached")->truth,
+        .ops = td_cli_text(cli, "bench.ops"),
+        .rounds = (uint32_t)td_cli_count(cli, "bench.rounds"),
+        .cached = td_cli_is_on(cli, "bench.cached"),
     };
     return td_cli_measure_device(cli, measure, &options);
 }

@@ -81,11 +81,11 @@ fail:
 int td_cmd_bench_load(td_cli *cli)
 {
     work w = {
-        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
-        .max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer,
+        .rounds = (uint32_t)td_cli_count(cli, "bench.rounds"),
+        .max_batches = (size_t)td_cli_count(cli, "bench.max_batches"),
     };
     char cache_dir[TD_FILE_PATH_BYTES];
     if (td_settings_load(cli->options, cache_dir, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
-    w.options.workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
+    w.options.workers = (size_t)td_cli_count(cli, "bench.workers");
     return td_cli_measure_device(cli, measure, &w);
 }

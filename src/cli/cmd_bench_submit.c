@@ -63,8 +63,8 @@ fail:
 int td_cmd_bench_submit(td_cli *cli)
 {
     work w = {
-        .kernels = (uint32_t)td_options_get(cli->options, "bench.kernels")->integer,
-        .replays = (uint32_t)td_options_get(cli->options, "bench.replays")->integer,
+        .kernels = (uint32_t)td_cli_count(cli, "bench.kernels"),
+        .replays = (uint32_t)td_cli_count(cli, "bench.replays"),
     };
     return td_cli_measure_device(cli, measure, &w);
 }

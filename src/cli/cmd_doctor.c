@@ -124,7 +124,7 @@ int td_cmd_doctor(td_cli *cli)
     if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
     const td_doctor_request request = {
         .registry = registry,
-        .cache_dir = td_options_get(cli->options, "data.cache_dir")->text,
+        .cache_dir = td_cli_text(cli, "data.cache_dir"),
         .root = td_cli_system_root(),
     };
     if (td_doctor_run(&request, &diagnosis) != TD_OK) {

@@ -48,7 +48,7 @@ static int inspect_dataset(const td_cli *cli, const char *dir, const char *table
     settings.dir = dir;
     settings.metadata = table;
     settings.max_bad_fraction = 1;
-    if (!td_options_get(cli->options, "quiet")->truth) {
+    if (!td_cli_is_on(cli, "quiet")) {
         settings.report = td_cli_show_progress;
         settings.report_context = &progress;
     }
@@ -140,7 +140,7 @@ int td_cmd_inspect(td_cli *cli)
     const size_t bytes = strlen(path);
     if (!S_ISDIR(info.st_mode) && bytes > 12 && strcmp(path + bytes - 12, ".safetensors") == 0)
         return td_cli_inspect_checkpoint(cli, path);
-    if (td_options_get(cli->options, "slim")->text != NULL) {
+    if (td_cli_text(cli, "slim") != NULL) {
         TD_FAIL(TD_ERR_CONFIG,
                 "--slim copies a checkpoint, and '%s' is not one; name a .safetensors file of a run", path);
         return td_cli_fail(cli, NULL);

@@ -47,7 +47,7 @@ int td_cmd_report(td_cli *cli)
     char path[TD_FILE_PATH_BYTES], size[TD_TEXT_FORMAT_BYTES];
     td_report_run runs[TD_REPORT_RUNS];
     uint64_t bytes;
-    td_report_request request = {.table = cli->table, .path = td_options_get(cli->options, "output")->text};
+    td_report_request request = {.table = cli->table, .path = td_cli_text(cli, "output")};
     const char *const *dirs = td_options_arguments(cli->options, &request.n_dirs);
     for (size_t i = 0; i < request.n_dirs; i++) {
         request.dirs[i] = dirs[i];

@@ -163,7 +163,7 @@ static td_status run(td_cli *cli, td_training *training, int *code)
 {
     td_status status = TD_OK;
     td_training_result result = {.size = sizeof result};
-    view v = {.cli = cli, .quiet = td_options_get(cli->options, "quiet")->truth || cli->json};
+    view v = {.cli = cli, .quiet = td_cli_is_on(cli, "quiet") || cli->json};
     catch_signals(training);
     status = td_training_run(training, tell, &v);
     td_progress_destroy(v.bar);

@@ -76,7 +76,7 @@ fail:
 
 int td_cmd_tune(td_cli *cli)
 {
-    const char *text = td_options_get(cli->options, "bench.shapes")->text;
+    const char *text = td_cli_text(cli, "bench.shapes");
     work w = {0};
     if (text && td_gemm_shapes_parse(text, &w.shapes, &w.n_shapes) != TD_OK) return td_cli_fail(cli, NULL);
     const int code = td_cli_measure_device(cli, measure, &w);

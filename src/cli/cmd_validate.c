@@ -86,7 +86,7 @@ static int run_checks(const td_cli *cli, td_registry *registry, const td_roles *
         .registry = registry,
         .roles = roles,
         .root = td_cli_system_root(),
-        .isolation = td_options_get(cli->options, "pipeline.enable_memory_isolation")->truth,
+        .isolation = td_cli_is_on(cli, "pipeline.enable_memory_isolation"),
         .data_limit_bytes = td_options_get(cli->options, "pipeline.data_gpu_memory")->bytes,
         .model_limit_bytes = td_options_get(cli->options, "pipeline.model_gpu_memory")->bytes,
         .on_check = cli->json ? NULL : show_check,

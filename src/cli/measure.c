@@ -36,7 +36,7 @@ void td_cli_print_setting(const td_device_info *info)
 
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
 {
-    const char *selector = td_options_get(cli->options, "bench.device")->text;
+    const char *selector = td_cli_text(cli, "bench.device");
     if (!selector) return td_registry_select(registry, "any", out);
     if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
     return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);

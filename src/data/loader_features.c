@@ -194,7 +194,7 @@ uint64_t td_loader_count_words(const td_loader *loader, const td_feature_row *ro
 static size_t take_words(td_loader *loader, uint64_t words)
 {
     const size_t at = loader->head_words;
-    loader->head_words += (words + BIND_WORDS - 1) / BIND_WORDS * BIND_WORDS;
+    loader->head_words += td_round_up(words, BIND_WORDS);
     return at;
 }
 

@@ -136,7 +136,7 @@ static td_status choose_language(build *b)
         n_silent += b->table->rows[i].lang == (td_lang)TD_METADATA_NO_LANG;
     if (!each && strcmp(wanted, "auto") != 0) return td_lang_parse(wanted, &b->usual);
     if (n_silent == 0) return TD_OK;
-    TD_TRY(td_detector_create(NULL, NULL, &b->detector));
+    TD_TRY(td_detector_create(NULL, &b->detector));
     if (each) {
         b->usual = TD_LANG_COUNT;
     } else {
@@ -201,7 +201,7 @@ static td_status spell(build *b, workspace *w, const td_metadata_row *row, td_la
 {
     td_status status = TD_OK;
     const char *text = NULL;
-    if (w->normalizers[lang] == NULL) TD_TRY(td_normalizer_create(lang, NULL, &w->normalizers[lang]));
+    if (w->normalizers[lang] == NULL) TD_TRY(td_normalizer_create(lang, &w->normalizers[lang]));
     TD_TRY(td_normalizer_run(w->normalizers[lang], row->text, row->text_bytes, &text));
     TD_TRY(td_tokenizer_spell(b->settings->tokens, lang, text, strlen(text), out));
 fail:

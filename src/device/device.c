@@ -2,7 +2,6 @@
  * each self-tested before anyone else uses it. Covered by tests/device/test_registry.c. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/dispatch.h"
 #include "device/queue_internal.h"

@@ -2,7 +2,6 @@
  * Covered by tests/device/test_registry.c. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

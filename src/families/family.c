@@ -16,20 +16,25 @@ static const td_family *const families[] = {
 #undef FAMILY
 };
 
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
 size_t td_family_count(void)
 {
-    return sizeof families / sizeof *families;
+    size_t n = N_FAMILIES;
+    while (td_more_families && td_more_families[n - N_FAMILIES])
+        n++;
+    return n;
 }
 
 const td_family *td_family_at(size_t i)
 {
-    return families[i];
+    return i < N_FAMILIES ? families[i] : td_more_families[i - N_FAMILIES];
 }
 
 const td_family *td_family_find(const char *name)
 {
     for (size_t i = 0; i < td_family_count(); i++) {
-        const td_family *f = families[i];
+        const td_family *f = td_family_at(i);
         if (strcmp(f->name, name) == 0 || (f->alias && strcmp(f->alias, name) == 0)) return f;
     }
     return NULL;

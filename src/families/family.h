@@ -14,7 +14,8 @@
 #define TD_FAMILIES_FAMILY_H
 
 #include "data/batch.h"
-#include "graph/plan.h"
+#include "graph/optimizer.h"
+#include "graph/schedule.h"
 #include "nn/nn.h"
 
 typedef struct td_family td_family;
@@ -96,9 +97,16 @@ typedef struct td_build {
     const char *freeze;   /* patterns of parameters that are not trained; NULL: none */
 } td_build;
 
+/* How fast a learner goes, and with which optimizer. */
+typedef struct td_pace {
+    td_schedule schedule;
+    td_optimizer_options optimizer;
+} td_pace;
+
 typedef struct td_learner_row {
     const char *name;            /* before its metrics, where a family has several learners */
     const char *const *prefixes; /* of the parameters it updates, ended by NULL; NULL: all */
+    void (*adjust)(const void *values, td_pace *pace); /* what differs from the run's; NULL: nothing */
 } td_learner_row;
 
 typedef struct td_part {
@@ -137,6 +145,10 @@ struct td_family {
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
 };
+
+/* Families that a program adds when it is linked: it defines this array, ended by NULL. Programs need not; the
+ * tests do, so that they have families of their own without a list that changes while threads read it. */
+extern const td_family *const td_more_families[] __attribute__((weak));
 
 /* By name or alias; NULL: there is none. */
 const td_family *td_family_find(const char *name);

@@ -63,14 +63,15 @@ void td_backprop_add_constant(td_backprop *b, uint32_t id, double value)
 static uint32_t claim(td_backprop *b, uint32_t id, td_add *add)
 {
     char name[160];
-    uint32_t twin = td_graph_at(b->graph, id)->twin;
-    *add = twin ? TD_ADD_ALWAYS : TD_ADD_LATER;
-    if (twin) return twin;
+    uint32_t gradient = td_graph_at(b->graph, id)->gradient;
+    *add = gradient ? TD_ADD_ALWAYS : TD_ADD_LATER;
+    if (gradient) return gradient;
     snprintf(name, sizeof name, "d %.150s", td_graph_at(b->graph, id)->name);
-    twin = td_graph_new_tensor(b->graph, TD_TENSOR_GRADIENT, TD_F32, td_graph_at(b->graph, id)->shape, name);
-    td_graph_at(b->graph, twin)->twin = id;
-    td_graph_at(b->graph, id)->twin = twin;
-    return twin;
+    gradient =
+        td_graph_new_tensor(b->graph, TD_TENSOR_GRADIENT, TD_F32, td_graph_at(b->graph, id)->shape, name);
+    td_graph_at(b->graph, gradient)->parameter = id;
+    td_graph_at(b->graph, id)->gradient = gradient;
+    return gradient;
 }
 
 static bool is_parameter(const td_backprop *b, uint32_t id)
@@ -90,7 +91,7 @@ static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t 
         for (size_t p = 0; p < o; p++) {
             if (targets[p] == targets[o]) return false;
         }
-        first[td_graph_at(b->graph, targets[o])->twin ? 1 : 0] = true;
+        first[td_graph_at(b->graph, targets[o])->gradient ? 1 : 0] = true;
         n++;
     }
     return n > 0 && first[0] != first[1];

@@ -1,7 +1,6 @@
 /* Plans for people: a table and a picture for Graphviz, with what was fused, where tensors lie, and what a
  * node is estimated to cost. See plan.h. Covered by tests/graph/test_plan.c. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "graph/plan_internal.h"
@@ -18,7 +17,7 @@ static const char *const activation_names[] = {"", "relu", "gelu", "gelu_erf", "
 /* "matmul nt + bias + gelu", "chain mul add store", what the node does in one line. */
 static void describe(const td_node *node, char *text, size_t capacity)
 {
-    size_t used = (size_t)snprintf(text, capacity, "%s", td_op_table[node->kind]->name);
+    size_t used = (size_t)snprintf(text, capacity, "%s", td_op_names[node->kind]);
 #define APPEND(...)                                                                                          \
     if (used < capacity) used += (size_t)snprintf(text + used, capacity - used, __VA_ARGS__)
     if (node->kind == TD_OP_chain) {

@@ -163,7 +163,7 @@ void td_graph_blame(td_graph *graph, const td_node *node, const char *format, ..
         used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s%.40s ", used ? ", " : "", t->name);
         if (used < sizeof inputs) used += print_shape(inputs + used, sizeof inputs - used, t->shape);
     }
-    (void)TD_FAIL(TD_ERR_ARGUMENT, "%s: %s; its inputs are %s", td_op_table[node->kind]->name, what,
+    (void)TD_FAIL(TD_ERR_ARGUMENT, "%s: %s; its inputs are %s", td_op_names[node->kind], what,
                   used ? inputs : "none");
     keep_mistake(graph);
 }
@@ -197,7 +197,7 @@ td_param_group td_graph_group(const td_graph *graph, td_tensor parameter)
 
 td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter)
 {
-    return (td_tensor){td_graph_at(graph, parameter.id)->twin};
+    return (td_tensor){td_graph_at(graph, parameter.id)->gradient};
 }
 
 static td_status add_tensor(td_graph *graph, const td_tensor_info *info, const char *name, uint32_t *id)
@@ -354,8 +354,7 @@ void td_graph_make_output(td_graph *graph, td_node *node, size_t o, td_shape sha
             td_graph_blame(graph, node, "output %zu does not fit the tensor it was given", o);
         return;
     }
-    snprintf(name, sizeof name, o ? "%s.%zu.%zu" : "%s.%zu", td_op_table[node->kind]->name, graph->n_nodes,
-             o);
+    snprintf(name, sizeof name, o ? "%s.%zu.%zu" : "%s.%zu", td_op_names[node->kind], graph->n_nodes, o);
     node->out[o] = td_graph_new_tensor(graph, TD_TENSOR_ACTIVATION, dtype, shape, name);
 }
 

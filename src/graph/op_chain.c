@@ -5,7 +5,6 @@
  * tests/graph/test_random.c.
  */
 #include <math.h>
-#include <string.h>
 
 #include "graph/internal.h"
 
@@ -269,8 +268,7 @@ static void back_chain(td_backprop *b, const td_node *node)
     contribute(b, node, 1, d->db);
 }
 
-const td_op_row td_op_row_chain = {.name = "chain",
-                                   .required = 1,
+const td_op_row td_op_row_chain = {.required = 1,
                                    .shape = shape_chain,
                                    .backward = back_chain,
                                    .record = record_chain,
@@ -305,9 +303,5 @@ static td_status record_dropout(td_recorder *r, const td_node *node)
                                             .y = td_recorder_span(r, node->out[0])});
 }
 
-const td_op_row td_op_row_dropout = {.name = "dropout",
-                                     .required = 1,
-                                     .shape = shape_dropout,
-                                     .backward = back_dropout,
-                                     .record = record_dropout,
-                                     .in_place = 1};
+const td_op_row td_op_row_dropout = {
+    .required = 1, .shape = shape_dropout, .backward = back_dropout, .record = record_dropout, .in_place = 1};

@@ -141,8 +141,7 @@ static void shape_product(td_graph *graph, td_node *node)
     if (!node->info.matmul.m) shape_matmul(graph, node);
 }
 
-const td_op_row td_op_row_matmul = {.name = "matmul",
-                                    .required = 2,
+const td_op_row td_op_row_matmul = {.required = 2,
                                     .shape = shape_product,
                                     .backward = back_matmul,
                                     .record = record_matmul,
@@ -272,19 +271,12 @@ static double flops_of_conv(const td_recorder *r, const td_node *node)
            c->in_channels * c->out_channels / (c->groups ? c->groups : 1);
 }
 
-const td_op_row td_op_row_conv = {.name = "conv",
-                                  .required = 2,
+const td_op_row td_op_row_conv = {.required = 2,
                                   .shape = shape_conv,
                                   .backward = back_conv,
                                   .record = record_conv,
                                   .workspace = measure_conv,
                                   .flops = flops_of_conv};
-
-/* Outputs are made by td_backprop_append; nothing else appends these nodes. */
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
 
 static td_status record_conv_back_data(td_recorder *r, const td_node *node)
 {
@@ -303,9 +295,8 @@ static td_status measure_conv_back_data(const td_recorder *r, const td_node *nod
     return td_conv_workspace(&conv, TD_CONV_BACK_DATA, r->device, bytes);
 }
 
-const td_op_row td_op_row_conv_back_data = {.name = "conv_back_data",
-                                            .required = 2,
-                                            .shape = shape_given,
+const td_op_row td_op_row_conv_back_data = {.required = 2,
+                                            .shape = td_op_shape_given,
                                             .record = record_conv_back_data,
                                             .workspace = measure_conv_back_data,
                                             .flops = flops_of_conv,
@@ -328,9 +319,8 @@ static td_status measure_conv_back_weights(const td_recorder *r, const td_node *
     return td_conv_workspace(&node->info.conv, TD_CONV_BACK_WEIGHTS, r->device, bytes);
 }
 
-const td_op_row td_op_row_conv_back_weights = {.name = "conv_back_weights",
-                                               .required = 2,
-                                               .shape = shape_given,
+const td_op_row td_op_row_conv_back_weights = {.required = 2,
+                                               .shape = td_op_shape_given,
                                                .record = record_conv_back_weights,
                                                .workspace = measure_conv_back_weights,
                                                .flops = flops_of_conv,

@@ -24,8 +24,7 @@ static uint64_t align_elements(const td_store *store)
 
 static uint64_t padded(const td_store *store, td_shape shape)
 {
-    const uint64_t align = align_elements(store);
-    return (td_shape_size(shape) + align - 1) / align * align;
+    return td_round_up(td_shape_size(shape), align_elements(store));
 }
 
 /* The segment that the next entry goes to: the last one, unless it is of another kind or full. */
@@ -231,7 +230,6 @@ static td_status allocate(td_store *store)
                     take(store, list, bytes_per_element(block) * segment->elements, &segment->blocks[block]));
         }
     }
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
@@ -305,7 +303,6 @@ td_status td_store_extend(td_store *store, const td_graph *graph)
         if (info->role == TD_TENSOR_STATE && !find_entry(store, info->name))
             TD_TRY(add_state(store, list, info));
     }
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
@@ -393,7 +390,6 @@ static td_status cast_entry(td_store *store, size_t i)
     TD_TRY(td_op_cast_half(list, td_dtype_format(store->options.half),
                            (uint32_t)td_shape_size(store->entries[i].entry.shape),
                            td_store_span(store, i, TD_BLOCK_WEIGHT), half));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);

@@ -26,7 +26,7 @@ static void join(td_nn *nn, const char *name, char out[TD_NN_NAME_BYTES])
 
 void td_nn_push(td_nn *nn, const char *format, ...)
 {
-    char name[TD_NN_NAME_BYTES], whole[TD_NN_NAME_BYTES];
+    char name[2 * TD_NN_NAME_BYTES], whole[TD_NN_NAME_BYTES]; /* join() sees what is too long */
     va_list args;
     va_start(args, format);
     vsnprintf(name, sizeof name, format, args);
@@ -72,6 +72,25 @@ static bool is_same(td_shape a, td_shape b)
     return a.n_dims == b.n_dims && memcmp(a.dims, b.dims, a.n_dims * sizeof *a.dims) == 0;
 }
 
+/* "[8, 16] with decay" */
+static void describe(td_shape shape, td_param_group group, char *out, size_t capacity)
+{
+    size_t used = (size_t)snprintf(out, capacity, "[");
+    for (size_t i = 0; i < shape.n_dims; i++)
+        used += (size_t)snprintf(out + used, capacity - used, "%s%u", i ? ", " : "", shape.dims[i]);
+    snprintf(out + used, capacity - used, "] %s decay", group == TD_PARAM_DECAY ? "with" : "without");
+}
+
+static void blame_reuse(td_nn *nn, const char *name, td_tensor known, td_shape shape, td_param_group group)
+{
+    char first[96], second[96];
+    describe(td_graph_shape(nn->graph, known), td_graph_group(nn->graph, known), first, sizeof first);
+    describe(shape, group, second, sizeof second);
+    td_graph_mistake(nn->graph,
+                     "parameter %s is used as %s and as %s; give each its own name, or both the same shape",
+                     name, first, second);
+}
+
 td_tensor td_nn_param(td_nn *nn, const char *name, td_shape shape, td_param_group group, td_init init)
 {
     char whole[TD_NN_NAME_BYTES];
@@ -80,7 +99,8 @@ td_tensor td_nn_param(td_nn *nn, const char *name, td_shape shape, td_param_grou
     if (known.id && is_same(td_graph_shape(nn->graph, known), shape) &&
         td_graph_group(nn->graph, known) == group)
         return known;
-    const td_tensor made = td_graph_param(nn->graph, whole, shape, group); /* another shape is a mistake */
+    if (known.id) blame_reuse(nn, whole, known, shape, group);
+    const td_tensor made = td_graph_param(nn->graph, whole, shape, group);
     td_graph_set_init(nn->graph, made, init);
     if (!is_trained(&nn->trained, whole)) td_graph_freeze(nn->graph, made);
     return made;
@@ -89,7 +109,9 @@ td_tensor td_nn_param(td_nn *nn, const char *name, td_shape shape, td_param_grou
 td_tensor td_nn_positions(td_nn *nn, const char *name, uint32_t rows, uint32_t width, float rate)
 {
     char whole[TD_NN_NAME_BYTES];
-    snprintf(whole, sizeof whole, "constant.%s", name);
+    if (snprintf(whole, sizeof whole, "constant.%s", name) >= TD_NN_NAME_BYTES)
+        td_graph_mistake(nn->graph, "the name constant.%s is longer than %d bytes", name,
+                         TD_NN_NAME_BYTES - 1);
     const td_tensor known = td_graph_find(nn->graph, whole);
     if (known.id && is_same(td_graph_shape(nn->graph, known), td_dims(rows, width))) return known;
     const td_tensor table = td_graph_state(nn->graph, whole, td_dims(rows, width), TD_STATE_CONSTANT);
@@ -122,11 +144,11 @@ static affine make_affine(td_nn *nn, const char *name, td_shape shape, uint32_t 
     const char *parts[] = {"weight", "bias"};
     td_tensor made[2];
     for (int i = 0; i < 2; i++) {
-        char part[TD_NN_NAME_BYTES], source[TD_NN_NAME_BYTES];
+        char part[2 * TD_NN_NAME_BYTES], source[TD_NN_NAME_BYTES];
         td_init init = {.rule = TD_INIT_UNIFORM, .scale = fan_in ? 1.0f / sqrtf((float)fan_in) : 0};
         snprintf(part, sizeof part, "%s.%s", name, parts[i]);
         if (like) {
-            char other[TD_NN_NAME_BYTES];
+            char other[2 * TD_NN_NAME_BYTES];
             snprintf(other, sizeof other, "%s.%s", like, parts[i]);
             join(nn, other, source);
             init.like = source;

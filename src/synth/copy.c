@@ -1,7 +1,6 @@
 /* See copy.h. */
 #include "synth/copy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -35,7 +34,6 @@ td_status td_copy_analyse(const td_mel *mel, td_memory *memory, const float *sam
                                         .pcm = td_span_part(pcm, 0, 4 * (uint64_t)count),
                                         .ranges = td_span_part(places, 0, 8),
                                         .mel = out->mel}));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -120,7 +119,6 @@ static td_status check_finite(const call *c, td_span mel)
     TD_TRY(TD_NEW_ARRAY(&sums, parts));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, sizeof(float) * parts, &partial));
     TD_TRY(td_op_square_sum(list, n, mel, partial, 0));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
     TD_TRY(td_blocking_read(memory, partial, (td_point){0}, sums));
     for (uint32_t i = 0; i < parts; i++)

@@ -2,7 +2,6 @@
  * before it is used. Covered by tests/text/test_tokenizer.c and tests/fuzz/fuzz_tokenizer_json.c.
  */
 #include <cJSON.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

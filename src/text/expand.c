@@ -6,14 +6,9 @@
 #include "base/text.h"
 #include "text/normalize_internal.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 bool td_expand_is_number(const char *text)
 {
-    return is_digit(*text) || (*text == '.' && is_digit(text[1]));
+    return td_text_is_digit(*text) || (*text == '.' && td_text_is_digit(text[1]));
 }
 
 static void say(td_normalizer *n, const char *text)
@@ -29,7 +24,7 @@ static const char *skip_space(const char *text)
 static void say_digits(td_normalizer *n, const char *digits, const char *end)
 {
     for (; digits < end && n->status == TD_OK; ++digits) {
-        if (is_digit(*digits)) say(n, td_speller_digit(n->speller, *digits - '0'));
+        if (td_text_is_digit(*digits)) say(n, td_speller_digit(n->speller, *digits - '0'));
     }
 }
 
@@ -159,14 +154,14 @@ static bool try_clock(td_normalizer *n)
     unsigned hour = 0;
     unsigned minute = 0;
     const char *end = td_number_scan_clock(n->at, dotted, &hour, &minute);
-    if (end == NULL || (*end == ':' && is_digit(end[1]) && td_number_run(end + 1) != 2)) return false;
+    if (end == NULL || (*end == ':' && td_text_is_digit(end[1]) && td_number_run(end + 1) != 2)) return false;
     if (td_normalize_match_list(n, skip_space(end), rules->clock_tail, &tail)) end = tail;
     n->number_end = end;
     const char *ignored = NULL;
     const td_lang_word *half = td_normalize_match_word(n, skip_space(end), &ignored);
     bool bare = half != NULL && half->when == TD_WHEN_AFTER_NUMBER; /* "3:00 pm" has no o'clock */
     say_clock(n, minute > 0 ? rules->clock : bare ? "{h}" : rules->clock_hour, hour, minute);
-    if (*end == ':' && is_digit(end[1])) ++end;
+    if (*end == ':' && td_text_is_digit(end[1])) ++end;
     finish(n, end);
     return true;
 }
@@ -220,7 +215,7 @@ static const td_lang_unit *match_unit(const td_normalizer *n, const char *text, 
     for (const td_lang_unit *unit = n->rules->units; unit->key != NULL; ++unit) {
         const char *stop = NULL;
         if (unit->key[0] != text[0] || !td_normalize_match(n, text, unit->key, &stop)) continue;
-        if (is_digit(*stop)) continue;
+        if (td_text_is_digit(*stop)) continue;
         if (best == NULL || stop > *end) {
             best = unit;
             *end = stop;
@@ -393,7 +388,7 @@ static void say_chain(td_normalizer *n)
         if (!first && n->rules->decimal == '.') say(n, n->rules->point);
         say_whole(n, &run, NULL);
         finish(n, n->at + digits);
-        if (*n->at != '.' || !is_digit(n->at[1]) || n->status != TD_OK) return;
+        if (*n->at != '.' || !td_text_is_digit(n->at[1]) || n->status != TD_OK) return;
         ++n->at;
     }
 }
@@ -401,7 +396,7 @@ static void say_chain(td_normalizer *n)
 /* "10-20", "1/2": what is said between two numbers. */
 static void join_next(td_normalizer *n, const td_number *number, bool year)
 {
-    if (!is_digit(n->at[0] != '\0' ? n->at[1] : '\0')) return;
+    if (!td_text_is_digit(n->at[0] != '\0' ? n->at[1] : '\0')) return;
     if (*n->at == '/') {
         say(n, n->rules->over);
         ++n->at;
@@ -442,7 +437,8 @@ void td_expand_number(td_normalizer *n, const td_lang_money *money)
     if (try_suffix_ordinal(n, &number) || try_decade(n, &number)) return;
     const char *year = find_year(n, &number);
     td_number next = {0};
-    if (*number.end == '-' && is_digit(number.end[1])) next = td_number_scan(number.end + 1, n->rules);
+    if (*number.end == '-' && td_text_is_digit(number.end[1]))
+        next = td_number_scan(number.end + 1, n->rules);
     if (n->rules->year != NULL && !n->rules->joined && next.n_digits == 4 && number.n_digits == 4 &&
         number.value >= 1100 && next.value < 2100 && next.value > number.value) {
         year = n->rules->year;

@@ -42,13 +42,6 @@ td_status td_symbol_set_add(td_symbol_set *set, const char *text, size_t bytes)
     return status;
 }
 
-void td_symbol_set_join(td_symbol_set *set, const td_symbol_set *other)
-{
-    for (size_t i = 0; i < N_CODEPOINTS / 64; ++i) {
-        set->bits[i] |= other->bits[i];
-    }
-}
-
 static size_t encode_utf8(uint32_t codepoint, char out[4])
 {
     if (codepoint < 0x80) {

@@ -2,7 +2,6 @@
 #include "text/unicode.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <unicode/uchar.h>
 #include <unicode/unorm2.h>

@@ -142,8 +142,8 @@ static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch
     TD_TRY(td_plan_scalars(shaped->plan, 0, &scalars));
     TD_TRY(add_losses(d, t, number, &scalars));
     TD_TRY(add_block(d, t->store, (uint32_t)number, TD_BLOCK_GRADIENT, "grad."));
-    TD_TRY(td_optimizer_step(td_learner_optimizer(learner),
-                             (float)td_schedule_lr(&t->s.schedule, t->state.step), NULL));
+    TD_TRY(td_optimizer_step(td_learner_optimizer(learner), (float)td_learner_rate(learner, t->state.step),
+                             NULL));
     *taken = td_plan_taken(shaped->plan, slot);
 fail:
     return status;

@@ -54,18 +54,27 @@ static td_model_config fit_model(const td_train_settings *s, const td_batch_shap
     return model;
 }
 
-/* Inputs of one element are the family's own, and next to nothing. */
+/* What any learner takes, once. Inputs of one element are the family's own, and next to nothing. */
 td_status td_run_batch_bytes(const td_train_settings *s, const td_batch_shape *shape, double *out)
 {
     const td_model_config model = fit_model(s, shape);
-    td_graph *graph = NULL;
+    td_graph *graphs[TD_MAX_LEARNERS] = {0};
+    const uint32_t n_learners = (uint32_t)model.family->n_learners;
     td_status status = TD_OK;
     *out = 0;
-    TD_TRY(td_family_build(&(td_build){.config = &model, .shape = *shape}, &graph));
-    for (size_t i = 0; i < td_graph_input_count(graph); ++i)
-        *out += 4.0 * (double)td_shape_size(td_graph_shape(graph, td_graph_input_at(graph, i)));
+    for (uint32_t l = 0; l < n_learners; ++l) {
+        TD_TRY(td_family_build(&(td_build){.config = &model, .shape = *shape, .learner = l}, &graphs[l]));
+        for (size_t i = 0; i < td_graph_input_count(graphs[l]); ++i) {
+            const td_tensor input = td_graph_input_at(graphs[l], i);
+            bool is_known = false;
+            for (uint32_t k = 0; k < l; ++k)
+                is_known |= td_graph_find_input(graphs[k], td_graph_name(graphs[l], input)).id != 0;
+            if (!is_known) *out += 4.0 * (double)td_shape_size(td_graph_shape(graphs[l], input));
+        }
+    }
 fail:
-    td_graph_destroy(graph);
+    for (uint32_t l = 0; l < n_learners; ++l)
+        td_graph_destroy(graphs[l]);
     return status;
 }
 
@@ -81,7 +90,7 @@ td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_
                                     .freeze = s->freeze,
                                     .plan = s->plan,
                                     .n_slots = 1,
-                                    .optimizer = s->optimizer};
+                                    .pace = {{.lr = 1, .kind = TD_SCHEDULE_CONSTANT}, s->optimizer}};
     *out = (td_ready_step){0};
     TD_TRY(td_family_store(memory, &settings.model, s->freeze, &options, &out->store));
     settings.store = out->store;

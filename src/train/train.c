@@ -210,6 +210,17 @@ fail:
     return status;
 }
 
+/* What an input is filled with: a feature of batches, or a number that the family tells. */
+static td_status choose_feature(td_trainer *t, const td_graph *graph, td_tensor input)
+{
+    const td_family *family = t->info.model.family;
+    const char *name = td_graph_name(graph, input);
+    if (td_data_knows(&t->data, name)) return td_data_want(&t->s.data, name);
+    if (family->scalar != NULL && td_shape_size(td_graph_shape(graph, input)) == 1) return TD_OK;
+    return TD_FAIL(TD_ERR_ARGUMENT, "a graph of family %s takes '%s', which no batch has", family->name,
+                   name);
+}
+
 /* What the learners take of a batch is what the loaders make: the inputs of their graphs. */
 static td_status choose_features(td_trainer *t)
 {
@@ -218,10 +229,8 @@ static td_status choose_features(td_trainer *t)
     t->s.data.n_features = 0;
     for (uint32_t l = 0; l < t->info.model.family->n_learners; ++l) {
         TD_TRY(td_family_least_graph(&t->info.model, l, NULL, &graph));
-        for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
-            const char *name = td_graph_name(graph, td_graph_input_at(graph, i));
-            if (td_data_knows(&t->data, name)) TD_TRY(td_data_want(&t->s.data, name)); /* or the family's */
-        }
+        for (size_t i = 0; i < td_graph_input_count(graph); ++i)
+            TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i)));
         td_graph_destroy(graph);
         graph = NULL;
     }
@@ -338,7 +347,7 @@ static td_status open_learners(td_trainer *t)
                                     .freeze = t->s.freeze,
                                     .plan = t->s.plan,
                                     .n_slots = t->n_rooms,
-                                    .optimizer = t->s.optimizer};
+                                    .pace = {t->s.schedule, t->s.optimizer}};
     for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
         TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
         ++t->n_learners;

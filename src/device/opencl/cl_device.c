@@ -3,7 +3,6 @@
  * Covered by tests/device/test_registry.c and tests/faults. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "device/dispatch.h"

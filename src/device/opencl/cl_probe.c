@@ -2,7 +2,6 @@
  * Covered by tests/device/test_registry.c. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"

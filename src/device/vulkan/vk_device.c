@@ -1,6 +1,5 @@
 /* Opening a physical device as one VkDevice with its queues, and closing it, also when half made or lost.
  * Covered by every program of tests/device and by tests/faults. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "device/vulkan/vk.h"
