@@ -93,6 +93,21 @@ fail:
     return status;
 }
 
+static td_status read_front_ends(td_checkpoint *c)
+{
+    td_status status = TD_OK;
+    const td_family *family = c->info.model.family;
+    for (size_t i = 0; i < family->n_front_ends; ++i) {
+        char key[64];
+        const char *text;
+        snprintf(key, sizeof key, "front_end.%s", family->front_ends[i].name);
+        TD_TRY(need_text(c, key, &text));
+        TD_TRY(td_mel_config_parse(text, &c->info.front_ends[i]));
+    }
+fail:
+    return status;
+}
+
 static td_status read_info(td_checkpoint *c)
 {
     td_status status = TD_OK;
@@ -109,6 +124,7 @@ static td_status read_info(td_checkpoint *c)
     TD_TRY(read_model(c));
     TD_TRY(need_text(c, "mel", &text));
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
+    TD_TRY(read_front_ends(c));
     TD_TRY(need_text(c, "symbols", &c->info.symbols));
     TD_TRY(need_text(c, "tokenizer", &c->info.tokenizer));
     TD_TRY(need_text(c, "language", &c->info.language));
@@ -344,6 +360,12 @@ static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_inf
         snprintf(key, sizeof key, "model.%s", family->keys[i].name);
         td_model_config_get(&info->model, i, value);
         TD_TRY(td_safetensors_writer_add_metadata(writer, key, value));
+    }
+    for (size_t i = 0; i < family->n_front_ends; ++i) {
+        char key[64];
+        snprintf(key, sizeof key, "front_end.%s", family->front_ends[i].name);
+        td_mel_config_format(&info->front_ends[i], mel);
+        TD_TRY(td_safetensors_writer_add_metadata(writer, key, mel));
     }
 fail:
     return status;

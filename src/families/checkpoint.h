@@ -3,7 +3,8 @@
  *
  *   tensors   param.NAME, moment1.NAME, moment2.NAME, average.NAME, state.NAME (fp32), optimizer.control
  * (uint [10]; of further learners optimizer.LEARNER.control); constants are made again from the config
- *   metadata  format, family, model.KEY for each key of the config, mel (td_mel_config_format), symbols,
+ *   metadata  format, family, model.KEY for each key of the config, mel (td_mel_config_format), front_end.NAME
+ * for each further front end of the family, symbols,
  * token_kind, tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
  *             digits), and train.KEY for what only training needs
  *
@@ -23,10 +24,13 @@
 #include "families/family.h"
 #include "text/tokenizer.h"
 
+#define TD_CHECKPOINT_FRONT_ENDS 4
+
 /* What a checkpoint says besides numbers. Texts are borrowed; in one that was opened, until it is closed. */
 typedef struct td_checkpoint_info {
     td_model_config model;
     td_mel_config mel;
+    td_mel_config front_ends[TD_CHECKPOINT_FRONT_ENDS]; /* those of the family's table, in its order */
     td_token_kind token_kind;
     const char *symbols;   /* td_symbols_text(); "" for BPE */
     const char *tokenizer; /* path of the BPE's file; "" for others */

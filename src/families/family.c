@@ -96,14 +96,33 @@ fail:
     return status;
 }
 
+static const td_batch_shape LEAST = {.items = 1, .tokens = 1, .frames = 1, .reference_frames = 1};
+
 td_status td_family_least_graph(const td_model_config *config, uint32_t learner, const char *freeze,
                                 td_graph **out)
 {
-    return td_family_build(&(td_build){.config = config,
-                                       .shape = {.items = 1, .tokens = 1, .frames = 1, .reference_frames = 1},
-                                       .learner = learner,
-                                       .freeze = freeze},
-                           out);
+    return td_family_build(
+        &(td_build){.config = config, .shape = LEAST, .learner = learner, .freeze = freeze}, out);
+}
+
+td_status td_family_frozen_graph(const td_model_config *config, size_t i, const td_batch_shape *shape,
+                                 td_graph **out, td_tensor *output)
+{
+    static const char *const NONE[] = {NULL};
+    const td_frozen_row *row = &config->family->frozen[i];
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(td_graph_create(0, &graph));
+    td_nn nn = {.graph = graph, .trained = {.prefixes = NONE}};
+    *output = row->build(&nn, &(td_build){.config = config, .shape = shape ? *shape : LEAST});
+    td_graph_output(graph, *output, row->name);
+    TD_TRY(td_graph_status(graph));
+    *out = graph;
+    return TD_OK;
+fail:
+    td_graph_destroy(graph);
+    return status;
 }
 
 /* ---------------------------------------------------------------- stores */

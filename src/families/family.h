@@ -13,6 +13,7 @@
 #ifndef TD_FAMILIES_FAMILY_H
 #define TD_FAMILIES_FAMILY_H
 
+#include "audio/mel_config.h"
 #include "data/batch.h"
 #include "graph/optimizer.h"
 #include "graph/schedule.h"
@@ -109,6 +110,20 @@ typedef struct td_learner_row {
     void (*adjust)(const void *values, td_pace *pace); /* what differs from the run's; NULL: nothing */
 } td_learner_row;
 
+/* A further front end: batches then have the features NAME and NAME_counts (data/loader.h). */
+typedef struct td_front_end_row {
+    const char *name;
+    td_mel_config (*config)(const void *values);
+} td_front_end_row;
+
+/* A part that nobody trains: the data device runs it on features of a batch, and what it makes is the feature
+ * `name`. Its inputs are named as features too. Its parameters are in checkpoints as the others are, so they
+ * come from the file that a run goes on from or is initialised from. */
+typedef struct td_frozen_row {
+    const char *name;
+    td_tensor (*build)(td_nn *nn, const td_build *build); /* for build->shape; returns what it makes */
+} td_frozen_row;
+
 typedef struct td_part {
     const char *name, *prefix; /* a sub-model, and how the names of its tensors begin; "": the others */
 } td_part;
@@ -127,6 +142,10 @@ struct td_family {
     const char *presets; /* "nano|tiny|..."; every family has them all */
     const td_learner_row *learners;
     size_t n_learners;
+    const td_front_end_row *front_ends; /* besides that of "mel" */
+    size_t n_front_ends;
+    const td_frozen_row *frozen;
+    size_t n_frozen;
     size_t judge;              /* the learner whose loss says which checkpoint is the best */
     const char *symbol_table;  /* names of the parameters with a row for each symbol and speaker; */
     const char *speaker_table; /* NULL: it has none */
@@ -157,6 +176,10 @@ const td_family *td_family_at(size_t i);
 
 /* A graph of a learner, its loss called "loss", with gradients if build->backward. *out: owned. */
 td_status td_family_build(const td_build *build, td_graph **out);
+
+/* Frozen part i of a config, of which *output is the feature. `shape` NULL: the smallest batch. *out: owned. */
+td_status td_family_frozen_graph(const td_model_config *config, size_t i, const td_batch_shape *shape,
+                                 td_graph **out, td_tensor *output);
 
 /* A store for all learners of a config; `freeze` as in td_build. Not filled. *out: owned. */
 td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,

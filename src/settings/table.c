@@ -164,7 +164,8 @@ static const td_option TRAINING[] = {
     {KEY("training", "mel_loss"), CHOICE("l1", "l1|mse|huber"),
      FOR("Training", TD_TOPIC_TRAIN, "How predicted and true spectrogram are compared")},
     {KEY("training", "supervision_start"), INT("300", 0, 1000000000),
-     FOR("Training", TD_TOPIC_TRAIN, "Update from which the alignment guides the attention, where a model has one")},
+     FOR("Training", TD_TOPIC_TRAIN,
+         "Update from which the alignment guides the attention, where a model has one")},
 };
 
 /* The further keys of families come here. */

@@ -26,6 +26,7 @@ struct td_snapshot {
     td_queue *queue;
     td_checkpoint_tensor_data *tensors; /* owned; they point into `host` */
     size_t n_tensors;
+    uint64_t constant_bytes;
     char control_names[TD_MAX_LEARNERS][NAME_BYTES];
 };
 
@@ -113,7 +114,17 @@ fail:
     return status;
 }
 
-td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family, td_snapshot **out)
+static void add_constants(td_snapshot *s, const td_checkpoint_tensor_data *constants, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        s->tensors[s->n_tensors++] = constants[i];
+        s->constant_bytes += constants[i].bytes;
+    }
+}
+
+td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family,
+                             const td_checkpoint_tensor_data *constants, size_t n_constants,
+                             td_snapshot **out)
 {
     td_status status = TD_OK;
     td_snapshot *s = NULL;
@@ -124,11 +135,12 @@ td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family
     s->queue = td_device_queue(td_memory_device(memory), TD_QUEUE_COMPUTE);
     const uint64_t bytes = list_tensors(s, store, NULL);
     const size_t n_learners = td_store_learners(store);
-    TD_TRY(TD_NEW_ARRAY(&s->tensors, s->n_tensors + n_learners));
+    TD_TRY(TD_NEW_ARRAY(&s->tensors, s->n_tensors + n_learners + n_constants));
     TD_TRY(TD_NEW_ARRAY(&sources, s->n_tensors + 1));
     (void)list_tensors(s, store, sources);
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, bytes + n_learners * CONTROL_BYTES, &s->host));
     TD_TRY(record(s, store, family, sources));
+    add_constants(s, constants, n_constants);
     *out = s;
     s = NULL;
 fail:
@@ -148,7 +160,7 @@ void td_snapshot_destroy(td_snapshot *s)
 
 uint64_t td_snapshot_bytes(const td_snapshot *s)
 {
-    return s->host.bytes + (s->n_tensors + 100) * HEADER_BYTES_EACH;
+    return s->host.bytes + s->constant_bytes + (s->n_tensors + 100) * HEADER_BYTES_EACH;
 }
 
 /* ---------------------------------------------------------------- writing */

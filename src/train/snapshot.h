@@ -27,9 +27,11 @@ typedef struct td_train_state {
 
 typedef struct td_snapshot td_snapshot;
 
-/* Records the copies of a store, made for a family's learners, and takes the pinned memory. All is borrowed
- * until destroy. *out: owned. */
-td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family, td_snapshot **out);
+/* Records the copies of a store, made for a family's learners, and takes the pinned memory. `constants` are
+ * tensors that never change, written along. All is borrowed until destroy. *out: owned. */
+td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family,
+                             const td_checkpoint_tensor_data *constants, size_t n_constants,
+                             td_snapshot **out);
 
 /* About what a checkpoint of it takes on the disk. */
 uint64_t td_snapshot_bytes(const td_snapshot *snapshot);

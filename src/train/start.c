@@ -254,6 +254,28 @@ fail:
     return status;
 }
 
+/* Features that another front end makes are others, though the parameters fit. The first line that differs
+ * says which it is. */
+static td_status check_front_ends(const td_trainer *t)
+{
+    const td_checkpoint_info *then = td_checkpoint_get_info(t->from);
+    const td_family *family = t->info.model.family;
+    for (size_t i = 0; i < family->n_front_ends; ++i) {
+        char now[TD_MEL_CONFIG_TEXT_BYTES], old[TD_MEL_CONFIG_TEXT_BYTES];
+        size_t at = 0;
+        td_mel_config_format(&t->info.front_ends[i], now);
+        td_mel_config_format(&then->front_ends[i], old);
+        if (strcmp(now, old) == 0) continue;
+        while (line_bytes(now + at) == line_bytes(old + at) &&
+               strncmp(now + at, old + at, line_bytes(now + at)) == 0)
+            at += line_bytes(now + at) + 1;
+        return TD_FAIL(TD_ERR_CONFIG, "'%s' was made with another front end %s: its %.*s is %.*s here",
+                       td_checkpoint_path(t->from), family->front_ends[i].name, (int)line_bytes(old + at),
+                       old + at, (int)line_bytes(now + at), now + at);
+    }
+    return TD_OK;
+}
+
 /* What cannot be gone on with exactly. */
 static td_status check_model(const td_trainer *t)
 {
@@ -281,6 +303,7 @@ static td_status go_on(td_trainer *t)
 {
     td_status status = TD_OK;
     TD_TRY(check_model(t));
+    TD_TRY(check_front_ends(t));
     TD_TRY(td_snapshot_load(t->from, t->store, &t->state));
     snprintf(t->result->checkpoint, sizeof t->result->checkpoint, "%s", td_checkpoint_path(t->from));
     if (t->state.seed != t->s.seed || t->state.batch_size != t->s.data.batch_size) {

@@ -104,12 +104,30 @@ static td_status start_batches(td_trainer *t, td_batches *batches, td_monitor *m
     return td_batches_start(batches, &way);
 }
 
+/* Those of the family, besides that of "mel". */
+static td_status choose_front_ends(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_family *family = t->s.model.family;
+    static_assert(TD_DATA_FRONT_ENDS <= TD_CHECKPOINT_FRONT_ENDS, "checkpoints have room for them");
+    TD_FAIL_IF(family->n_front_ends > TD_DATA_FRONT_ENDS, TD_ERR_LIMIT,
+               "family %s has more than %d front ends", family->name, TD_DATA_FRONT_ENDS);
+    for (size_t i = 0; i < family->n_front_ends; ++i) {
+        t->s.data.front_ends[i].name = family->front_ends[i].name;
+        t->s.data.front_ends[i].config = family->front_ends[i].config(&t->s.model.values);
+    }
+    t->s.data.n_front_ends = family->n_front_ends;
+fail:
+    return status;
+}
+
 static td_status open_data(td_trainer *t)
 {
     td_status status = TD_OK;
     bool changed;
     td_data_settings *o = &t->s.data;
     plan_rooms(t);
+    TD_TRY(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
     if (t->s.val_dir != NULL) o->dataset.val_fraction = 0;
     if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
@@ -201,11 +219,25 @@ static td_status describe(td_trainer *t)
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
+    for (size_t i = 0; i < t->s.data.n_front_ends; ++i)
+        t->info.front_ends[i] = t->s.data.front_ends[i].config;
     const td_data_facts facts = measure_data(t);
     const td_model_config *old = t->resumes ? &td_checkpoint_get_info(t->from)->model : NULL;
     if (old != NULL && old->family != t->s.model.family) old = NULL; /* is refused later, with the reason */
     t->info.model.family->fit(&facts, old != NULL ? &old->values : NULL, &t->info.model.values);
     TD_TRY(td_model_config_check(&t->info.model));
+fail:
+    return status;
+}
+
+/* A checkpoint of another family is refused later, with the reason. */
+static td_status open_frozen(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_checkpoint *from = t->from;
+    if (t->resumes && td_checkpoint_get_info(from)->model.family != t->info.model.family) from = NULL;
+    TD_TRY(td_frozen_open(t->data_memory, &t->info.model, t->s.seed, from, t->resumes, &t->frozen));
+    td_frozen_join(t->frozen, &t->data);
 fail:
     return status;
 }
@@ -221,12 +253,31 @@ static td_status choose_feature(td_trainer *t, const td_graph *graph, td_tensor 
                    name);
 }
 
+/* What frozen parts read must be made too. */
+static td_status choose_frozen_features(td_trainer *t)
+{
+    td_status status = TD_OK;
+    td_graph *graph = NULL;
+    td_tensor output;
+    for (size_t p = 0; p < t->info.model.family->n_frozen; ++p) {
+        TD_TRY(td_family_frozen_graph(&t->info.model, p, NULL, &graph, &output));
+        for (size_t i = 0; i < td_graph_input_count(graph); ++i)
+            TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i)));
+        td_graph_destroy(graph);
+        graph = NULL;
+    }
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
 /* What the learners take of a batch is what the loaders make: the inputs of their graphs. */
 static td_status choose_features(td_trainer *t)
 {
     td_status status = TD_OK;
     td_graph *graph = NULL;
     t->s.data.n_features = 0;
+    TD_TRY(choose_frozen_features(t));
     for (uint32_t l = 0; l < t->info.model.family->n_learners; ++l) {
         TD_TRY(td_family_least_graph(&t->info.model, l, NULL, &graph));
         for (size_t i = 0; i < td_graph_input_count(graph); ++i)
@@ -315,6 +366,7 @@ static td_status open_validation(td_trainer *t)
         settings.dataset.val_fraction = 0;
         settings.dataset.symbols = t->info.symbols[0] != '\0' ? t->info.symbols : NULL;
         TD_TRY(td_data_open(t->data_memory, &settings, &t->val_data));
+        td_frozen_join(t->frozen, &t->val_data);
         TD_TRY(td_data_open_cache(&t->val_data, &t->val_cache));
         data = &t->val_data;
         rows.rows = data->dataset->train;
@@ -385,7 +437,10 @@ static td_status open_model(td_trainer *t)
     TD_TRY(check_freeze(t));
     TD_TRY(td_trainer_load_start(t));
     TD_TRY(open_learners(t));
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, &t->snapshot));
+    size_t n_constants;
+    const td_checkpoint_tensor_data *constants = td_frozen_tensors(t->frozen, &n_constants);
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, constants, n_constants,
+                              &t->snapshot));
 fail:
     return status;
 }
@@ -491,6 +546,7 @@ static td_status open_trainer(td_trainer *t)
     TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
     TD_TRY(open_data(t));
     TD_TRY(describe(t));
+    TD_TRY(open_frozen(t));
     TD_TRY(choose_features(t));
     TD_TRY(open_training(t));
     TD_TRY(find_end(t));
@@ -535,6 +591,7 @@ static void close_trainer(td_trainer *t)
     td_record_close(t->record);
     td_mel_cache_close(t->cache);
     td_mel_cache_close(t->val_cache);
+    td_frozen_close(t->frozen);
     td_data_close(&t->val_data);
     td_data_close(&t->data);
     td_memory_destroy(t->model_memory);

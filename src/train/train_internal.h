@@ -7,6 +7,7 @@
 #include "families/speak.h"
 #include "pipeline/batches.h"
 #include "pipeline/watch.h"
+#include "train/frozen.h"
 #include "train/learner.h"
 #include "train/record.h"
 #include "train/run_dir.h"
@@ -42,6 +43,7 @@ typedef struct td_trainer {
     td_checkpoint *from;    /* what to go on from, or NULL */
     bool resumes;           /* from `from`, exactly; else only its tensors are taken */
     td_data data, val_data; /* the second only with val_dir */
+    td_frozen *frozen;      /* parts that nobody trains, on the data device; or NULL */
     td_mel_cache *cache, *val_cache;
     td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */

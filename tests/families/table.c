@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "families/checkpoint.h"
+
 static const char *const PRESETS[] = {"pico", "nano", "tiny", "small", "base", "normal", "big"};
 enum { N_PRESETS = sizeof PRESETS / sizeof PRESETS[0] };
 
@@ -24,13 +26,14 @@ static void check_keys(const td_model_config *config)
     }
 }
 
-/* Each learner trains something, and no parameter is trained by two. */
+/* Each learner has a loss and trains something. */
 static void check_learners(const td_model_config *config)
 {
     const td_family *family = config->family;
     uint64_t sum = 0, all = 0;
     assert_in_range(family->n_learners, 1, TD_MAX_LEARNERS);
     assert_true(family->judge < family->n_learners);
+    assert_true(family->n_front_ends <= TD_CHECKPOINT_FRONT_ENDS);
     for (uint32_t i = 0; i < family->n_learners; i++) {
         td_graph *graph;
         assert_true(family->learners[i].name && family->learners[i].name[0]);

@@ -1,7 +1,6 @@
-/* The list of families: what must hold of each table, and the rows that a program adds when it is linked. */
-#include <stdlib.h>
-#include <string.h>
-
+/* The list of families: what must hold of each table, the rows that a program adds when it is linked, and
+ * graphs whose inputs nobody fills. */
+#include "run.h"
 #include "table.h"
 
 #include "base/error.h"
@@ -22,9 +21,22 @@ static td_status preset(const char *name, void *values)
 static td_tensor build(td_nn *nn, const td_build *build)
 {
     const td_shape shape = td_dims(build->shape.items, build->shape.frames, 3);
+    const spare *c = (const spare *)&build->config->values;
+    if (c->width == 13) (void)td_graph_input(nn->graph, "luck", td_dims(1), TD_F32);
     const td_tensor x = td_graph_input(nn->graph, "mel", shape, TD_F32);
     const td_tensor counts = td_graph_input(nn->graph, "frame_counts", td_dims(build->shape.items), TD_U32);
     return td_graph_loss(nn->graph, TD_LOSS_L1, td_nn_linear(nn, "out", x, 3), x, counts, 0);
+}
+
+static void describe(const void *values, td_model_facts *out)
+{
+    (void)values;
+    out->n_mels = 3;
+}
+
+static void fit(const td_data_facts *facts, const void *old, void *values)
+{
+    (void)facts, (void)old, (void)values;
 }
 
 static const td_model_key keys[] = {
@@ -39,6 +51,8 @@ static const td_family spare_family = {.name = "spare",
                                        .learners = learners,
                                        .n_learners = 1,
                                        .preset = preset,
+                                       .describe = describe,
+                                       .fit = fit,
                                        .build = build};
 
 const td_family *const td_more_families[] = {&spare_family, NULL};
@@ -84,12 +98,23 @@ static void test_a_program_adds_its_own(void **state)
     assert_ptr_equal(td_family_find("leftover"), &spare_family);
 }
 
+static void test_inputs_that_nobody_fills_are_refused(void **state)
+{
+    (void)state;
+    td_train_result result;
+    td_train_settings s = run_settings("spare", "run", 1);
+    check(td_model_config_put(&s.model, "width", "13"));
+    refuse(TD_ERR_ARGUMENT, "family spare|'luck'", td_train_run(run_rig.device, run_rig.device, &s, &result));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_tables_hold),
         cmocka_unit_test(test_names_differ),
         cmocka_unit_test(test_a_program_adds_its_own),
+        cmocka_unit_test_setup_teardown(test_inputs_that_nobody_fills_are_refused, run_set_up,
+                                        temp_dir_remove),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, run_open, run_close);
 }

@@ -56,7 +56,9 @@ static void open_plans(hand *h, const td_train_settings *s, const td_batch_shape
                                 .backward_scale = 1.0F / (float)(s->grad_accum > 0 ? s->grad_accum : 1)};
         check(td_family_build(&build, &h->graphs[i]));
         check(td_plan_create(h->store, h->graphs[i], &(td_plan_options){.learner = i}, &h->plans[i]));
-        check(td_optimizer_create(h->store, i, &s->optimizer, &h->optimizers[i]));
+        td_optimizer_options optimizer = s->optimizer;
+        if (i == DISCRIMINATOR) optimizer.beta1 = 0.5f;
+        check(td_optimizer_create(h->store, i, &optimizer, &h->optimizers[i]));
     }
     for (size_t i = 0; i < td_store_count(h->store); ++i)
         h->n_values += td_shape_size(td_store_get(h->store, i).shape);
@@ -129,7 +131,8 @@ static void step_by_hand(hand *h, const td_train_settings *s)
         for (size_t i = 0; i < N_LEARNERS; ++i) {
             run_by_hand(h, i, &batch, micro);
             if (micro + 1 < n_micro) continue;
-            check(td_optimizer_step(h->optimizers[i], (float)s->schedule.lr, &done));
+            const double lr = s->schedule.lr * (i == DISCRIMINATOR ? 0.5 : 1);
+            check(td_optimizer_step(h->optimizers[i], (float)lr, &done));
             check(td_point_wait(done, TD_WAIT_FOREVER));
             expect_moved(h, i);
         }
