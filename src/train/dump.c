@@ -204,33 +204,30 @@ static td_status add_whole(dump *d, const char *learner, const char *key, uint64
     return add_pair(d, learner, key, text);
 }
 
-/* The optimizer's settings, and where in the run the step is. */
-static td_status describe_update(dump *d, td_trainer *t)
+/* How a learner updates, and how often it has. */
+static td_status describe_learner(dump *d, td_trainer *t, size_t number)
 {
     td_status status = TD_OK;
-    const td_optimizer_options *o = &t->s.optimizer;
+    const td_learner *learner = t->learners[number];
+    const char *name = t->n_learners > 1 ? td_learner_name(learner) : NULL;
+    const td_optimizer_options *o = &td_learner_pace(learner)->optimizer;
     const struct {
         const char *key;
         double value;
-    } numbers[] = {{"lr", td_schedule_lr(&t->s.schedule, t->state.step)},
+    } numbers[] = {{"lr", td_learner_rate(learner, t->state.step)},
                    {"beta1", (double)o->beta1},
                    {"beta2", (double)o->beta2},
                    {"eps", (double)o->eps},
                    {"weight_decay", (double)o->decay},
                    {"grad_clip", (double)o->max_norm}};
+    uint32_t control[TD_CONTROL_WORDS];
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
         char text[TD_TEXT_FORMAT_BYTES];
         td_text_format_double(numbers[i].value, text);
-        TD_TRY(add_pair(d, NULL, numbers[i].key, text));
+        TD_TRY(add_pair(d, name, numbers[i].key, text));
     }
-    TD_TRY(add_whole(d, NULL, "seed", t->s.seed));
-    TD_TRY(add_whole(d, NULL, "step", t->state.step));
-    for (size_t i = 0; i < t->n_learners; ++i) {
-        uint32_t control[TD_CONTROL_WORDS];
-        TD_TRY(td_store_read_control(t->store, i, control));
-        TD_TRY(add_whole(d, t->n_learners > 1 ? td_learner_name(t->learners[i]) : NULL, "updates",
-                         control[TD_CONTROL_STEPS]));
-    }
+    TD_TRY(td_store_read_control(t->store, number, control));
+    TD_TRY(add_whole(d, name, "updates", control[TD_CONTROL_STEPS]));
 fail:
     return status;
 }
@@ -268,7 +265,10 @@ td_status td_trainer_dump(td_trainer *t)
 {
     td_status status = TD_OK;
     dump d = {0};
-    TD_TRY(describe_update(&d, t));
+    TD_TRY(add_whole(&d, NULL, "seed", t->s.seed));
+    TD_TRY(add_whole(&d, NULL, "step", t->state.step));
+    for (size_t i = 0; i < t->n_learners; ++i)
+        TD_TRY(describe_learner(&d, t, i));
     TD_TRY(describe_losses(&d, t));
     TD_TRY(run_step(t, &d));
     TD_TRY(td_checkpoint_write(t->s.dump_step, &t->info, d.pairs, d.n_pairs, d.tensors, d.count));

@@ -67,6 +67,11 @@ td_optimizer *td_learner_optimizer(const td_learner *learner)
     return learner->optimizer;
 }
 
+const td_pace *td_learner_pace(const td_learner *learner)
+{
+    return &learner->settings.pace;
+}
+
 double td_learner_rate(const td_learner *learner, uint64_t step)
 {
     return td_schedule_lr(&learner->settings.pace.schedule, step);

@@ -43,6 +43,7 @@ void td_learner_close(td_learner *learner);
 
 const char *td_learner_name(const td_learner *learner);
 td_optimizer *td_learner_optimizer(const td_learner *learner); /* borrowed */
+const td_pace *td_learner_pace(const td_learner *learner);     /* its own; borrowed */
 double td_learner_rate(const td_learner *learner,
                        uint64_t step); /* of learning, in the update after `step` others */
 

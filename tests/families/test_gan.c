@@ -295,6 +295,9 @@ static void test_a_step_is_dumped(void **state)
     check(td_safetensors_open(path, &file));
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
         if (td_safetensors_find(file, NAMES[i]) == NULL) fail_msg("there is no %s", NAMES[i]);
+    assert_non_null(td_safetensors_metadata_find(file, "train.generator.lr"));
+    assert_non_null(td_safetensors_metadata_find(file, "train.discriminator.updates"));
+    assert_null(td_safetensors_metadata_find(file, "train.lr")); /* each learner tells its own */
     td_safetensors_close(file);
 }
 
