@@ -1,5 +1,6 @@
 /* Two learners that share a batch: a generator that predicts each frame from the one before, and a
  * discriminator that tells recorded frames from predicted ones. Each is frozen in the other's graph. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
