@@ -14,10 +14,12 @@
 
 /* ---------------------------------------------------------------- what is written */
 
+enum { MAX_NAMES = TD_MAX_LEARNERS * (TD_PLAN_SCALARS + TD_BATCH_FEATURES) };
+
 typedef struct dump {
     td_checkpoint_tensor_data *tensors; /* owned, and their data */
     size_t count, capacity;
-    char names[TD_TRAIN_TERMS][64]; /* of losses and of numbers that batches do not have */
+    char names[MAX_NAMES][64]; /* of losses and of numbers that batches do not have */
     size_t n_names;
     td_safetensors_pair *pairs; /* owned, and their texts */
     size_t n_pairs, pair_capacity;
@@ -44,6 +46,23 @@ static td_status add(dump *d, const char *prefix, const char *name, td_safetenso
     for (size_t i = 0; i < t->rank; ++i)
         t->dims[i] = shape.dims[i];
     return TD_OK;
+}
+
+/* The same for a single number, whose name is copied. One that is there stays: learners share their inputs. */
+static td_status add_number(dump *d, const char *prefix, const char *name, float number)
+{
+    td_status status = TD_OK;
+    float *value = NULL;
+    for (size_t i = 0; i < d->count; ++i)
+        if (strcmp(d->tensors[i].prefix, prefix) == 0 && strcmp(d->tensors[i].name, name) == 0) return TD_OK;
+    TD_FAIL_IF(d->n_names == MAX_NAMES, TD_ERR_LIMIT, "a step has more than %d numbers to write out",
+               MAX_NAMES);
+    snprintf(d->names[d->n_names], sizeof d->names[0], "%s", name);
+    TD_TRY(TD_NEW_ARRAY(&value, 1));
+    *value = number;
+    TD_TRY(add(d, prefix, d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
+fail:
+    return status;
 }
 
 /* Of the parameters that a learner updates, or of all. */
@@ -95,12 +114,8 @@ static td_status add_scalar_inputs(dump *d, const td_trainer *t, const td_graph 
     const td_model_config *model = &t->info.model;
     for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
         const char *name = td_graph_name(graph, td_graph_input_at(graph, i));
-        float *value = NULL;
-        if (td_batch_find(batch, name) != NULL) continue;
-        TD_TRY(TD_NEW_ARRAY(&value, 1));
-        *value = model->family->scalar(&model->values, name, UINT64_MAX);
-        snprintf(d->names[d->n_names], sizeof d->names[0], "%s", name);
-        TD_TRY(add(d, "batch.", d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
+        if (td_batch_find(batch, name) == NULL)
+            TD_TRY(add_number(d, "batch.", name, model->family->scalar(&model->values, name, UINT64_MAX)));
     }
 fail:
     return status;
@@ -112,13 +127,10 @@ static td_status add_losses(dump *d, const td_trainer *t, size_t learner, const 
     td_status status = TD_OK;
     for (size_t i = 0; i < scalars->count; ++i) {
         const bool is_term = strncmp(scalars->names[i], "loss.", 5) == 0;
-        float *value = NULL;
-        TD_TRY(TD_NEW_ARRAY(&value, 1));
-        *value = scalars->values[i];
-        snprintf(d->names[d->n_names], sizeof d->names[0], "%s%s%s",
-                 t->n_learners > 1 ? td_learner_name(t->learners[learner]) : "", t->n_learners > 1 ? "." : "",
-                 is_term ? scalars->names[i] + 5 : "total");
-        TD_TRY(add(d, "loss.", d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", t->n_learners > 1 ? td_learner_name(t->learners[learner]) : "",
+                 t->n_learners > 1 ? "." : "", is_term ? scalars->names[i] + 5 : "total");
+        TD_TRY(add_number(d, "loss.", name, scalars->values[i]));
     }
 fail:
     return status;

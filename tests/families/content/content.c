@@ -1,5 +1,6 @@
 /* A second front end and a frozen part: batches have spectrograms of another size ("coarse"), the data device
  * makes a few numbers of each of their frames ("content"), and the model learns to tell the frame from these. */
+#include <stddef.h>
 #include <string.h>
 
 #include "audio/mel.h"

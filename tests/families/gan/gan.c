@@ -1,5 +1,6 @@
 /* Two learners that share a batch: a generator that predicts each frame from the one before, and a
  * discriminator that tells recorded frames from predicted ones. Each is frozen in the other's graph. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -83,6 +84,13 @@ static td_tensor doubt(td_nn *nn, const gan *c, td_tensor x, td_tensor counts, f
 
 enum { DISCRIMINATOR, GENERATOR };
 
+/* What the discriminator says counts half in the first steps. */
+static float scalar(const void *values, const char *input, uint64_t step)
+{
+    (void)input;
+    return ((const gan *)values)->adversarial * (step < 2 ? 0.5f : 1);
+}
+
 static td_tensor build(td_nn *nn, const td_build *b)
 {
     const gan *c = (const gan *)&b->config->values;
@@ -92,20 +100,21 @@ static td_tensor build(td_nn *nn, const td_build *b)
     const td_tensor counts = td_graph_input(g, "frame_counts", td_dims(b->shape.items), TD_U32);
     const td_tensor before = td_graph_slice(g, td_graph_pad(g, mel, 1, 1, 0, 0), 1, 0, b->shape.frames);
     const td_tensor made = stack(nn, "generator", before, c->width, c->n_mels);
+    const td_tensor weight = td_graph_input(g, "adversarial_weight", td_dims(1), TD_F32);
     td_tensor terms[2];
     if (b->learner == DISCRIMINATOR) {
         terms[0] = doubt(nn, c, mel, counts, 1);
         terms[1] = doubt(nn, c, td_graph_stop_gradient(g, made), counts, 0);
         td_graph_output(g, terms[0], "loss.recorded");
         td_graph_output(g, terms[1], "loss.made");
-        return td_graph_total(g, terms, (const float[]){1, 1}, 2);
+        return td_graph_mul(g, td_graph_total(g, terms, (const float[]){1, 1}, 2), weight);
     }
     terms[0] = td_graph_loss(g, TD_LOSS_L1, made, mel, counts, 0);
     terms[1] = doubt(nn, c, made, counts, 1);
     td_graph_output(g, made, "predicted_mel");
     td_graph_output(g, terms[0], "loss.mel");
     td_graph_output(g, terms[1], "loss.adversarial");
-    return td_graph_total(g, terms, (const float[]){1, c->adversarial}, 2);
+    return td_graph_add(g, terms[0], td_graph_mul(g, terms[1], weight));
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -137,4 +146,5 @@ const td_family td_family_gan = {
     .describe = describe,
     .fit = fit,
     .build = build,
+    .scalar = scalar,
 };

@@ -1,5 +1,6 @@
 /* The smallest family: it predicts each frame of a spectrogram from the one before, with two layers. It does
  * not speak. docs/adding_a_family.md walks through this file. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
