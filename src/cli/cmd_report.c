@@ -13,17 +13,15 @@ static void put_run(td_json *json, const td_report_run *run)
 {
     td_json_begin_object(json);
     td_json_put_string(json, "dir", run->dir);
-#define NUMBER(key_, value_) (td_json_key(json, key_), td_json_uint(json, value_))
-    NUMBER("last_step", run->last_step);
-    NUMBER("lines", run->n_lines);
-    NUMBER("bad_lines", run->n_bad_lines);
-    NUMBER("steps", run->n_steps);
-    NUMBER("points_every", run->points_every);
-    NUMBER("sample_steps", run->n_sample_steps);
-    NUMBER("sample_steps_shown", run->n_sample_steps_shown);
-    NUMBER("media_bytes", run->media_bytes);
-    NUMBER("notes", run->n_notes);
-#undef NUMBER
+    td_json_put_uint(json, "last_step", run->last_step);
+    td_json_put_uint(json, "lines", run->n_lines);
+    td_json_put_uint(json, "bad_lines", run->n_bad_lines);
+    td_json_put_uint(json, "steps", run->n_steps);
+    td_json_put_uint(json, "points_every", run->points_every);
+    td_json_put_uint(json, "sample_steps", run->n_sample_steps);
+    td_json_put_uint(json, "sample_steps_shown", run->n_sample_steps_shown);
+    td_json_put_uint(json, "media_bytes", run->media_bytes);
+    td_json_put_uint(json, "notes", run->n_notes);
     td_json_end_object(json);
 }
 
