@@ -144,6 +144,13 @@ td_status td_device_tell_lost(const td_device *device)
     return tell_lost(device, device->lost_native, device->lost_in);
 }
 
+const td_native_code *td_native_code_find(const td_native_code *table, int code)
+{
+    while (table->code != code && table->code != TD_CODE_END)
+        table++;
+    return table;
+}
+
 td_status td_device_mark_lost(td_device *device, const char *native, const char *call)
 {
     if (!atomic_flag_test_and_set(&device->losing)) {
