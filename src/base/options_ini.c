@@ -26,7 +26,7 @@ typedef struct ini_reading {
     size_t *given_line;                  /* [n_options] line that gave the key of that row, or 0 */
     bool section_known;                  /* keys of an unknown section are not complained about one by one */
     bool in_section;
-    bool expects_key; /* the parser's line must reach handle_key, or it is no INI */
+    bool expects_key; /* the parser's line must reach handle_key, or it is not INI */
     td_status status; /* first failure that is not the user's mistake */
 } ini_reading;
 

@@ -2,8 +2,6 @@
  * programs. Covered by tests/cli/test_data.py.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"

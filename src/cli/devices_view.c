@@ -2,7 +2,6 @@
  * object with every field. Covered by tests/cli/test_cli.py.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "base/wrap.h"
@@ -132,13 +131,13 @@ static void print_table(const td_cli *cli, const td_registry *registry, FILE *fi
 static void print_pair(const td_cli *cli, const td_registry *registry, FILE *file)
 {
     const td_device_info *model = NULL, *data = NULL;
-    td_topology places[2];
+    td_topology topologies[2];
     char judgement[TD_TOPOLOGY_PAIR_BYTES], line[TD_TOPOLOGY_PAIR_BYTES + 256];
     for (size_t i = 0; i < td_registry_count(registry); i++) {
         const td_device_info *info = td_registry_info(registry, i);
-        const bool is_twin = (model && model->phys_group == info->phys_group) ||
-                             (data && data->phys_group == info->phys_group);
-        if (info->type != TD_DEVICE_GPU || !info->usable || is_twin) continue;
+        const bool is_same_card = (model && model->phys_group == info->phys_group) ||
+                                  (data && data->phys_group == info->phys_group);
+        if (info->type != TD_DEVICE_GPU || !info->usable || is_same_card) continue;
         if (!model || td_topology_stronger(model, info) == info) {
             data = model;
             model = info;
@@ -147,9 +146,9 @@ static void print_pair(const td_cli *cli, const td_registry *registry, FILE *fil
         }
     }
     if (!data) return;
-    td_topology_read(td_cli_system_root(), data, &places[0]);
-    td_topology_read(td_cli_system_root(), model, &places[1]);
-    td_topology_judge(data, &places[0], model, &places[1], judgement);
+    td_topology_read(td_cli_system_root(), data, &topologies[0]);
+    td_topology_read(td_cli_system_root(), model, &topologies[1]);
+    td_topology_judge(data, &topologies[0], model, &topologies[1], judgement);
     snprintf(line, sizeof line, "As a pair: --data-device %s --model-device %s%s%s", data->selector,
              model->selector, *judgement ? "; " : "", judgement);
     td_wrap_write(file, line, 0, NOTE_INDENT, cli->columns);

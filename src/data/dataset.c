@@ -103,8 +103,7 @@ static void tell_why(td_dataset *d, const char *reason, bool was_whole)
 {
     snprintf(d->origin.why, sizeof d->origin.why, "%s", reason);
     if (*reason == '\0') return;
-    td_log(was_whole ? TD_LOG_INFO : TD_LOG_WARN, "cache '%s' is made anew: %s", d->origin.cache_path,
-           reason);
+    td_log(was_whole ? TD_LOG_INFO : TD_LOG_WARN, "cache '%s' is rebuilt: %s", d->origin.cache_path, reason);
 }
 
 static td_status load_or_build(const td_dataset_settings *settings, td_pool *pool, td_dataset *d)

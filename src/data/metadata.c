@@ -130,7 +130,7 @@ static td_status set_columns(reader *r, const char *columns)
                    columns, MAX_COLUMNS);
 }
 
-/* A first line whose first column is called as ids are called is no row. It gives the columns unless the
+/* A first line whose first column is called as ids are called is not a row. It gives the columns unless the
  * settings did. */
 static bool take_header(reader *r, const char *line, uint32_t number, bool columns_given)
 {

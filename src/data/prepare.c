@@ -214,8 +214,8 @@ static td_status prepare_row(build *b, workspace *w, size_t index, td_buffer *te
     td_status status = TD_OK;
     const td_metadata_row *row = &b->table->rows[index];
     td_prepared_row *out = &b->rows[index];
-    const bool told = row->lang != (td_lang)TD_METADATA_NO_LANG;
-    td_lang lang = told ? row->lang : b->usual;
+    const bool is_given = row->lang != (td_lang)TD_METADATA_NO_LANG;
+    td_lang lang = is_given ? row->lang : b->usual;
     out->text_key = make_text_key(b, row, lang);
     out->text_at = texts->size;
     const td_block_row *known = td_assemble_find_text(b->old, out->text_key);

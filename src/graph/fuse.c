@@ -234,7 +234,7 @@ static void compact(fusing *f)
     draft->n_nodes = kept;
 }
 
-/* What changed is the uses of a few tensors, but counting anew is simple and quick enough. */
+/* What changed is the uses of a few tensors, but counting again is simple and quick enough. */
 static td_status recount(fusing *f)
 {
     td_status status = TD_OK;

@@ -66,7 +66,7 @@ static void add_step(merge *m, td_instruction step)
         p->code[p->length++] = step;
 }
 
-/* A step of `from`, its input looked up anew. */
+/* A step of `from`, its input looked up again. */
 static void copy_step(merge *m, const td_node *from, td_instruction step)
 {
     if (reads_operand(&step) && step.operand < TD_CHAIN_CONSTANT)

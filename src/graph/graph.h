@@ -22,7 +22,7 @@
 
 typedef struct td_graph td_graph;
 
-/* Names a tensor of one graph; a value. id 0 is no tensor: "left out" where an argument may be. */
+/* Names a tensor of one graph; a value. id 0 means none: "left out" where an argument may be. */
 typedef struct td_tensor {
     uint32_t id;
 } td_tensor;

@@ -202,7 +202,7 @@ typedef struct td_tensor_info {
 
 struct td_graph {
     td_arena *arena;         /* names */
-    td_tensor_info *tensors; /* [0] is no tensor */
+    td_tensor_info *tensors; /* [0] stands for none */
     size_t n_tensors, tensor_capacity;
     td_node *nodes;
     size_t n_nodes, node_capacity;

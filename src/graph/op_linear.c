@@ -265,9 +265,9 @@ static double flops_of_conv(const td_recorder *r, const td_node *node)
     uint32_t height = 0, width = 0;
     (void)r;
     if (td_conv_output(c, &height, &width) != TD_OK) return 0;
-    const double places =
+    const double positions =
         c->transposed ? (double)c->in_width * (c->in_height ? c->in_height : 1) : (double)height * width;
-    return 2.0 * c->batch * places * c->kernel_width * (c->kernel_height ? c->kernel_height : 1) *
+    return 2.0 * c->batch * positions * c->kernel_width * (c->kernel_height ? c->kernel_height : 1) *
            c->in_channels * c->out_channels / (c->groups ? c->groups : 1);
 }
 
