@@ -207,11 +207,10 @@ static td_status find_room(decoder *d, float **to, size_t *frames)
     *to = d->chunk;
     *frames = d->chunk_frames;
     if (d->chunk) return TD_OK;
-    if (d->options->into) {
+    if (d->options->into)
         *frames = d->options->room - d->out->count;
-    } else {
+    else
         TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, d->out->count + *frames, sizeof(float)));
-    }
     *to = d->out->samples + d->out->count;
 fail:
     return status;

@@ -89,12 +89,10 @@ static char *read_line(char *line, int capacity, void *context)
     const char *stop = newline ? newline : reading->end;
     const char *start = reading->next;
     reading->next = newline ? newline + 1 : reading->end;
-    while (start < stop && isspace((unsigned char)*start)) {
+    while (start < stop && isspace((unsigned char)*start))
         start++;
-    }
-    while (stop > start && isspace((unsigned char)stop[-1])) {
+    while (stop > start && isspace((unsigned char)stop[-1]))
         stop--;
-    }
     const size_t length = (size_t)(stop - start);
     line[0] = 0;
     if (length == 0 || *start == ';' || *start == '#') return line;

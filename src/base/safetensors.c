@@ -134,10 +134,9 @@ static td_status scan_header(const char *text, size_t bytes, size_t *end)
     } while (at < bytes && s.depth > 0);
     if (s.depth > 0) return TD_FAIL(TD_ERR_FORMAT, "the header ends inside its object");
     *end = at;
-    for (; at < bytes; ++at) {
+    for (; at < bytes; ++at)
         if (text[at] != ' ')
             return TD_FAIL(TD_ERR_FORMAT, "byte %zu of the header: only spaces may follow the object", at);
-    }
     return TD_OK;
 }
 
@@ -227,9 +226,8 @@ static td_status read_fields(const cJSON *item, td_safetensors_tensor *tensor)
         td_status status = fields[i].read(field, tensor);
         if (status != TD_OK) return status;
     }
-    for (size_t i = 0; i < N_FIELDS; ++i) {
+    for (size_t i = 0; i < N_FIELDS; ++i)
         if (!seen[i]) return TD_FAIL(TD_ERR_FORMAT, "it has no %s", fields[i].key);
-    }
     return TD_OK;
 }
 
@@ -261,10 +259,9 @@ static td_status check_name(const char *name)
         return TD_FAIL(TD_ERR_LIMIT, "a tensor's name has %zu bytes, more than %d; it begins '%.40s'", bytes,
                        TD_SAFETENSORS_MAX_NAME_BYTES, name);
     }
-    for (size_t i = 0; i < bytes; ++i) {
+    for (size_t i = 0; i < bytes; ++i)
         if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F)
             return TD_FAIL(TD_ERR_FORMAT, "a tensor's name has a control character at byte %zu", i);
-    }
     return TD_OK;
 }
 
@@ -305,10 +302,9 @@ static int compare_keys(const void *a, const void *b)
 
 static td_status check_names_differ(const td_safetensors *file)
 {
-    for (size_t i = 1; i < file->n_tensors; ++i) {
+    for (size_t i = 1; i < file->n_tensors; ++i)
         if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
             return TD_FAIL(TD_ERR_FORMAT, "tensor '%.200s': the name is there twice", file->by_name[i]->name);
-    }
     return TD_OK;
 }
 

@@ -128,11 +128,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_status status = TD_OK;
     TD_TRY(td_load_rig_open(registry, info, &options->load, &rig));
     TD_TRY(td_analyze_run(&rig, options, &analysis));
-    if (json) {
+    if (json)
         put_result(json, &rig, options->step_ms, &analysis);
-    } else {
+    else
         print_result(info, &rig, options->step_ms, &analysis);
-    }
 fail:
     td_load_rig_close(&rig);
     return status;

@@ -42,11 +42,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_bench_submit_result result;
     td_status status = TD_OK;
     TD_TRY(td_bench_submit_run(registry, info, w->kernels, w->replays, &result));
-    if (json) {
+    if (json)
         put_result(json, &result);
-    } else {
+    else
         print_result(info, &result);
-    }
 fail:
     return status;
 }

@@ -33,9 +33,8 @@ static int print_json(const td_cli *cli, const td_report_request *request, const
     td_json_put_string(json, "output", request->path);
     td_json_put_uint(json, "bytes", bytes);
     td_json_put_array(json, "runs");
-    for (size_t i = 0; i < request->n_dirs; i++) {
+    for (size_t i = 0; i < request->n_dirs; i++)
         put_run(json, &runs[i]);
-    }
     td_json_end_array(json);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
@@ -47,9 +46,8 @@ int td_cmd_report(td_cli *cli)
     uint64_t bytes;
     td_report_request request = {.table = cli->table, .path = td_cli_text(cli, "output")};
     const char *const *dirs = td_options_arguments(cli->options, &request.n_dirs);
-    for (size_t i = 0; i < request.n_dirs; i++) {
+    for (size_t i = 0; i < request.n_dirs; i++)
         request.dirs[i] = dirs[i];
-    }
     if (!request.path) {
         if (snprintf(path, sizeof path, "%s/report.html", dirs[0]) >= (int)sizeof path) {
             TD_FAIL(TD_ERR_CONFIG, "the path '%s/report.html' is too long; name another with --output",

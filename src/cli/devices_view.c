@@ -176,11 +176,10 @@ void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *
 static void put_index(td_json *json, const char *key, int value)
 {
     td_json_key(json, key);
-    if (value < 0) {
+    if (value < 0)
         td_json_null(json);
-    } else {
+    else
         td_json_int(json, value);
-    }
 }
 
 static void put_caps(td_json *json, const td_device_caps *caps)
@@ -266,9 +265,8 @@ void td_cli_device_json(td_json *json, const td_device_info *info)
     td_json_put_uint(json, "ordinal", info->ordinal);
     td_json_put_string(json, "driver", info->driver);
     td_json_put_uint(json, "phys_group", info->phys_group);
-    for (size_t i = 0; i < sizeof info->uuid; i++) {
+    for (size_t i = 0; i < sizeof info->uuid; i++)
         snprintf(text + 2 * i, 3, "%02x", info->uuid[i]);
-    }
     td_json_put_string(json, "uuid", info->has_uuid ? text : NULL);
     snprintf(text, sizeof text, "%04x:%02x:%02x.%x", info->pci.domain, info->pci.bus, info->pci.device,
              info->pci.function);

@@ -236,11 +236,10 @@ void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t 
         if (f->row->maker != TD_MAKER_HOST) continue;
         const size_t words = td_loader_count_words(loader, f->row, &slot->shape) / slot->shape.items;
         uint32_t *to = slot->head + f->at + item * words;
-        if (f->row->write != NULL) {
+        if (f->row->write != NULL)
             f->row->write(loader, slot, item, to);
-        } else {
+        else
             *to = td_mel_frames(f->row->config, slot->head[loader->ranges + 2 * (size_t)item + 1]);
-        }
     }
 }
 

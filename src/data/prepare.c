@@ -119,9 +119,8 @@ static td_status find_usual(build *b, size_t n_silent)
     for (size_t i = 0; i < s.count; ++i)
         ++votes[s.langs[i]];
     b->usual = TD_LANG_EN;
-    for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
         if (votes[lang] > votes[b->usual]) b->usual = (td_lang)lang;
-    }
     return TD_OK;
 }
 
@@ -137,11 +136,10 @@ static td_status choose_language(build *b)
     if (!each && strcmp(wanted, "auto") != 0) return td_lang_parse(wanted, &b->usual);
     if (n_silent == 0) return TD_OK;
     TD_TRY(td_detector_create(NULL, &b->detector));
-    if (each) {
+    if (each)
         b->usual = TD_LANG_COUNT;
-    } else {
+    else
         TD_TRY(find_usual(b, n_silent));
-    }
 fail:
     return status;
 }
@@ -334,11 +332,10 @@ static td_status open_tokenizer(build *b)
     const td_dataset_settings *settings = b->settings;
     td_status status = TD_OK;
     if (settings->tokens == TD_TOKENS_BPE) return td_tokenizer_open_bpe(settings->bpe_path, &b->tokenizer);
-    if (settings->symbols != NULL) {
+    if (settings->symbols != NULL)
         TD_TRY(td_symbols_parse(settings->symbols, &b->symbols));
-    } else {
+    else
         TD_TRY(collect_symbols(b));
-    }
     TD_TRY(td_tokenizer_create(TD_TOKENS_CHARACTERS, b->symbols, &b->tokenizer));
 fail:
     return status;

@@ -18,9 +18,8 @@ static void ready_device(td_device *device, td_blob_cache *cache)
 {
     device->cache = cache;
     pthread_mutex_init(&device->clock_mutex, NULL);
-    for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++) {
+    for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++)
         if (!device->queues[kind]->ready) td_queue_start(device->queues[kind]);
-    }
 }
 
 /* Opens infos[first] and every later one of its platform that is not open yet. */
@@ -63,9 +62,8 @@ td_status td_devices_open(td_registry *registry, const td_device_info *const *in
         TD_FAIL_IF(!infos[i]->usable, TD_ERR_UNSUPPORTED, "device %s cannot be used: %s", infos[i]->name,
                    infos[i]->reason);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (!out[i]) TD_TRY(open_platform(registry, infos, count, i, out));
-    }
     for (size_t i = 0; i < count; i++)
         TD_TRY(td_selftest_ensure(out[i]));
     return TD_OK;

@@ -88,9 +88,8 @@ static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t 
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
         if (!targets[o] || !(can_add >> o & 1)) continue;
         if (!is_parameter(b, targets[o])) return false;
-        for (size_t p = 0; p < o; p++) {
+        for (size_t p = 0; p < o; p++)
             if (targets[p] == targets[o]) return false;
-        }
         first[td_graph_at(b->graph, targets[o])->gradient ? 1 : 0] = true;
         n++;
     }
@@ -100,9 +99,8 @@ static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t 
 void td_backprop_append(td_backprop *b, td_node node, uint32_t target0, uint32_t target1, uint32_t target2)
 {
     uint32_t targets[TD_NODE_OUTPUTS] = {target0, target1, target2};
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (!td_backprop_wants(b, targets[o])) targets[o] = 0;
-    }
     const bool claims = can_claim(b, &node, targets);
     const uint8_t can_add = td_op_table[node.kind]->can_add;
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
@@ -120,9 +118,8 @@ void td_backprop_append(td_backprop *b, td_node node, uint32_t target0, uint32_t
     uint32_t out[TD_NODE_OUTPUTS];
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         out[o] = made->out[o];
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (targets[o]) td_backprop_add(b, targets[o], out[o]);
-    }
 }
 
 /* The axes of `repeated` along which `target` repeats, from `d` on: [*first, return). */

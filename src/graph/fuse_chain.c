@@ -119,9 +119,8 @@ static uint8_t find_temporary(const td_program *p)
             step->operand < TD_CHAIN_TEMPORARY + TD_CHAIN_TEMPORARIES)
             used[step->operand - TD_CHAIN_TEMPORARY] = true;
     }
-    for (uint8_t t = 0; t < TD_CHAIN_TEMPORARIES; t++) {
+    for (uint8_t t = 0; t < TD_CHAIN_TEMPORARIES; t++)
         if (!used[t]) return (uint8_t)(TD_CHAIN_TEMPORARY + t);
-    }
     return 0;
 }
 

@@ -394,10 +394,9 @@ const td_op_row td_op_row_attention = {.required = 3,
 
 static void shape_attention_back(td_graph *graph, td_node *node)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         if (first_same(node, i) == i)
             td_graph_make_output(graph, node, i, td_graph_at(graph, node->in[i])->shape, TD_F32);
-    }
 }
 
 static td_status measure_attention_back(const td_recorder *r, const td_node *node, uint64_t *bytes)

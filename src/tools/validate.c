@@ -273,9 +273,8 @@ td_status td_validate_run(const td_validate_request *request, td_validation *out
                                  .infos = {roles->data, roles->model},
                                  .n_roles = roles->data == roles->model ? 1 : 2};
     *out = (td_validation){0};
-    for (int group = 0; group < TD_VALIDATE_GROUPS; group++) {
+    for (int group = 0; group < TD_VALIDATE_GROUPS; group++)
         snprintf(out->groups[group].name, sizeof out->groups[group].name, "%s", GROUP_NAMES[group]);
-    }
     run.opened_infos[0] = run.infos[run.n_roles == 1];
     run.opened_infos[1] = run.infos[1];
     const td_status status = check_all(&run);
