@@ -20,7 +20,7 @@ td_clip td_clip_stamp(const char *path)
         clip.state = errno == ENOENT || errno == ENOTDIR ? TD_CLIP_MISSING : TD_CLIP_UNREADABLE;
         return clip;
     }
-    if (!S_ISREG(info.st_mode)) { /* a pipe would block its reader for ever */
+    if (!S_ISREG(info.st_mode)) { /* a pipe would block its reader forever */
         clip.state = TD_CLIP_UNREADABLE;
         clip.detail = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
         return clip;

@@ -12,7 +12,7 @@
 #include "data/metadata.h"
 #include "text/tokenizer.h"
 
-/* Told from any thread, never from two at once; `done` rises to `total`. `stage` is borrowed for ever. */
+/* Called from any thread, never from two at once; `done` rises to `total`. `stage` is borrowed forever. */
 typedef void (*td_dataset_report)(void *context, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct td_dataset_settings {

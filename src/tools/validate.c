@@ -1,5 +1,5 @@
 /* `tandem validate`: the five groups of checks on a pair of devices. This file runs prerequisites and
- * placement and keeps the book; the other groups are in validate_model.c, validate_transfer.c and
+ * placement and records the results; the other groups are in validate_model.c, validate_transfer.c and
  * validate_pipeline.c. A failed check never ends the run: what depends on it is skipped with the reason.
  * Prints nothing; cli/cmd_validate.c does. Covered by tests/device/test_validate.c. */
 #include "tools/validate.h"
