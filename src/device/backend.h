@@ -210,8 +210,8 @@ extern const td_backend td_backend_opencl;
 extern const td_backend td_backend_vulkan;
 extern const td_backend td_backend_sim;
 
-/* A driver's code: what it means here, and its name. A table ends with TD_CODE_END, whose status and name are those of
- * codes that it does not list. */
+/* A driver's code: what it means here, and its name. A table ends with TD_CODE_END, whose status and name
+ * are those of codes that it does not list. */
 typedef struct td_native_code {
     int code;
     td_status status;

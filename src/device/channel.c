@@ -123,8 +123,8 @@ static td_status choose_path(td_path wanted, const td_device *source, const td_d
 
 /* ---------------------------------------------------------------- setting it up */
 
-/* A block of memory, or the host's in place where `host` is given. Makes room first, so that what was taken can
- * always be noted. */
+/* A block of memory, or the host's in place where `host` is given. Makes room first, so that what was taken
+ * can always be noted. */
 static td_status take(td_channel *channel, td_memory *memory, td_memory_kind kind, void *host, uint64_t bytes,
                       td_span *out)
 {

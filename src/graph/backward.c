@@ -79,7 +79,7 @@ static bool is_parameter(const td_backprop *b, uint32_t id)
     return td_graph_at(b->graph, id)->role == TD_TENSOR_PARAMETER;
 }
 
-/* Outputs of a node share their flag, so either all gradients are written straight to their parameters, or none. */
+/* Outputs of a node share their flag: all gradients are written straight to their parameters, or none. */
 static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t *targets)
 {
     const uint8_t can_add = td_op_table[node->kind]->can_add;

@@ -241,7 +241,7 @@ extern const char *const td_op_names[TD_OP_KINDS];
 TD_GRAPH_OPS(TD_OP_DECLARE)
 #undef TD_OP_DECLARE
 
-/* The shape rule of nodes that nobody but td_backprop_append and passes of a plan append, with their outputs. */
+/* The shape rule of nodes that only td_backprop_append and passes of a plan append, with their outputs. */
 void td_op_shape_given(td_graph *graph, td_node *node);
 
 /* ---------------------------------------------------------------- building (graph.c) */
