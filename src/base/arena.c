@@ -1,4 +1,5 @@
-/* A chain of blocks, the newest first, with a bump position in the newest. Covered by tests/unit/test_arena.c. */
+/* A chain of blocks, the newest first, with a bump position in the newest. Covered by
+ * tests/unit/test_arena.c. */
 #include "base/arena.h"
 
 #include <assert.h>

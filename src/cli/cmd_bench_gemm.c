@@ -73,10 +73,9 @@ static td_status read_options(const td_cli *cli, td_bench_gemm_options *out, td_
     for (int i = 0; i < TD_GEMM_LAYOUT_COUNT; i++)
         out->layouts[i] =
             strcmp(layout, "all") == 0 || strcmp(layout, td_gemm_layout_name((td_gemm_layout)i)) == 0;
-    for (int i = 0; i < TD_GEMM_PROVIDER_COUNT; i++) {
+    for (int i = 0; i < TD_GEMM_PROVIDER_COUNT; i++)
         if (strcmp(provider, td_gemm_provider_name((td_gemm_provider)i)) == 0)
             out->provider = (td_gemm_provider)i;
-    }
     const td_status status = td_gemm_shapes_parse(text ? text : USUAL_SHAPES, shapes, &out->n_shapes);
     out->shapes = *shapes;
     return status;

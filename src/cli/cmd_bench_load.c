@@ -24,9 +24,8 @@ static void put_numbers(td_json *json, const td_bench_load_result *r)
         {"cached_spread", r->cached_spread},
         {"cache_hits", r->hit_share},
     };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i)
         td_json_put_double(json, fields[i].key, fields[i].value);
-    }
 }
 
 static void put_result(td_json *json, const td_data_settings *options, const td_bench_load_result *result)
@@ -69,11 +68,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_bench_load_result result;
     td_status status = TD_OK;
     TD_TRY(td_bench_load_run(registry, info, &w->options, w->rounds, w->max_batches, &result));
-    if (json) {
+    if (json)
         put_result(json, &w->options, &result);
-    } else {
+    else
         print_result(info, &w->options, w->rounds, &result);
-    }
 fail:
     return status;
 }

@@ -35,11 +35,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_bench_mel_result result;
     td_status status = TD_OK;
     TD_TRY(td_bench_mel_run(registry, info, options, &result));
-    if (json) {
+    if (json)
         put_result(json, options, &result);
-    } else {
+    else
         print_result(info, options, &result);
-    }
 fail:
     return status;
 }

@@ -1,7 +1,6 @@
 /* `tandem bench step`: shows what tools/bench_step.h measured. Covered by tests/cli/test_step.py. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"

@@ -25,9 +25,8 @@ static int print_json(const td_cli *cli, const td_bench_text_result *result)
     td_json *json;
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_cli_put_build(json);
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i)
         td_json_put_double(json, fields[i].key, fields[i].value);
-    }
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

@@ -131,11 +131,10 @@ int td_cmd_doctor(td_cli *cli)
         code = td_cli_fail(cli, NULL);
     } else {
         code = diagnosis.n_usable > 0 ? TD_EXIT_DONE : TD_EXIT_FAILED;
-        if (cli->json) {
+        if (cli->json)
             code = print_json(cli, &diagnosis, code);
-        } else {
+        else
             print_diagnosis(cli, &diagnosis);
-        }
     }
     td_diagnosis_clear(&diagnosis);
     td_registry_close(registry);

@@ -78,11 +78,10 @@ static void refuse_command(const char *first, const char *second)
         names[count++] = firsts[i];
     }
     const char *near = td_text_nearest(first, names, count);
-    if (near) {
+    if (near)
         TD_FAIL(TD_ERR_CONFIG, "unknown command '%s'; did you mean '%s'?", first, near);
-    } else {
+    else
         TD_FAIL(TD_ERR_CONFIG, "unknown command '%s'; run `tandem --help` for the list", first);
-    }
 }
 
 size_t td_cli_find_command(const char *const *words, size_t n_words, size_t *n_used)
@@ -108,11 +107,10 @@ static int print_made_text(const td_cli *cli, const char *field, const char *she
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
     if (file != NULL) {
-        if (shell) {
+        if (shell)
             td_help_write_completion(file, cli->table, shell);
-        } else {
+        else
             td_help_write_man(file, cli->table);
-        }
         if (fclose(file) == 0) return print_text(cli, field, text);
         free(text);
     }

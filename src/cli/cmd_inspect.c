@@ -82,9 +82,8 @@ static void put_cache(td_json *json, const char *path, const td_block_view *view
     };
     td_json_put_string(json, "kind", "cache");
     td_json_put_string(json, "path", path);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i)
         td_json_put_uint(json, sizes[i].key, sizes[i].value);
-    }
     td_json_put_string(json, "symbols", td_block_string(view, view->header->symbols));
 }
 

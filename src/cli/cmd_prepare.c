@@ -20,11 +20,10 @@ static int print_json(const td_cli *cli, const td_dataset_pair *pair, const td_s
     td_json_key(json, "train");
     td_cli_put_dataset(json, pair->train, &summaries[0]);
     td_json_key(json, "val");
-    if (pair->val != NULL) {
+    if (pair->val != NULL)
         td_cli_put_dataset(json, pair->val, &summaries[1]);
-    } else {
+    else
         td_json_null(json);
-    }
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 

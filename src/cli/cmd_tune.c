@@ -28,9 +28,8 @@ static void add_json(void *context, const td_tune_row *row, size_t done, size_t 
     (void)done;
     (void)total;
     td_json_begin_object(json);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         td_json_put_uint(json, NAMES[i], sizes[i]);
-    }
     td_json_put_string(json, "layout", td_gemm_layout_name(row->layout));
     td_json_put_string(json, "variant", best->name);
     td_json_put_double(json, "gflops", best->gflops);

@@ -34,18 +34,16 @@ static void catch_signals(void)
     const struct sigaction action = {.sa_handler = end_by_signal};
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
         /* A shell ignores SIGINT for background jobs; that stays so. */
-        if (sigaction(SIGNALS[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN) {
+        if (sigaction(SIGNALS[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN)
             sigaction(SIGNALS[i], &action, NULL);
-        }
     }
 }
 
 /* Known before the options are read, because a failure to read them must be told in JSON too. */
 static bool wants_json(int argc, const char *const *argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0) return true;
-    }
     return false;
 }
 
@@ -95,9 +93,8 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
         TD_FAIL(TD_ERR_CONFIG, "no command was given; run `tandem --help` for the list");
         return td_cli_fail(cli, NULL);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return td_cli_print_help(cli, TD_COMMAND_COUNT, false);
-    }
     if (strcmp(argv[1], "--version") == 0) return td_cli_print_version(cli);
     if (argv[1][0] == '-') {
         TD_FAIL(TD_ERR_CONFIG,

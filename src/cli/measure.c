@@ -61,13 +61,12 @@ int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *cont
     const td_device_info *info;
     int code = TD_EXIT_DONE;
     if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+    if (td_cli_find_device(cli, registry, &info) != TD_OK)
         code = td_cli_fail(cli, registry);
-    } else if (cli->json) {
+    else if (cli->json)
         code = measure_as_json(cli, registry, info, measure, context);
-    } else if (measure(context, registry, info, NULL) != TD_OK) {
+    else if (measure(context, registry, info, NULL) != TD_OK)
         code = td_cli_fail(cli, NULL);
-    }
     td_registry_close(registry);
     return code;
 }

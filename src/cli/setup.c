@@ -1,7 +1,6 @@
 /* What many commands begin with: values of options, and a device that stands in for one of this computer.
  * Covered by tests/cli/test_cli.py.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"

@@ -123,8 +123,8 @@ static td_status choose_path(td_path wanted, const td_device *source, const td_d
 
 /* ---------------------------------------------------------------- setting it up */
 
-/* A block of memory, or the host's in place where `host` is given. Makes room first, so that what was taken can
- * always be noted. */
+/* A block of memory, or the host's in place where `host` is given. Makes room first, so that what was taken
+ * can always be noted. */
 static td_status take(td_channel *channel, td_memory *memory, td_memory_kind kind, void *host, uint64_t bytes,
                       td_span *out)
 {
@@ -229,10 +229,8 @@ static td_status set_up_ring(td_channel *channel)
         return TD_OK;
     }
     if (td_memory_device(destination)->info.caps.host_import &&
-        pin_for_both(channel, source, destination, ring_bytes, &channel->ring[0], &channel->ring[1]) ==
-            TD_OK) {
+        pin_for_both(channel, source, destination, ring_bytes, &channel->ring[0], &channel->ring[1]) == TD_OK)
         return TD_OK;
-    }
     if (!channel->ring[0].buffer)
         TD_TRY(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
     TD_TRY(take(channel, destination, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[1]));
@@ -367,11 +365,10 @@ static void hop_spans(const td_channel *channel, const hop *made, uint64_t in_ri
     const channel_slot *slot = &channel->slots[made->slot];
     *from = td_span_part(slot->ends[0], made->offset, made->bytes);
     *to = td_span_part(slot->ends[1], made->offset, made->bytes);
-    if (channel->path == TD_PATH_RING) {
+    if (channel->path == TD_PATH_RING)
         *(made->number == 0 ? to : from) = td_span_part(channel->ring[made->number], in_ring, made->bytes);
-    } else if (channel->path == TD_PATH_DIRECT) {
+    else if (channel->path == TD_PATH_DIRECT)
         *(direct_cpu_end(channel) == 0 ? from : to) = td_span_part(slot->pinned, made->offset, made->bytes);
-    }
 }
 
 static td_status record_hop(const td_channel *channel, hop *made)
@@ -402,9 +399,8 @@ static td_status find_hop(td_channel *channel, uint32_t number, uint32_t slot, u
     for (size_t i = 0; i < channel->n_hops_made; i++) {
         *out = channel->hops[i];
         if ((*out)->number == number && (*out)->slot == slot && (*out)->offset == offset &&
-            (*out)->bytes == bytes) {
+            (*out)->bytes == bytes)
             return TD_OK;
-        }
     }
     TD_TRY(td_alloc_grow(&channel->hops, &channel->hops_capacity, channel->n_hops_made + 1, sizeof made));
     TD_TRY(TD_NEW(&made));
@@ -517,9 +513,8 @@ td_status td_channel_verify(td_channel *channel, uint32_t slot)
                "slot %u of a channel was verified before anything was sent in it", slot);
     const uint64_t bytes = channel->slots[slot].sent_bytes;
     TD_TRY(td_point_wait(channel->slots[slot].arrived, TD_WAIT_FOREVER));
-    for (int end = 0; end < 2; end++) {
+    for (int end = 0; end < 2; end++)
         TD_TRY(hash_span(channel->ends[end], slot_span(channel, end, slot, bytes), &hashes[end]));
-    }
     TD_FAIL_IF(hashes[0] != hashes[1], TD_ERR_INTEGRITY,
                "%llu bytes in slot %u from %s to %s by the path \"%s\" arrived damaged (hash %016llx became "
                "%016llx); update the drivers, and see docs/devices.md",

@@ -107,9 +107,8 @@ td_status td_plan_measure(td_plan *plan, uint32_t rounds)
 {
     td_status status = TD_OK;
     if (!plan->node_ms) TD_TRY(TD_NEW_ARRAY(&plan->node_ms, plan->draft.n_nodes));
-    for (size_t n = 0; n < plan->draft.n_nodes; n++) {
+    for (size_t n = 0; n < plan->draft.n_nodes; n++)
         if (plan->draft.nodes[n].kind != TD_OP_view) TD_TRY(measure_node(plan, n, rounds, &plan->node_ms[n]));
-    }
 fail:
     return status;
 }
@@ -128,9 +127,8 @@ static void explain_node(const td_plan *plan, size_t n, FILE *file)
             1e3 * td_plan_node_ms(plan, node));
     if (plan->node_ms) fprintf(file, "%9.1f %7.1f ", 1e3 * plan->node_ms[n], rate_of(plan, n));
     fprintf(file, " from");
-    for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
+    for (size_t i = 0; i < TD_NODE_INPUTS; i++)
         if (node->in[i]) fprintf(file, " %s", plan->draft.tensors[node->in[i]].name);
-    }
     fprintf(file, "\n");
 }
 

@@ -202,7 +202,7 @@ typedef struct td_tensor_info {
 
 struct td_graph {
     td_arena *arena;         /* names */
-    td_tensor_info *tensors; /* [0] is no tensor */
+    td_tensor_info *tensors; /* [0] stands for none */
     size_t n_tensors, tensor_capacity;
     td_node *nodes;
     size_t n_nodes, node_capacity;
@@ -241,7 +241,7 @@ extern const char *const td_op_names[TD_OP_KINDS];
 TD_GRAPH_OPS(TD_OP_DECLARE)
 #undef TD_OP_DECLARE
 
-/* The shape rule of nodes that nobody but td_backprop_append and passes of a plan append, with their outputs. */
+/* The shape rule of nodes that only td_backprop_append and passes of a plan append, with their outputs. */
 void td_op_shape_given(td_graph *graph, td_node *node);
 
 /* ---------------------------------------------------------------- building (graph.c) */

@@ -99,9 +99,8 @@ static td_status record_chain(td_recorder *r, const td_node *node)
     uint32_t inputs[TD_CHAIN_INPUTS + 1] = {0};
     td_chain chain;
     td_chain_begin(&chain, domain.dims, domain.n_dims);
-    for (size_t i = 0; i < TD_CHAIN_INPUTS; i++) {
+    for (size_t i = 0; i < TD_CHAIN_INPUTS; i++)
         if (node->in[i]) inputs[i] = add_input(&chain, r, node->in[i], domain);
-    }
     for (size_t s = 0; s < p->length; s++) {
         const td_instruction step = p->code[s];
         if (step.operation != TD_CHAIN_STORE) {

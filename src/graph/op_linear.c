@@ -16,9 +16,8 @@ static uint32_t axis_from_end(td_shape shape, size_t d)
 static bool share_leading_axes(td_shape a, td_shape b)
 {
     if (a.n_dims != b.n_dims) return false;
-    for (size_t d = 0; d + 2 < a.n_dims; d++) {
+    for (size_t d = 0; d + 2 < a.n_dims; d++)
         if (a.dims[d] != b.dims[d]) return false;
-    }
     return true;
 }
 
@@ -223,11 +222,10 @@ static void back_conv(td_backprop *b, const td_node *node)
     const td_node data = {.kind = TD_OP_conv_back_data, .in = {dy, node->in[CONV_W]}, .info = node->info};
     const td_node weights = {
         .kind = TD_OP_conv_back_weights, .in = {node->in[CONV_X], dy}, .info = node->info};
-    if (td_backprop_wants(b, node->in[CONV_W])) {
+    if (td_backprop_wants(b, node->in[CONV_W]))
         td_backprop_append(b, weights, node->in[CONV_W], node->in[CONV_BIAS], 0);
-    } else if (td_backprop_wants(b, node->in[CONV_BIAS])) {
+    else if (td_backprop_wants(b, node->in[CONV_BIAS]))
         td_backprop_add(b, node->in[CONV_BIAS], dy);
-    }
     if (td_backprop_wants(b, node->in[CONV_X])) td_backprop_append(b, data, node->in[CONV_X], 0, 0);
 }
 
@@ -265,9 +263,9 @@ static double flops_of_conv(const td_recorder *r, const td_node *node)
     uint32_t height = 0, width = 0;
     (void)r;
     if (td_conv_output(c, &height, &width) != TD_OK) return 0;
-    const double places =
+    const double positions =
         c->transposed ? (double)c->in_width * (c->in_height ? c->in_height : 1) : (double)height * width;
-    return 2.0 * c->batch * places * c->kernel_width * (c->kernel_height ? c->kernel_height : 1) *
+    return 2.0 * c->batch * positions * c->kernel_width * (c->kernel_height ? c->kernel_height : 1) *
            c->in_channels * c->out_channels / (c->groups ? c->groups : 1);
 }
 

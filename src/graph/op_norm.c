@@ -121,7 +121,7 @@ static void shape_channel_norm(td_graph *graph, td_node *node)
     for (size_t i = CN_GAMMA; i <= CN_VAR; i++)
         check_vector(graph, node, i, channels);
     if (info->kind == TD_NORM_GROUP && (info->groups == 0 || channels % info->groups))
-        td_graph_blame(graph, node, "%u channels cannot be shared out to %u groups", channels, info->groups);
+        td_graph_blame(graph, node, "%u channels cannot be divided into %u groups", channels, info->groups);
     if (info->kind != TD_NORM_GROUP && (!node->in[CN_MEAN] || !node->in[CN_VAR]))
         td_graph_blame(graph, node, "batch norm needs running statistics");
     td_graph_make_output(graph, node, 0, x, TD_F32);
@@ -394,10 +394,9 @@ const td_op_row td_op_row_attention = {.required = 3,
 
 static void shape_attention_back(td_graph *graph, td_node *node)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         if (first_same(node, i) == i)
             td_graph_make_output(graph, node, i, td_graph_at(graph, node->in[i])->shape, TD_F32);
-    }
 }
 
 static td_status measure_attention_back(const td_recorder *r, const td_node *node, uint64_t *bytes)

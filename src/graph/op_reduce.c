@@ -115,7 +115,7 @@ const td_op_row td_op_row_max_back = {.required = 2, .shape = td_op_shape_given,
 
 enum { LOSS_X, LOSS_Y, LOSS_LENGTHS };
 
-/* Turns the gradient of a loss, a number known here, into that of x: the forward node is told to write it. */
+/* Turns the gradient of a loss, a number known here, into that of x: the forward node writes it. */
 static void back_loss(td_backprop *b, const td_node *node)
 {
     td_graph *graph = b->graph;

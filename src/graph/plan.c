@@ -172,9 +172,8 @@ static td_status find_spans(td_plan *plan)
 {
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&plan->spans, plan->draft.n_tensors));
-    for (uint32_t id = 1; id < plan->draft.n_tensors; id++) {
+    for (uint32_t id = 1; id < plan->draft.n_tensors; id++)
         if (is_used(plan, id)) TD_TRY(find_span(plan, id));
-    }
 fail:
     return status;
 }
@@ -194,9 +193,8 @@ td_recorder td_plan_recorder(const td_plan *plan)
 
 static const char *name_of(const td_plan *plan, const td_node *node)
 {
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (node->out[o]) return plan->draft.tensors[node->out[o]].name;
-    }
     return "nothing";
 }
 

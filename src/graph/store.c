@@ -55,9 +55,8 @@ fail:
 
 static td_placed_entry *find_entry(const td_store *store, const char *name)
 {
-    for (size_t i = 0; i < store->n_entries; i++) {
+    for (size_t i = 0; i < store->n_entries; i++)
         if (strcmp(store->entries[i].entry.name, name) == 0) return &store->entries[i];
-    }
     return NULL;
 }
 
@@ -135,9 +134,8 @@ static td_status sort_entries(td_store *store)
         n_prefixes++;
     TD_TRY(TD_NEW_ARRAY(&sorted, store->entry_capacity));
     for (size_t p = 0; p <= n_prefixes; p++) {
-        for (size_t i = 0; i < store->n_entries; i++) {
+        for (size_t i = 0; i < store->n_entries; i++)
             if (find_prefix(order, store->entries[i].entry.name) == p) sorted[n++] = store->entries[i];
-        }
     }
     free(store->entries);
     store->entries = sorted;
@@ -312,10 +310,9 @@ fail:
 void td_store_destroy(td_store *store)
 {
     if (!store) return;
-    for (size_t s = 0; s < store->n_segments; s++) {
+    for (size_t s = 0; s < store->n_segments; s++)
         for (int block = 0; block < TD_BLOCK_COUNT; block++)
             td_memory_free(store->memory, store->segments[s].blocks[block]);
-    }
     for (size_t c = 0; c < store->n_arena; c++)
         td_memory_free(store->memory, store->arena[c]);
     for (size_t i = 0; i < store->n_learners; i++)
@@ -458,9 +455,8 @@ td_span td_store_control(const td_store *store, size_t learner)
 
 static bool are_finite(const float *values, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         if (!isfinite(values[i])) return false;
-    }
     return true;
 }
 

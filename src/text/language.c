@@ -141,9 +141,8 @@ fail:
 void td_detector_destroy(td_detector *detector)
 {
     if (detector == NULL) return;
-    for (size_t i = 0; i < detector->n_idle; ++i) {
+    for (size_t i = 0; i < detector->n_idle; ++i)
         textcat_Done(detector->idle[i]);
-    }
     pthread_mutex_destroy(&detector->lock);
     free(detector);
 }
@@ -202,9 +201,8 @@ static td_lang judge_script(const census *seen)
         {seen->cyrillic, TD_LANG_RU}, {east * 2, japanese ? TD_LANG_JA : TD_LANG_ZH},
     };
     size_t best = 0;
-    for (size_t i = 1; i < sizeof verdicts / sizeof verdicts[0]; ++i) {
+    for (size_t i = 1; i < sizeof verdicts / sizeof verdicts[0]; ++i)
         if (verdicts[i].weight > verdicts[best].weight) best = i;
-    }
     return verdicts[best].weight > 0 ? verdicts[best].lang : TD_LANG_COUNT;
 }
 
@@ -219,10 +217,9 @@ static void add_points(int points[N_LATIN], const char *token, size_t bytes, boo
     at += bytes;
     if (word) key[at++] = ' ';
     key[at] = '\0';
-    for (int i = 0; i < N_LATIN; ++i) {
+    for (int i = 0; i < N_LATIN; ++i)
         if (strstr(word ? latin[i].words : latin[i].letters, key) != NULL)
             points[i] += word ? WORD_POINTS : LETTER_POINTS;
-    }
 }
 
 /* What letters and small words of lower-case text say. */

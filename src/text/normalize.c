@@ -114,9 +114,8 @@ bool td_normalize_match_list(const td_normalizer *n, const char *text, const cha
 
 const td_lang_money *td_normalize_match_money(const td_normalizer *n, const char *text, const char **end)
 {
-    for (const td_lang_money *money = n->rules->money; money->symbols != NULL; ++money) {
+    for (const td_lang_money *money = n->rules->money; money->symbols != NULL; ++money)
         if (td_normalize_match_list(n, text, money->symbols, end)) return money;
-    }
     return NULL;
 }
 
@@ -170,9 +169,8 @@ static bool try_number(td_normalizer *n)
     bool minus = *at == '-' && first;
     const char *end = at + minus;
     const td_lang_money *money = NULL;
-    if ((unsigned char)*end >= 0x80 || *end == '$' || (is_ascii_letter(*end) && is_word_start(n))) {
+    if ((unsigned char)*end >= 0x80 || *end == '$' || (is_ascii_letter(*end) && is_word_start(n)))
         money = td_normalize_match_money(n, end, &end);
-    }
     if (money != NULL && *end == ' ') ++end;
     bool percent = n->rules->percent_before != NULL && *end == '%' && money == NULL;
     if (percent) ++end;
@@ -188,9 +186,8 @@ static bool try_number(td_normalizer *n)
 static size_t measure_letters(const char *text)
 {
     size_t bytes = 0;
-    while (is_ascii_letter(text[bytes])) {
+    while (is_ascii_letter(text[bytes]))
         ++bytes;
-    }
     if (bytes > 0) return bytes;
     uint32_t codepoint = 0;
     return td_text_utf8_next(text, strnlen(text, 4), &codepoint);

@@ -10,9 +10,8 @@ enum { MAX_GROUPS = 12 };
 size_t td_number_run(const char *text)
 {
     size_t n = 0;
-    while (td_text_is_digit(text[n])) {
+    while (td_text_is_digit(text[n]))
         ++n;
-    }
     return n;
 }
 
@@ -37,11 +36,10 @@ static const char *scan_groups(const char *text, char mark, bool indian)
         if (groups == MAX_GROUPS) return text + first;
         size_t run = td_number_run(at + 1);
         at += 1 + run;
-        if (run == 3) {
+        if (run == 3)
             whole = at;
-        } else if (!(indian && run == 2)) {
+        else if (!(indian && run == 2))
             break;
-        }
     }
     /* A run of another length after the groups: this was not a grouping ("1.234.5" is a version). */
     return at == whole ? whole : text + first;

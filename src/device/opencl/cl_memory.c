@@ -133,13 +133,12 @@ td_status td_cl_buffer_create(td_device *base, td_memory_kind kind, uint64_t byt
     *out = NULL;
     TD_TRY(TD_NEW(&buffer));
     buffer->base = (td_buffer){.device = base, .kind = kind, .bytes = bytes};
-    if (kind == TD_MEMORY_DEVICE) {
+    if (kind == TD_MEMORY_DEVICE)
         TD_TRY(create_on_device(device, buffer));
-    } else if (is_cpu(base)) {
+    else if (is_cpu(base))
         TD_TRY(create_in_place(device, buffer));
-    } else {
+    else
         TD_TRY(create_mapped(device, buffer));
-    }
     *out = &buffer->base;
     return TD_OK;
 fail:
