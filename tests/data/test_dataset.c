@@ -569,7 +569,7 @@ static void bad_recordings_are_named_and_left_out(void **state)
             "metadata.csv:10: 0 bars",
             "metadata.csv:2: wavs/missing.wav is not there",
             "metadata.csv:3: wavs/empty.wav holds no sound",
-            "metadata.csv:4: wavs/text.wav is no recording",
+            "metadata.csv:4: wavs/text.wav is not a recording",
             "metadata.csv:5: wavs/folder.wav cannot be opened: Is a directory",
             "metadata.csv:6: wavs/silent.wav holds no sound",
             "metadata.csv:8: wavs/link.wav cannot be opened",
