@@ -1,4 +1,4 @@
-/* See decode.h. libsndfile decodes, soxr resamples; mixing, checks, trimming and levels are here. */
+/* See decode.h. libsndfile decodes, soxr resamples; mixing, checks and trimming are here. */
 #include "audio/decode.h"
 
 #include <errno.h>
@@ -16,7 +16,6 @@
 #define RATE_MAX 384000u
 #define FULL_SCALE 0.9999f /* 32767 of 16 bits is beyond it */
 #define MOST_SAMPLES (UINT64_C(1) << 31)
-#define HIGHEST_PEAK 0.999
 
 enum { BLOCK = 256, LANES = 8 };
 
@@ -207,11 +206,10 @@ static td_status find_room(decoder *d, float **to, size_t *frames)
     *to = d->chunk;
     *frames = d->chunk_frames;
     if (d->chunk) return TD_OK;
-    if (d->options->into) {
+    if (d->options->into)
         *frames = d->options->room - d->out->count;
-    } else {
+    else
         TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, d->out->count + *frames, sizeof(float)));
-    }
     *to = d->out->samples + d->out->count;
 fail:
     return status;
@@ -292,17 +290,6 @@ static void trim(td_audio *audio, double trim_db, double margin_s)
     memmove(audio->samples, audio->samples + (size_t)start, audio->count * sizeof(float));
 }
 
-static void set_level(td_audio *audio, td_level level, double level_db)
-{
-    const double target = pow(10, level_db / 20);
-    double peak, rms;
-    measure(audio->samples, audio->count, &peak, &rms);
-    if (peak == 0) return;
-    const double gain = level == TD_LEVEL_PEAK ? target / peak : fmin(target / rms, HIGHEST_PEAK / peak);
-    for (size_t i = 0; i < audio->count; i++)
-        audio->samples[i] = (float)(audio->samples[i] * gain);
-}
-
 td_status td_audio_decode(const char *path, const td_decode_options *options, td_audio *out)
 {
     decoder d = {.path = path, .options = options, .sound = {.fd = -1}, .out = out};
@@ -325,7 +312,6 @@ td_status td_audio_decode(const char *path, const td_decode_options *options, td
     out->report.rms = sqrt(d.squares / (double)out->count);
     if (d.resampler) measure(out->samples, out->count, &out->report.peak, &out->report.rms);
     if (options->trim_db > 0) trim(out, options->trim_db, options->margin_s);
-    if (options->level != TD_LEVEL_KEEP) set_level(out, options->level, options->level_db);
 fail:
     free(d.chunk);
     soxr_delete(d.resampler);

@@ -10,19 +10,11 @@
 
 #include "tandem/status.h"
 
-typedef enum td_level {
-    TD_LEVEL_KEEP,
-    TD_LEVEL_PEAK, /* the largest sample gets the target level */
-    TD_LEVEL_RMS,  /* the RMS gets it, or less, so that no sample passes full scale */
-} td_level;
-
 /* All zero but the rate: the file as it is. */
 typedef struct td_decode_options {
     uint32_t rate;   /* wanted, 1000 to 384000 */
     double trim_db;  /* > 0: cut both ends where 10 ms are this far below the loudest 10 ms */
     double margin_s; /* but keep so much before and after the rest */
-    td_level level;  /* after trimming */
-    double level_db; /* target, relative to full scale: -1, -20 */
     double max_s;    /* > 0: a longer file is TD_ERR_LIMIT */
     float *into;     /* not NULL: the samples go here, and those of the result stay NULL */
     size_t room;     /* of `into`; more samples are TD_ERR_LIMIT */
@@ -35,7 +27,7 @@ typedef struct td_audio_report {
     uint64_t bad_samples;                /* NaN or infinite; taken as 0 */
     uint64_t clipped_samples;            /* at full scale or beyond */
     double dc;                           /* mean of the mono signal; not removed */
-    double peak, rms;                    /* of the result before trimming and levelling */
+    double peak, rms;                    /* of the result before trimming */
     uint64_t trimmed_start, trimmed_end; /* samples of the result's rate */
 } td_audio_report;
 

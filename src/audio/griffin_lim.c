@@ -14,11 +14,6 @@ typedef struct parts {
     uint64_t magnitudes, before, frames, total; /* where each begins, in words */
 } parts;
 
-static uint64_t round_up(uint64_t words)
-{
-    return (words + ALIGN_WORDS - 1) / ALIGN_WORDS * ALIGN_WORDS;
-}
-
 static parts cut_workspace(const td_mel *mel, td_kernel_class kernel_class, uint32_t items,
                            uint32_t max_frames)
 {
@@ -26,8 +21,8 @@ static parts cut_workspace(const td_mel *mel, td_kernel_class kernel_class, uint
         (uint64_t)items * td_mel_blocks(kernel_class, max_frames) * td_mel_block(kernel_class);
     const uint64_t spectrum = rows * (mel->config.n_fft / 2 + 1);
     parts p = {.magnitudes = 0};
-    p.before = round_up(spectrum);
-    p.frames = p.before + round_up(2 * spectrum);
+    p.before = td_round_up(spectrum, ALIGN_WORDS);
+    p.frames = p.before + td_round_up(2 * spectrum, ALIGN_WORDS);
     p.total = p.frames + (uint64_t)items * max_frames * mel->config.n_fft;
     return p;
 }

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "audio/mel_internal.h"
 #include "audio/mel_tables.h"

@@ -50,13 +50,13 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
     *samples = NULL;
     TD_TRY(take(g, TD_MEMORY_HOST, UINT64_C(2) * batch->items, &r.host_ranges));
     TD_TRY(take(g, TD_MEMORY_DEVICE, UINT64_C(2) * batch->items, &r.ranges));
-    uint32_t *places = td_span_host(r.host_ranges);
+    uint32_t *ranges = td_span_host(r.host_ranges);
     firsts[0] = 0;
     for (uint32_t i = 0; i < batch->items; i++) {
         const bool is_made = i >= batch->first && i - batch->first < batch->count;
         const uint32_t frames = is_made ? batch->frames[i] : 0;
-        places[(size_t)2 * i] = (uint32_t)firsts[i];
-        places[(size_t)2 * i + 1] = frames;
+        ranges[(size_t)2 * i] = (uint32_t)firsts[i];
+        ranges[(size_t)2 * i + 1] = frames;
         firsts[i + 1] = firsts[i] + (frames > 1 ? (size_t)(frames - 1) * hop : 0);
     }
     const size_t total = firsts[batch->items];
@@ -77,7 +77,6 @@ static td_status run_griffin_lim(td_vocoder *vocoder, const td_vocoder_batch *ba
                                                         .iterations = g->iterations,
                                                         .seed = batch->seed}));
     TD_TRY(td_list_copy(r.list, r.host_signals, r.signals));
-    TD_TRY(td_list_finish(r.list));
     TD_TRY(td_blocking_run(r.list, NULL));
     memcpy(*samples, td_span_host(r.host_signals), total * sizeof **samples);
 fail:

@@ -1,5 +1,5 @@
-/* A chain of blocks with a bump position in one of them. Blocks after the current one are empty and kept for
- * reuse. Covered by tests/unit/test_arena.c. */
+/* A chain of blocks, the newest first, with a bump position in the newest. Covered by
+ * tests/unit/test_arena.c. */
 #include "base/arena.h"
 
 #include <assert.h>
@@ -21,10 +21,8 @@ typedef struct block {
 
 struct td_arena {
     size_t block_bytes;
-    block *first;
-    block *current;    /* NULL until the first allocation */
-    size_t used_bytes; /* in current */
-    size_t held_bytes;
+    block *newest;     /* NULL until the first allocation */
+    size_t used_bytes; /* in newest */
 };
 
 td_status td_arena_create(size_t block_bytes, td_arena **out)
@@ -37,7 +35,7 @@ td_status td_arena_create(size_t block_bytes, td_arena **out)
 void td_arena_destroy(td_arena *arena)
 {
     if (!arena) return;
-    for (block *b = arena->first; b;) {
+    for (block *b = arena->newest; b;) {
         block *next = b->next;
         free(b);
         b = next;
@@ -60,8 +58,8 @@ static bool block_fits(const block *b, size_t used_bytes, size_t bytes, size_t a
     return padding <= room && bytes <= room - padding;
 }
 
-/* Puts a block that holds `need_bytes` right after the current one. */
-static td_status insert_block(td_arena *arena, size_t need_bytes)
+/* Starts a block that holds `need_bytes`. */
+static td_status add_block(td_arena *arena, size_t need_bytes)
 {
     size_t size_bytes = need_bytes > arena->block_bytes ? need_bytes : arena->block_bytes;
     block *fresh = size_bytes <= SIZE_MAX - sizeof(block) ? malloc(sizeof(block) + size_bytes) : NULL;
@@ -70,11 +68,10 @@ static td_status insert_block(td_arena *arena, size_t need_bytes)
                        "no host memory for an arena block of %zu bytes; close other programs or add swap",
                        size_bytes);
     }
-    block **link = arena->current ? &arena->current->next : &arena->first;
-    fresh->next = *link;
+    fresh->next = arena->newest;
     fresh->size_bytes = size_bytes;
-    *link = fresh;
-    arena->held_bytes += size_bytes;
+    arena->newest = fresh;
+    arena->used_bytes = 0;
     return TD_OK;
 }
 
@@ -88,14 +85,10 @@ td_status td_arena_alloc(td_arena *arena, size_t count, size_t size, size_t alig
                "check the sizes asked for",
                count, size);
     size_t bytes = count * size;
-    if (!block_fits(arena->current, arena->used_bytes, bytes, align)) {
-        block *next = arena->current ? arena->current->next : arena->first;
-        if (!block_fits(next, 0, bytes, align)) TD_TRY(insert_block(arena, bytes + align - 1));
-        arena->current = arena->current ? arena->current->next : arena->first;
-        arena->used_bytes = 0;
-    }
-    arena->used_bytes += find_padding(arena->current, arena->used_bytes, align);
-    memory = memset(arena->current->data + arena->used_bytes, 0, bytes);
+    if (!block_fits(arena->newest, arena->used_bytes, bytes, align))
+        TD_TRY(add_block(arena, bytes + align - 1));
+    arena->used_bytes += find_padding(arena->newest, arena->used_bytes, align);
+    memory = memset(arena->newest->data + arena->used_bytes, 0, bytes);
     arena->used_bytes += bytes;
 fail:
     memcpy(out, &memory, sizeof memory);
@@ -123,25 +116,4 @@ td_status td_arena_printf(td_arena *arena, char **out, const char *format, ...)
 fail:
     va_end(args);
     return status;
-}
-
-td_arena_point td_arena_mark(const td_arena *arena)
-{
-    return (td_arena_point){.block = arena->current, .used_bytes = arena->used_bytes};
-}
-
-void td_arena_rewind(td_arena *arena, td_arena_point point)
-{
-    arena->current = point.block;
-    arena->used_bytes = point.used_bytes;
-}
-
-void td_arena_reset(td_arena *arena)
-{
-    td_arena_rewind(arena, (td_arena_point){0});
-}
-
-size_t td_arena_held_bytes(const td_arena *arena)
-{
-    return arena->held_bytes;
 }

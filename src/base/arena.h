@@ -1,5 +1,5 @@
 /* Host bump arena: many small allocations with one common end. Memory comes zeroed and aligned; single
- * allocations are never freed, whole stretches are (rewind, reset, destroy), and blocks are kept for reuse.
+ * allocations are never freed, all of them are when the arena is destroyed.
  * Not thread-safe: one arena, one thread at a time. Covered by tests/unit/test_arena.c.
  */
 #ifndef TD_BASE_ARENA_H
@@ -12,21 +12,14 @@
 
 typedef struct td_arena td_arena;
 
-/* A position in an arena, valid until the arena is rewound before it. */
-typedef struct td_arena_point {
-    void *block;
-    size_t used_bytes;
-} td_arena_point;
-
 /* *out: owned, td_arena_destroy(). Memory is taken from the system `block_bytes` at a time (0 = 64 KiB);
  * a larger allocation gets a block of its own. */
 td_status td_arena_create(size_t block_bytes, td_arena **out);
 void td_arena_destroy(td_arena *arena);
 
-/* Stores in *out (a pointer of any type) zeroed room for count * size bytes, valid until the arena passes
- * back over it. `align` is a power of two up to 4096. On failure *out is NULL and the arena unchanged. */
+/* Stores in *out (a pointer of any type) zeroed room for count * size bytes, valid as long as the
+ * arena. `align` is a power of two up to 4096. On failure *out is NULL and the arena unchanged. */
 td_status td_arena_alloc(td_arena *arena, size_t count, size_t size, size_t align, void *out);
-#define TD_ARENA_NEW(arena, out) TD_ARENA_NEW_ARRAY(arena, out, 1)
 #define TD_ARENA_NEW_ARRAY(arena, out, count)                                                                \
     td_arena_alloc((arena), (count), sizeof **(out), alignof(max_align_t), (out))
 
@@ -34,13 +27,5 @@ td_status td_arena_alloc(td_arena *arena, size_t count, size_t size, size_t alig
 td_status td_arena_strdup(td_arena *arena, const char *text, char **out);
 td_status td_arena_printf(td_arena *arena, char **out, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* Everything allocated after mark() is given back by rewind() to that point; reset() gives back all. */
-td_arena_point td_arena_mark(const td_arena *arena);
-void td_arena_rewind(td_arena *arena, td_arena_point point);
-void td_arena_reset(td_arena *arena);
-
-/* Bytes held from the system, used or not. */
-size_t td_arena_held_bytes(const td_arena *arena);
 
 #endif

@@ -121,9 +121,8 @@ td_status td_file_writer_write(td_file_writer *writer, const void *data, size_t 
 
 static int sync_descriptor(int fd)
 {
-    while (fsync(fd) != 0) {
+    while (fsync(fd) != 0)
         if (errno != EINTR) return errno;
-    }
     return 0;
 }
 

@@ -37,18 +37,16 @@ static bool is_same_key(const td_option *a, const char *section, const char *key
 
 const td_option *td_option_find(const td_option_table *table, const char *section, const char *key)
 {
-    for (size_t i = 0; i < table->n_options; i++) {
+    for (size_t i = 0; i < table->n_options; i++)
         if (is_same_key(&table->options[i], section, key)) return &table->options[i];
-    }
     return NULL;
 }
 
 void td_option_flag(const td_option *option, char out[TD_OPTION_FLAG_BYTES])
 {
     snprintf(out, TD_OPTION_FLAG_BYTES, "%s", option->flag ? option->flag : option->key);
-    for (char *c = out; *c; c++) {
+    for (char *c = out; *c; c++)
         if (*c == '_') *c = '-';
-    }
 }
 
 void td_option_opposite(const td_option *option, char out[TD_OPTION_FLAG_BYTES])
@@ -84,9 +82,8 @@ void td_option_takers(const td_option_table *table, const td_option *option, con
 static size_t find_owner(const td_option_table *table, const td_option *option)
 {
     const size_t row = (size_t)(option - table->options);
-    for (size_t i = 0; i < row && option->section; i++) {
+    for (size_t i = 0; i < row && option->section; i++)
         if (is_same_key(&table->options[i], option->section, option->key)) return i;
-    }
     return row;
 }
 
@@ -130,9 +127,8 @@ void td_option_allowed(const td_option *option, char *out, size_t capacity)
         break;
     case TD_OPTION_CHOICE: {
         int used = snprintf(out, capacity, "one of: ");
-        for (const char *c = option->choices; *c && (size_t)used + 3 < capacity; c++) {
+        for (const char *c = option->choices; *c && (size_t)used + 3 < capacity; c++)
             used += snprintf(out + used, capacity - (size_t)used, *c == '|' ? ", " : "%c", *c);
-        }
         break;
     }
     case TD_OPTION_SET:
@@ -222,11 +218,10 @@ static td_status keep_text(td_options *options, const td_option *option, const c
         out->text = out->truth ? "true" : "false";
         return TD_OK;
     }
-    if (home) {
+    if (home)
         status = td_arena_printf(options->arena, &copy, "%s%s", home, text + 1);
-    } else if (*text || !is_textual) {
+    else if (*text || !is_textual)
         status = td_arena_strdup(options->arena, text, &copy);
-    }
     out->text = copy;
     return status;
 }
@@ -269,9 +264,8 @@ static td_status refuse_value(td_options *options, const td_option *option, cons
     td_option_allowed(option, allowed, sizeof allowed);
     if (option->choices) {
         snprintf(choices, sizeof choices, "%s", option->choices);
-        for (char *c = strtok_r(choices, "|", &rest); c && n_names < 32; c = strtok_r(NULL, "|", &rest)) {
+        for (char *c = strtok_r(choices, "|", &rest); c && n_names < 32; c = strtok_r(NULL, "|", &rest))
             names[n_names++] = c;
-        }
         near = td_text_nearest(text, names, n_names);
     }
     if (near) {
@@ -292,9 +286,8 @@ static td_status give_value(td_options *options, const td_option *option, const 
     td_status status;
     const size_t row = find_owner(options->table, option);
     const td_option *owner = &options->table->options[row];
-    if (!check_value(option, text, &value) || !check_value(owner, text, &value)) {
+    if (!check_value(option, text, &value) || !check_value(owner, text, &value))
         return refuse_value(options, option, said, text, place);
-    }
     if (origin < options->values[row].origin) return TD_OK;
     TD_TRY(keep_text(options, owner, text, &value));
     TD_TRY(td_arena_strdup(options->arena, kept_place, &copy));
@@ -314,9 +307,8 @@ static size_t list_names(const td_option_table *table, const char *section, cons
         if (!option->section || (section && strcmp(option->section, section) != 0)) continue;
         const char *name = section ? option->key : option->section;
         size_t seen = 0;
-        while (seen < count && strcmp(names[seen], name) != 0) {
+        while (seen < count && strcmp(names[seen], name) != 0)
             seen++;
-        }
         if (seen == count) names[count++] = name;
     }
     return count;
@@ -332,9 +324,8 @@ static td_status refuse_section(td_options *options, const char *section, const 
         return td_options_add_mistake(options, place, "unknown section [%s]; did you mean [%s]?", section,
                                       near);
     }
-    for (size_t i = 0, used = 0; i < count && used < sizeof list; i++) {
+    for (size_t i = 0, used = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s[%s]", i ? ", " : "", names[i]);
-    }
     return td_options_add_mistake(options, place, "unknown section [%s]; there are %s", section, list);
 }
 
@@ -425,9 +416,8 @@ static td_status refuse_flag(td_options *options, size_t command, const char *ar
         td_option_opposite(&table->options[i], forms[count]);
         count += *forms[count] != 0;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         names[i] = forms[i];
-    }
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), argument + 2);
     const char *near = td_text_nearest(word, names, count);
     const int shown = (int)length + 2;
@@ -459,9 +449,8 @@ static td_status read_assignment(td_options *options, const char *text)
 {
     char name[256];
     const char *equals = strchr(text, '=');
-    if (!equals || (size_t)(equals - text) >= sizeof name) {
+    if (!equals || (size_t)(equals - text) >= sizeof name)
         return td_options_add_mistake(options, "--set", "'%s' is not section.key=value", text);
-    }
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     return td_options_assign(options, name, equals + 1, TD_ORIGIN_SET, "--set");
 }
@@ -476,9 +465,8 @@ static td_status use_flag(td_options *options, const td_option *option, const ch
     td_status status;
     if (option->type == TD_OPTION_SET) return read_assignment(options, text);
     const char *former = options->flag_used[row];
-    if (former && option->type == TD_OPTION_CONFIG) {
+    if (former && option->type == TD_OPTION_CONFIG)
         return td_options_add_mistake(options, COMMAND_LINE, "%s may be given only once", flag);
-    }
     if (former && strcmp(former, flag) != 0 && option->type != TD_OPTION_BOOL) {
         return td_options_add_mistake(options, COMMAND_LINE, "%s and %s cannot both be given; keep one",
                                       former, flag);
@@ -507,14 +495,12 @@ static td_status read_flag(td_options *options, size_t command, int argc, const 
     const char *value = argument[2 + length] == '=' ? argument + 3 + length : NULL;
     parsed_flag found;
     char flag[TD_OPTION_FLAG_BYTES + 2];
-    if (!find_flag(options->table, argument + 2, length, &found)) {
+    if (!find_flag(options->table, argument + 2, length, &found))
         return refuse_flag(options, command, argument, length);
-    }
     snprintf(flag, sizeof flag, "%.*s", (int)length + 2, argument);
     const bool wants_value = found.option->type != TD_OPTION_BOOL;
-    if (wants_value && !value && *position < argc && strncmp(argv[*position], "--", 2) != 0) {
+    if (wants_value && !value && *position < argc && strncmp(argv[*position], "--", 2) != 0)
         value = argv[(*position)++];
-    }
     if (!td_option_is_taken(options->table, found.option, command))
         return refuse_foreign(options, found.option, command, flag);
     if (!wants_value && value) {
@@ -598,9 +584,8 @@ td_status td_options_parse(td_options *options, size_t command, int argc, const 
         if (table->options[i].type != TD_OPTION_CONFIG || !options->values[i].text) continue;
         TD_TRY(td_options_read_file(options, options->values[i].text));
     }
-    if (options->n_mistakes > 0) {
+    if (options->n_mistakes > 0)
         status = TD_FAIL(TD_ERR_CONFIG, "%s: %s", options->mistakes[0].place, options->mistakes[0].message);
-    }
 fail:
     return status;
 }

@@ -56,19 +56,16 @@ static void write_option(FILE *text, const td_option *option, bool with_key)
     int used;
     format_usage(option, usage, sizeof usage);
     used = snprintf(words, sizeof words, "%s", option->help);
-    if (option->default_text) {
+    if (option->default_text)
         used += snprintf(words + used, sizeof words - (size_t)used, " (default %s)", option->default_text);
-    }
-    if (with_key && option->section) {
+    if (with_key && option->section)
         snprintf(words + used, sizeof words - (size_t)used, " [%s.%s]", option->section, option->key);
-    }
     fprintf(text, "  %-*s", HELP_INDENT - 3, usage);
     /* A usage that does not fit its column has the description on the next line. */
-    if (strlen(usage) > HELP_INDENT - 3) {
+    if (strlen(usage) > HELP_INDENT - 3)
         fprintf(text, "\n%*s", HELP_INDENT, "");
-    } else {
+    else
         fputc(' ', text);
-    }
     td_wrap_write(text, words, HELP_INDENT, HELP_INDENT, HELP_COLUMNS);
 }
 
@@ -90,9 +87,8 @@ static void write_groups(FILE *text, const td_option_table *table, uint64_t topi
         fprintf(text, "\n%s:\n", first->group);
         for (size_t j = i; j < table->n_options; j++) {
             const td_option *option = &table->options[j];
-            if ((option->topics & topics) && strcmp(option->group, first->group) == 0) {
+            if ((option->topics & topics) && strcmp(option->group, first->group) == 0)
                 write_option(text, option, true);
-            }
         }
     }
 }
@@ -196,13 +192,12 @@ static td_status make_help(const td_option_table *table, size_t command, bool sh
     size_t bytes;
     const td_status status = open_text(&text, out, &bytes);
     if (status != TD_OK) return status;
-    if (command >= table->n_commands) {
+    if (command >= table->n_commands)
         write_overview(text, table);
-    } else if (shortly) {
+    else if (shortly)
         write_command_shortly(text, table, command);
-    } else {
+    else
         write_command(text, table, command);
-    }
     return close_text(text, out);
 }
 
@@ -237,11 +232,10 @@ static void write_commands(FILE *text, const td_option_table *table, const td_op
 
 static void write_option_entry(FILE *text, const td_option_table *table, const td_option *option)
 {
-    char label[300], words[512] = "";
-    format_usage(option, words, sizeof words);
-    snprintf(label, sizeof label, "`%s`", words);
+    char label[300], usage[256], words[512] = "";
+    format_usage(option, usage, sizeof usage);
+    snprintf(label, sizeof label, "`%s`", usage);
     write_entry(text, 0, label, option->help);
-    words[0] = 0;
     if (option->section) snprintf(words, sizeof words, "`%s.%s`", option->section, option->key);
     write_entry(text, 1, "key", words);
     td_option_allowed(option, words, sizeof words);
@@ -271,10 +265,9 @@ td_status td_options_markdown(const td_option_table *table, char **out)
         const char *group = table->options[i].group;
         if (!is_first_of_group(table, i, UINT64_MAX)) continue;
         fprintf(text, "\n## %s\n\n", group);
-        for (size_t j = i; j < table->n_options; j++) {
+        for (size_t j = i; j < table->n_options; j++)
             if (strcmp(table->options[j].group, group) == 0)
                 write_option_entry(text, table, &table->options[j]);
-        }
     }
     return close_text(text, out);
 }
@@ -301,11 +294,10 @@ static void write_setting(FILE *text, const td_option *option, const td_option_v
     }
     const char *shown = value->text ? value->text : "";
     /* The comment must not push the line past what readers take. */
-    if (strlen(option->key) + strlen(shown) + strlen(value->place) > CONFIG_LINE_BYTES) {
+    if (strlen(option->key) + strlen(shown) + strlen(value->place) > CONFIG_LINE_BYTES)
         fprintf(text, "; %s\n%s = %s\n", value->place, option->key, shown);
-    } else {
+    else
         fprintf(text, "%s = %-16s ; %s\n", option->key, shown, value->place);
-    }
 }
 
 static bool is_first_of_section(const td_option_table *table, size_t row)

@@ -26,7 +26,7 @@ typedef struct ini_reading {
     size_t *given_line;                  /* [n_options] line that gave the key of that row, or 0 */
     bool section_known;                  /* keys of an unknown section are not complained about one by one */
     bool in_section;
-    bool expects_key; /* the parser's line must reach handle_key, or it is no INI */
+    bool expects_key; /* the parser's line must reach handle_key, or it is not INI */
     td_status status; /* first failure that is not the user's mistake */
 } ini_reading;
 
@@ -89,12 +89,10 @@ static char *read_line(char *line, int capacity, void *context)
     const char *stop = newline ? newline : reading->end;
     const char *start = reading->next;
     reading->next = newline ? newline + 1 : reading->end;
-    while (start < stop && isspace((unsigned char)*start)) {
+    while (start < stop && isspace((unsigned char)*start))
         start++;
-    }
-    while (stop > start && isspace((unsigned char)stop[-1])) {
+    while (stop > start && isspace((unsigned char)stop[-1]))
         stop--;
-    }
     const size_t length = (size_t)(stop - start);
     line[0] = 0;
     if (length == 0 || *start == ';' || *start == '#') return line;

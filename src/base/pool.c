@@ -9,10 +9,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -165,12 +163,11 @@ static void remove_job(td_pool *pool, job *j)
 /* Lock held. Helps until nothing is left to claim, then waits for the tasks that others still run. */
 static void drain_job(td_pool *pool, job *j)
 {
-    while (has_claimable(j) || j->running) {
+    while (has_claimable(j) || j->running)
         if (has_claimable(j))
             run_one(pool, j);
         else
             pthread_cond_wait(&pool->progress, &pool->lock);
-    }
 }
 
 td_status td_pool_map(td_pool *pool, size_t count, td_pool_task run, void *ctx)
@@ -205,14 +202,13 @@ td_status td_pool_stream(td_pool *pool, size_t count, size_t look_ahead, td_pool
     if (status != TD_OK) return status;
     pthread_mutex_lock(&pool->lock);
     add_job(pool, &j);
-    for (size_t i = 0; i < j.end;) {
+    for (size_t i = 0; i < j.end;)
         if (j.done[i % look_ahead])
             consume_one(pool, &j, consume, i++);
         else if (has_claimable(&j))
             run_one(pool, &j);
         else
             pthread_cond_wait(&pool->progress, &pool->lock);
-    }
     /* After a failure some tasks may still run ahead: they must end before the job leaves the stack. */
     drain_job(pool, &j);
     remove_job(pool, &j);

@@ -42,9 +42,8 @@ typedef struct code_range {
 
 static bool is_in(uint32_t c, const code_range *ranges, size_t n)
 {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; ++i)
         if (c >= ranges[i].first && c <= ranges[i].last) return true;
-    }
     return false;
 }
 

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -82,11 +81,6 @@ static td_status scan_string(scan *s, const char *at, size_t left, uint32_t c, s
     return TD_OK;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static td_status scan_structure(scan *s, const char *at, size_t left, bool after_digit, uint32_t c)
 {
     switch (c) {
@@ -106,12 +100,13 @@ static td_status scan_structure(scan *s, const char *at, size_t left, bool after
             return TD_FAIL(TD_ERR_LIMIT, "it has more than %d values", MAX_COMMAS);
         return TD_OK;
     case '0':
-        if (!after_digit && left > 1 && is_digit(at[1]))
+        if (!after_digit && left > 1 && td_text_is_digit(at[1]))
             return TD_FAIL(TD_ERR_FORMAT, "a number starts with a zero");
         return TD_OK;
     default:
         /* Neither fractions, signs, true, false nor null have a place in a header. */
-        if ((c < 0x80 && is_digit((char)c)) || c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r')
+        if ((c < 0x80 && td_text_is_digit((char)c)) || c == ':' || c == ' ' || c == '\t' || c == '\n' ||
+            c == '\r')
             return TD_OK;
         return TD_FAIL(TD_ERR_FORMAT, "a character has no place between strings and whole numbers");
     }
@@ -133,16 +128,15 @@ static td_status scan_header(const char *text, size_t bytes, size_t *end)
         else if (s.in_string)
             status = scan_string(&s, text + at, bytes - at, c, &length);
         else
-            status = scan_structure(&s, text + at, bytes - at, at > 0 && is_digit(text[at - 1]), c);
+            status = scan_structure(&s, text + at, bytes - at, at > 0 && td_text_is_digit(text[at - 1]), c);
         if (status != TD_OK) return td_error_context("byte %zu of the header", at);
         at += length;
     } while (at < bytes && s.depth > 0);
     if (s.depth > 0) return TD_FAIL(TD_ERR_FORMAT, "the header ends inside its object");
     *end = at;
-    for (; at < bytes; ++at) {
+    for (; at < bytes; ++at)
         if (text[at] != ' ')
             return TD_FAIL(TD_ERR_FORMAT, "byte %zu of the header: only spaces may follow the object", at);
-    }
     return TD_OK;
 }
 
@@ -150,7 +144,7 @@ static td_status scan_header(const char *text, size_t bytes, size_t *end)
 
 static td_status get_integer(const cJSON *item, const char *what, uint64_t *out)
 {
-    if (!cJSON_IsNumber(item)) return TD_FAIL(TD_ERR_FORMAT, "%s holds something that is no number", what);
+    if (!cJSON_IsNumber(item)) return TD_FAIL(TD_ERR_FORMAT, "%s holds something that is not a number", what);
     if (!(item->valuedouble >= 0 && item->valuedouble <= (double)MAX_INTEGER))
         return TD_FAIL(TD_ERR_FORMAT, "%s holds a number past 2^53", what);
     *out = (uint64_t)item->valuedouble;
@@ -159,7 +153,7 @@ static td_status get_integer(const cJSON *item, const char *what, uint64_t *out)
 
 static td_status read_dtype(const cJSON *item, td_safetensors_tensor *tensor)
 {
-    if (!cJSON_IsString(item)) return TD_FAIL(TD_ERR_FORMAT, "the dtype is no string");
+    if (!cJSON_IsString(item)) return TD_FAIL(TD_ERR_FORMAT, "the dtype is not a string");
     for (size_t i = 0; i < TD_SAFETENSORS_DTYPE_COUNT; ++i) {
         tensor->dtype = (td_safetensors_dtype)i;
         if (strcmp(item->valuestring, DTYPES[i].name) == 0) return TD_OK;
@@ -169,7 +163,7 @@ static td_status read_dtype(const cJSON *item, td_safetensors_tensor *tensor)
 
 static td_status read_shape(const cJSON *item, td_safetensors_tensor *tensor)
 {
-    if (!cJSON_IsArray(item)) return TD_FAIL(TD_ERR_FORMAT, "the shape is no list");
+    if (!cJSON_IsArray(item)) return TD_FAIL(TD_ERR_FORMAT, "the shape is not a list");
     for (const cJSON *dim = item->child; dim; dim = dim->next) {
         if (tensor->rank == TD_SAFETENSORS_MAX_RANK)
             return TD_FAIL(TD_ERR_LIMIT, "the shape has more than %d dimensions", TD_SAFETENSORS_MAX_RANK);
@@ -185,7 +179,7 @@ static td_status read_offsets(const cJSON *item, td_safetensors_tensor *tensor)
     uint64_t end = 0;
     const cJSON *first = cJSON_IsArray(item) ? item->child : NULL;
     TD_FAIL_IF(!first || !first->next || first->next->next, TD_ERR_FORMAT,
-               "data_offsets is no list of two numbers");
+               "data_offsets is not a list of two numbers");
     TD_TRY(get_integer(first, "data_offsets", &tensor->offset));
     TD_TRY(get_integer(first->next, "data_offsets", &end));
     TD_FAIL_IF(end < tensor->offset, TD_ERR_FORMAT, "data_offsets [%" PRIu64 ", %" PRIu64 "] run backwards",
@@ -219,7 +213,7 @@ static td_status read_fields(const cJSON *item, td_safetensors_tensor *tensor)
     } fields[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
     enum { N_FIELDS = sizeof fields / sizeof fields[0] };
     bool seen[N_FIELDS] = {false};
-    if (!cJSON_IsObject(item)) return TD_FAIL(TD_ERR_FORMAT, "it is no object");
+    if (!cJSON_IsObject(item)) return TD_FAIL(TD_ERR_FORMAT, "it is not an object");
     for (const cJSON *field = item->child; field; field = field->next) {
         size_t i = 0;
         while (i < N_FIELDS && strcmp(field->string, fields[i].key) != 0)
@@ -232,9 +226,8 @@ static td_status read_fields(const cJSON *item, td_safetensors_tensor *tensor)
         td_status status = fields[i].read(field, tensor);
         if (status != TD_OK) return status;
     }
-    for (size_t i = 0; i < N_FIELDS; ++i) {
+    for (size_t i = 0; i < N_FIELDS; ++i)
         if (!seen[i]) return TD_FAIL(TD_ERR_FORMAT, "it has no %s", fields[i].key);
-    }
     return TD_OK;
 }
 
@@ -266,10 +259,9 @@ static td_status check_name(const char *name)
         return TD_FAIL(TD_ERR_LIMIT, "a tensor's name has %zu bytes, more than %d; it begins '%.40s'", bytes,
                        TD_SAFETENSORS_MAX_NAME_BYTES, name);
     }
-    for (size_t i = 0; i < bytes; ++i) {
+    for (size_t i = 0; i < bytes; ++i)
         if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F)
             return TD_FAIL(TD_ERR_FORMAT, "a tensor's name has a control character at byte %zu", i);
-    }
     return TD_OK;
 }
 
@@ -310,10 +302,9 @@ static int compare_keys(const void *a, const void *b)
 
 static td_status check_names_differ(const td_safetensors *file)
 {
-    for (size_t i = 1; i < file->n_tensors; ++i) {
+    for (size_t i = 1; i < file->n_tensors; ++i)
         if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
             return TD_FAIL(TD_ERR_FORMAT, "tensor '%.200s': the name is there twice", file->by_name[i]->name);
-    }
     return TD_OK;
 }
 
@@ -352,12 +343,12 @@ static td_status read_metadata(td_safetensors *file, const cJSON *map)
     td_status status = TD_OK;
     const size_t n = count_children(map);
     TD_FAIL_IF(file->pairs, TD_ERR_FORMAT, "%s is there twice", TD_SAFETENSORS_METADATA);
-    TD_FAIL_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is no object", TD_SAFETENSORS_METADATA);
+    TD_FAIL_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is not an object", TD_SAFETENSORS_METADATA);
     TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "%s has more than %d entries",
                TD_SAFETENSORS_METADATA, TD_SAFETENSORS_MAX_ENTRIES);
     TD_TRY(TD_NEW_ARRAY(&file->pairs, n));
     for (const cJSON *item = map->child; item; item = item->next) {
-        TD_FAIL_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is no string",
+        TD_FAIL_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is not a string",
                    TD_SAFETENSORS_METADATA);
         file->pairs[file->n_pairs++] = (td_safetensors_pair){item->string, item->valuestring};
     }
@@ -378,7 +369,7 @@ static td_status read_header(td_safetensors *file, const char *text, size_t byte
     size_t end = 0;
     TD_TRY(scan_header(text, bytes, &end));
     file->header = cJSON_ParseWithLength(text, end);
-    TD_FAIL_IF(!file->header, TD_ERR_FORMAT, "the header is no valid JSON");
+    TD_FAIL_IF(!file->header, TD_ERR_FORMAT, "the header is not valid JSON");
     const size_t n = count_children(file->header);
     TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "the header has more than %d tensors",
                TD_SAFETENSORS_MAX_ENTRIES);
@@ -457,7 +448,7 @@ fail:
         td_error_context("cannot read '%.200s'", name);
     } else {
         td_error_set(status, NULL, error->file, error->line,
-                     "'%.200s' is no valid safetensors file: %s; fetch or write it again", name,
+                     "'%.200s' is not a valid safetensors file: %s; fetch or write it again", name,
                      error->message);
     }
     return status;

@@ -23,11 +23,6 @@ static char lower_ascii(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static size_t min_of(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -157,7 +152,7 @@ void td_text_slug(const char *text, char *out, size_t capacity)
     bool gap = false;
     for (; *text && used + 1 < capacity; ++text) {
         char c = lower_ascii(*text);
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z')) {
+        if (!td_text_is_digit(c) && !(c >= 'a' && c <= 'z')) {
             gap = used > 0;
             continue;
         }
@@ -190,7 +185,7 @@ td_status td_text_parse_u64(const char *text, uint64_t *out)
 {
     errno = 0;
     char *end = NULL;
-    unsigned long long value = is_digit(*text) ? strtoull(text, &end, 10) : 0;
+    unsigned long long value = td_text_is_digit(*text) ? strtoull(text, &end, 10) : 0;
     if (!end || *end || errno == ERANGE || value > UINT64_MAX) {
         return TD_FAIL(TD_ERR_CONFIG,
                        "'%.*s' is not a whole number from 0 to %ju; write digits only, such as 42",
@@ -204,7 +199,7 @@ td_status td_text_parse_i64(const char *text, int64_t *out)
 {
     errno = 0;
     char *end = NULL;
-    long long value = is_digit(text[text[0] == '-']) ? strtoll(text, &end, 10) : 0;
+    long long value = td_text_is_digit(text[text[0] == '-']) ? strtoll(text, &end, 10) : 0;
     if (!end || *end || errno == ERANGE) {
         return TD_FAIL(TD_ERR_CONFIG,
                        "'%.*s' is not a whole number from %jd to %jd; write digits only, such as -3 or 42",

@@ -35,6 +35,11 @@ void td_text_format_double(double value, char out[TD_TEXT_FORMAT_BYTES]);
  * "radeon-tm-rx". Cut to `capacity`; "unnamed" if nothing is left. */
 void td_text_slug(const char *text, char *out, size_t capacity);
 
+static inline bool td_text_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* Whether `needle` occurs in `text`, ignoring ASCII case. The empty needle does. */
 bool td_text_contains(const char *text, const char *needle);
 

@@ -90,6 +90,11 @@ const char *td_cli_api_name(td_api api);
 
 /* ---------------------------------------------------------------- setup.c */
 
+/* Values of options: of a key or of a flag that has none. NULL: not set. */
+const char *td_cli_text(const td_cli *cli, const char *name);
+bool td_cli_is_on(const td_cli *cli, const char *name);
+uint64_t td_cli_count(const td_cli *cli, const char *name);
+
 /* "", or the folder that stands for / (TANDEM_SYSTEM_ROOT, for tests). */
 const char *td_cli_system_root(void);
 

@@ -24,16 +24,12 @@ typedef struct adviser {
     td_advice advice;
 } adviser;
 
-static const char *get_text(const adviser *a, const char *key)
-{
-    return td_options_get(a->cli->options, key)->text;
-}
-
 /* ---------------------------------------------------------------- asking */
 
 static td_status find_devices(adviser *a)
 {
-    const char *model = get_text(a, "simulate-device"), *data = get_text(a, "simulate-data-device");
+    const char *model = td_cli_text(a->cli, "simulate-device"),
+               *data = td_cli_text(a->cli, "simulate-data-device");
     td_roles roles;
     td_status status = TD_OK;
     TD_FAIL_IF(data && !model, TD_ERR_CONFIG,
@@ -86,7 +82,7 @@ static void describe_device(const adviser *a, const td_device_info *info, const 
     char memory[TD_TEXT_FORMAT_BYTES];
     td_text_format_bytes(info->caps.memory_bytes, memory);
     if (a->is_stand_in)
-        (void)snprintf(out, 320, "%s (simulated)", get_text(a, option));
+        (void)snprintf(out, 320, "%s (simulated)", td_cli_text(a->cli, option));
     else
         (void)snprintf(out, 320, "%s, %s, %s", info->selector, info->name, memory);
 }
@@ -96,7 +92,7 @@ static void write_reasons(const adviser *a, FILE *file)
     const td_advice *v = &a->advice;
     char device[320], need[TD_TEXT_FORMAT_BYTES], item[TD_TEXT_FORMAT_BYTES];
     describe_device(a, a->model, "simulate-device", device);
-    fprintf(file, "; %s on %s\n", get_text(a, "model.model_size"), device);
+    fprintf(file, "; %s on %s\n", td_cli_text(a->cli, "model.model_size"), device);
     if (!v->is_single) {
         describe_device(a, a->data, a->data_registry ? "simulate-data-device" : "simulate-device", device);
         fprintf(file, "; data on %s\n", device);
@@ -129,16 +125,14 @@ static void write_devices(const adviser *a, FILE *file)
 
 static void write_data(const adviser *a, FILE *file)
 {
-    const char *dir = get_text(a, "data.train_data");
+    const char *dir = td_cli_text(a->cli, "data.train_data");
     fprintf(file, "\n[data]\n");
     if (dir)
         fprintf(file, "train_data = %s\n", dir);
     else
         fprintf(file, "; train_data = DIR ; the folder with metadata.csv and wavs/\n");
-    fprintf(file, "max_text_length = %" PRIi64 "\n",
-            td_options_get(a->cli->options, "data.max_text_length")->integer);
-    fprintf(file, "max_mel_frames = %" PRIi64 "\n",
-            td_options_get(a->cli->options, "data.max_mel_frames")->integer);
+    fprintf(file, "max_text_length = %" PRIi64 "\n", td_cli_count(a->cli, "data.max_text_length"));
+    fprintf(file, "max_mel_frames = %" PRIi64 "\n", td_cli_count(a->cli, "data.max_mel_frames"));
     fprintf(file, a->advice.is_single
                       ? "mel_cache = auto ; mels are made once, so that the device can learn\n"
                       : "mel_cache = none ; the data device has nothing else to do\n");
@@ -162,7 +156,7 @@ static void write_model(const adviser *a, FILE *file)
 {
     char name[64];
     const td_advice_way *way = &a->advice.ways[a->advice.chosen];
-    fprintf(file, "\n[model]\nmodel_size = %s\n", get_text(a, "model.model_size"));
+    fprintf(file, "\n[model]\nmodel_size = %s\n", td_cli_text(a->cli, "model.model_size"));
     fprintf(file, "family = %s\n", a->settings.model.family->name);
     fprintf(file, "gradient_checkpointing = %s\n", way->checkpoint ? "true" : "false");
     const td_family *family = a->settings.model.family;
@@ -215,7 +209,7 @@ static int print_json(const adviser *a, const char *config)
     const td_advice *v = &a->advice;
     td_json *json;
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(a->cli, NULL);
-    td_json_put_string(json, "model_size", get_text(a, "model.model_size"));
+    td_json_put_string(json, "model_size", td_cli_text(a->cli, "model.model_size"));
     td_json_put_string(json, "mode", v->is_single ? "single-device" : "two-device");
     td_json_put_bool(json, "simulated", a->is_stand_in);
     put_ways(json, v);
@@ -233,7 +227,7 @@ static int print_json(const adviser *a, const char *config)
 int td_cmd_advise(td_cli *cli)
 {
     adviser a = {.cli = cli};
-    const char *output = td_options_get(cli->options, "output")->text;
+    const char *output = td_cli_text(cli, "output");
     char *config = NULL;
     int code = TD_EXIT_DONE;
     td_status status = TD_OK;

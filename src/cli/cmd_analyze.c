@@ -1,4 +1,5 @@
 /* `tandem analyze`: shows what tools/analyze.h found. Covered by tests/cli/test_load.py. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -79,12 +80,7 @@ static void put_result(td_json *json, const td_load_rig *rig, double step_ms, co
     td_json_put_double(json, "workers", (double)a->workers);
     td_json_put_object(json, "text");
     td_json_put_double(json, "cold_s", a->text_cold_s);
-    td_json_key(json, "cached_s");
-    if (rig->data.settings.dataset.cache_dir != NULL) {
-        td_json_double(json, a->text_cached_s);
-    } else {
-        td_json_null(json);
-    }
+    td_json_put_double(json, "cached_s", rig->data.settings.dataset.cache_dir ? a->text_cached_s : NAN);
     td_json_end_object(json);
     put_audio(json, rig, a);
     put_batches(json, step_ms, a);
@@ -132,11 +128,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_status status = TD_OK;
     TD_TRY(td_load_rig_open(registry, info, &options->load, &rig));
     TD_TRY(td_analyze_run(&rig, options, &analysis));
-    if (json) {
+    if (json)
         put_result(json, &rig, options->step_ms, &analysis);
-    } else {
+    else
         print_result(info, &rig, options->step_ms, &analysis);
-    }
 fail:
     td_load_rig_close(&rig);
     return status;
@@ -147,8 +142,8 @@ int td_cmd_analyze(td_cli *cli)
     td_analyze_options options = {.max_files = MAX_FILES};
     char cache_dir[TD_FILE_PATH_BYTES];
     if (td_settings_load(cli->options, cache_dir, &options.load) != TD_OK) return td_cli_fail(cli, NULL);
-    options.load.workers = (size_t)td_options_get(cli->options, "pipeline.num_workers")->integer;
-    options.step_ms = (double)td_options_get(cli->options, "analyze.step_ms")->integer;
-    options.max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer;
+    options.load.workers = (size_t)td_cli_count(cli, "pipeline.num_workers");
+    options.step_ms = (double)td_cli_count(cli, "analyze.step_ms");
+    options.max_batches = (size_t)td_cli_count(cli, "bench.max_batches");
     return td_cli_measure_device(cli, measure, &options);
 }

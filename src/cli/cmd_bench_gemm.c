@@ -63,20 +63,19 @@ static void print_head(const td_device_info *info, const td_bench_gemm_options *
 
 static td_status read_options(const td_cli *cli, td_bench_gemm_options *out, td_gemm_shape **shapes)
 {
-    const char *text = td_options_get(cli->options, "bench.shapes")->text;
-    const char *layout = td_options_get(cli->options, "bench.layout")->text;
-    const char *provider = td_options_get(cli->options, "bench.provider")->text;
+    const char *text = td_cli_text(cli, "bench.shapes");
+    const char *layout = td_cli_text(cli, "bench.layout");
+    const char *provider = td_cli_text(cli, "bench.provider");
     *out = (td_bench_gemm_options){
-        .against_openblas = strcmp(td_options_get(cli->options, "bench.against")->text, "openblas") == 0,
-        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
+        .against_openblas = strcmp(td_cli_text(cli, "bench.against"), "openblas") == 0,
+        .rounds = (uint32_t)td_cli_count(cli, "bench.rounds"),
     };
     for (int i = 0; i < TD_GEMM_LAYOUT_COUNT; i++)
         out->layouts[i] =
             strcmp(layout, "all") == 0 || strcmp(layout, td_gemm_layout_name((td_gemm_layout)i)) == 0;
-    for (int i = 0; i < TD_GEMM_PROVIDER_COUNT; i++) {
+    for (int i = 0; i < TD_GEMM_PROVIDER_COUNT; i++)
         if (strcmp(provider, td_gemm_provider_name((td_gemm_provider)i)) == 0)
             out->provider = (td_gemm_provider)i;
-    }
     const td_status status = td_gemm_shapes_parse(text ? text : USUAL_SHAPES, shapes, &out->n_shapes);
     out->shapes = *shapes;
     return status;

@@ -1,20 +1,11 @@
 /* `tandem bench kernels`: shows what tools/bench_kernels.h measures, row by row. Covered by
  * tests/cli/test_cli.py. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
 #include "tools/bench_kernels.h"
-
-static void put_rate(td_json *json, const char *key, double value)
-{
-    td_json_key(json, key);
-    if (value > 0) {
-        td_json_double(json, value);
-    } else {
-        td_json_null(json);
-    }
-}
 
 static void add_json(void *context, const td_bench_kernels_row *row)
 {
@@ -25,8 +16,8 @@ static void add_json(void *context, const td_bench_kernels_row *row)
     td_json_put_double(json, "ms", row->ms);
     td_json_put_double(json, "spread", row->spread);
     td_json_put_double(json, "least_ms", row->least_ms);
-    put_rate(json, "gbps", row->gbps);
-    put_rate(json, "gflops", row->gflops);
+    td_json_put_double(json, "gbps", row->gbps > 0 ? row->gbps : NAN);
+    td_json_put_double(json, "gflops", row->gflops > 0 ? row->gflops : NAN);
     td_json_put_double(json, "share", row->share);
     td_json_put_string(json, "of", row->of);
     td_json_end_object(json);
@@ -79,9 +70,9 @@ fail:
 int td_cmd_bench_kernels(td_cli *cli)
 {
     td_bench_kernels_options options = {
-        .ops = td_options_get(cli->options, "bench.ops")->text,
-        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
-        .cached = td_options_get(cli->options, "bench.cached")->truth,
+        .ops = td_cli_text(cli, "bench.ops"),
+        .rounds = (uint32_t)td_cli_count(cli, "bench.rounds"),
+        .cached = td_cli_is_on(cli, "bench.cached"),
     };
     return td_cli_measure_device(cli, measure, &options);
 }

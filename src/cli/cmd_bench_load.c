@@ -24,9 +24,8 @@ static void put_numbers(td_json *json, const td_bench_load_result *r)
         {"cached_spread", r->cached_spread},
         {"cache_hits", r->hit_share},
     };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i)
         td_json_put_double(json, fields[i].key, fields[i].value);
-    }
 }
 
 static void put_result(td_json *json, const td_data_settings *options, const td_bench_load_result *result)
@@ -69,11 +68,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_bench_load_result result;
     td_status status = TD_OK;
     TD_TRY(td_bench_load_run(registry, info, &w->options, w->rounds, w->max_batches, &result));
-    if (json) {
+    if (json)
         put_result(json, &w->options, &result);
-    } else {
+    else
         print_result(info, &w->options, w->rounds, &result);
-    }
 fail:
     return status;
 }
@@ -81,11 +79,11 @@ fail:
 int td_cmd_bench_load(td_cli *cli)
 {
     work w = {
-        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
-        .max_batches = (size_t)td_options_get(cli->options, "bench.max_batches")->integer,
+        .rounds = (uint32_t)td_cli_count(cli, "bench.rounds"),
+        .max_batches = (size_t)td_cli_count(cli, "bench.max_batches"),
     };
     char cache_dir[TD_FILE_PATH_BYTES];
     if (td_settings_load(cli->options, cache_dir, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
-    w.options.workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
+    w.options.workers = (size_t)td_cli_count(cli, "bench.workers");
     return td_cli_measure_device(cli, measure, &w);
 }

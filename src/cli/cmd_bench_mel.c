@@ -35,11 +35,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_bench_mel_result result;
     td_status status = TD_OK;
     TD_TRY(td_bench_mel_run(registry, info, options, &result));
-    if (json) {
+    if (json)
         put_result(json, options, &result);
-    } else {
+    else
         print_result(info, options, &result);
-    }
 fail:
     return status;
 }
@@ -47,9 +46,9 @@ fail:
 int td_cmd_bench_mel(td_cli *cli)
 {
     td_bench_mel_options options = {
-        .clips = (uint32_t)td_options_get(cli->options, "bench.clips")->integer,
-        .seconds = (double)td_options_get(cli->options, "bench.seconds")->integer,
-        .rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer,
+        .clips = (uint32_t)td_cli_count(cli, "bench.clips"),
+        .seconds = (double)td_cli_count(cli, "bench.seconds"),
+        .rounds = (uint32_t)td_cli_count(cli, "bench.rounds"),
         .config = td_mel_config_default(),
     };
     return td_cli_measure_device(cli, measure, &options);

@@ -65,7 +65,7 @@ static void print_result(const td_bench_pipeline_result *r)
 
 int td_cmd_bench_pipeline(td_cli *cli)
 {
-    const uint64_t steps = (uint64_t)td_options_get(cli->options, "profile.num_steps")->integer;
+    const uint64_t steps = td_cli_count(cli, "profile.num_steps");
     td_bench_pipeline_result result = {0};
     td_train_settings settings;
     td_registry *registry = NULL;

@@ -1,7 +1,6 @@
 /* `tandem bench step`: shows what tools/bench_step.h measured. Covered by tests/cli/test_step.py. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -70,24 +69,24 @@ static void print_result(const td_device_info *info, const work *w, const td_ben
 
 static uint32_t count(const td_cli *cli, const char *key)
 {
-    return (uint32_t)td_options_get(cli->options, key)->integer;
+    return (uint32_t)td_cli_count(cli, key);
 }
 
 static td_status read_options(const td_cli *cli, td_bench_step_options *out)
 {
-    const char *dot = td_options_get(cli->options, "bench.explain_dot")->text;
-    const char *dump = td_options_get(cli->options, "bench.dump")->text;
+    const char *dot = td_cli_text(cli, "bench.explain_dot");
+    const char *dump = td_cli_text(cli, "bench.dump");
     td_status status = TD_OK;
     *out = (td_bench_step_options){
         .steps = count(cli, "bench.steps"),
-        .half = td_settings_precision(td_options_get(cli->options, "bench.precision")->text),
-        .checkpoint = td_options_get(cli->options, "bench.checkpointing")->truth,
-        .ragged = td_options_get(cli->options, "bench.ragged")->truth,
+        .half = td_settings_precision(td_cli_text(cli, "bench.precision")),
+        .checkpoint = td_cli_is_on(cli, "bench.checkpointing"),
+        .ragged = td_cli_is_on(cli, "bench.ragged"),
         .dump = dump && dump[0] ? dump : NULL,
     };
-    TD_TRY(td_sketch_parse(td_options_get(cli->options, "bench.sketch")->text, &out->size));
+    TD_TRY(td_sketch_parse(td_cli_text(cli, "bench.sketch"), &out->size));
     if (td_options_get(cli->options, "model.model_size")->origin != TD_ORIGIN_DEFAULT)
-        out->preset = td_options_get(cli->options, "model.model_size")->text;
+        out->preset = td_cli_text(cli, "model.model_size");
     out->family = td_settings_family(cli->options);
     out->size.items = count(cli, "training.batch_size");
     out->size.tokens = count(cli, "bench.text_length");
@@ -125,10 +124,10 @@ fail:
 
 int td_cmd_bench_step(td_cli *cli)
 {
-    work w = {.precision = td_options_get(cli->options, "bench.precision")->text,
-              .explains = td_options_get(cli->options, "bench.explain")->truth};
+    work w = {.precision = td_cli_text(cli, "bench.precision"),
+              .explains = td_cli_is_on(cli, "bench.explain")};
     if (read_options(cli, &w.options) != TD_OK) return td_cli_fail(cli, NULL);
-    w.name = w.options.preset ? w.options.preset : td_options_get(cli->options, "bench.sketch")->text;
+    w.name = w.options.preset ? w.options.preset : td_cli_text(cli, "bench.sketch");
     const int code = td_cli_measure_device(cli, measure, &w);
     if (w.options.explain_dot && fclose(w.options.explain_dot) != 0 && code == TD_EXIT_DONE) {
         (void)TD_FAIL(TD_ERR_IO, "the picture of the plan could not be written");

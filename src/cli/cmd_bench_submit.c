@@ -1,29 +1,20 @@
 /* `tandem bench submit`: shows what tools/bench_submit.h measured. Covered by tests/cli/test_cli.py. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
 #include "tools/bench_submit.h"
 
-static void put_cost(td_json *json, const char *key, double value, bool is_known)
-{
-    td_json_key(json, key);
-    if (is_known) {
-        td_json_double(json, value);
-    } else {
-        td_json_null(json);
-    }
-}
-
 static void put_result(td_json *json, const td_bench_submit_result *result)
 {
     td_json_put_uint(json, "kernels", result->kernels);
     td_json_put_uint(json, "replays", result->replays);
-    put_cost(json, "list_us_per_kernel", result->list_us_per_kernel, true);
-    put_cost(json, "list_spread", result->list_spread, true);
-    put_cost(json, "bare_us_per_kernel", result->bare_us_per_kernel, result->has_bare);
-    put_cost(json, "bare_spread", result->bare_spread, result->has_bare);
-    put_cost(json, "ratio", result->ratio, result->has_bare);
+    td_json_put_double(json, "list_us_per_kernel", result->list_us_per_kernel);
+    td_json_put_double(json, "list_spread", result->list_spread);
+    td_json_put_double(json, "bare_us_per_kernel", result->has_bare ? result->bare_us_per_kernel : NAN);
+    td_json_put_double(json, "bare_spread", result->has_bare ? result->bare_spread : NAN);
+    td_json_put_double(json, "ratio", result->has_bare ? result->ratio : NAN);
 }
 
 static void print_result(const td_device_info *info, const td_bench_submit_result *result)
@@ -51,11 +42,10 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_bench_submit_result result;
     td_status status = TD_OK;
     TD_TRY(td_bench_submit_run(registry, info, w->kernels, w->replays, &result));
-    if (json) {
+    if (json)
         put_result(json, &result);
-    } else {
+    else
         print_result(info, &result);
-    }
 fail:
     return status;
 }
@@ -63,8 +53,8 @@ fail:
 int td_cmd_bench_submit(td_cli *cli)
 {
     work w = {
-        .kernels = (uint32_t)td_options_get(cli->options, "bench.kernels")->integer,
-        .replays = (uint32_t)td_options_get(cli->options, "bench.replays")->integer,
+        .kernels = (uint32_t)td_cli_count(cli, "bench.kernels"),
+        .replays = (uint32_t)td_cli_count(cli, "bench.replays"),
     };
     return td_cli_measure_device(cli, measure, &w);
 }

@@ -25,9 +25,8 @@ static int print_json(const td_cli *cli, const td_bench_text_result *result)
     td_json *json;
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_cli_put_build(json);
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i)
         td_json_put_double(json, fields[i].key, fields[i].value);
-    }
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
@@ -44,9 +43,9 @@ static void print_result(const td_bench_text_result *result)
 int td_cmd_bench_text(td_cli *cli)
 {
     td_bench_text_result result;
-    const size_t lines = (size_t)td_options_get(cli->options, "bench.lines")->integer;
-    const size_t workers = (size_t)td_options_get(cli->options, "bench.workers")->integer;
-    const uint32_t rounds = (uint32_t)td_options_get(cli->options, "bench.rounds")->integer;
+    const size_t lines = (size_t)td_cli_count(cli, "bench.lines");
+    const size_t workers = (size_t)td_cli_count(cli, "bench.workers");
+    const uint32_t rounds = (uint32_t)td_cli_count(cli, "bench.rounds");
     if (td_bench_text_run(lines, workers, rounds, &result) != TD_OK) return td_cli_fail(cli, NULL);
     if (cli->json) return print_json(cli, &result);
     print_result(&result);

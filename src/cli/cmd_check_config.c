@@ -132,10 +132,10 @@ static td_status blame_roles(check *c, const char *data, const char *model, cons
 
 static td_status find_roles(check *c)
 {
-    const char *data = td_options_get(c->cli->options, "devices.data")->text;
-    const char *model = td_options_get(c->cli->options, "devices.model")->text;
-    const char *stand_in = td_options_get(c->cli->options, "simulate-device")->text;
-    const char *data_stand_in = td_options_get(c->cli->options, "simulate-data-device")->text;
+    const char *data = td_cli_text(c->cli, "devices.data");
+    const char *model = td_cli_text(c->cli, "devices.model");
+    const char *stand_in = td_cli_text(c->cli, "simulate-device");
+    const char *data_stand_in = td_cli_text(c->cli, "simulate-data-device");
     td_roles roles;
     td_status status = TD_OK;
     if (stand_in) {
@@ -162,7 +162,7 @@ static td_status read_settings(check *c, bool *is_read)
     td_status status = TD_OK;
     char key[64] = "";
     const td_device_info *device = c->request.model ? c->request.model : &NONE;
-    c->request.has_data = td_options_get(c->cli->options, "data.train_data")->text != NULL;
+    c->request.has_data = td_cli_text(c->cli, "data.train_data") != NULL;
     if (!c->request.has_data)
         TD_TRY(td_config_report_add(&c->report, true, "data.train_data", "",
                                     "no dataset is named; put the folder that has metadata.csv and wavs/"));
@@ -324,7 +324,7 @@ int td_cmd_check_config(td_cli *cli)
     td_status status = TD_OK;
     int code;
     TD_TRY(judge(&c));
-    if (td_options_get(cli->options, "fix")->truth) TD_TRY(write_copy(&c, copy));
+    if (td_cli_is_on(cli, "fix")) TD_TRY(write_copy(&c, copy));
     code = td_config_report_errors(&c.report) > 0 ? TD_EXIT_FAILED : TD_EXIT_DONE;
     if (cli->json)
         code = print_json(&c, copy, code);

@@ -19,9 +19,8 @@ static const td_device_info *get_simulated(const td_registry *registry, uint32_t
 static void print_simulated(const td_registry *registry)
 {
     const td_device_info *info;
-    for (uint32_t n = 0; (info = get_simulated(registry, n)); n++) {
+    for (uint32_t n = 0; (info = get_simulated(registry, n)); n++)
         printf("%s%s", n ? ", " : "Simulated, never chosen by themselves: ", info->selector);
-    }
     if (get_simulated(registry, 0)) putchar('\n');
 }
 
@@ -47,14 +46,12 @@ static int print_json(const td_cli *cli, const td_registry *registry)
     td_json *json;
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_json_put_array(json, "devices");
-    for (size_t i = 0; i < td_registry_count(registry); i++) {
+    for (size_t i = 0; i < td_registry_count(registry); i++)
         td_cli_device_json(json, td_registry_info(registry, i));
-    }
     td_json_end_array(json);
     td_json_put_array(json, "simulated");
-    for (uint32_t n = 0; (info = get_simulated(registry, n)); n++) {
+    for (uint32_t n = 0; (info = get_simulated(registry, n)); n++)
         td_cli_device_json(json, info);
-    }
     td_json_end_array(json);
     put_apis(json, registry);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);

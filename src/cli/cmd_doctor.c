@@ -124,18 +124,17 @@ int td_cmd_doctor(td_cli *cli)
     if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
     const td_doctor_request request = {
         .registry = registry,
-        .cache_dir = td_options_get(cli->options, "data.cache_dir")->text,
+        .cache_dir = td_cli_text(cli, "data.cache_dir"),
         .root = td_cli_system_root(),
     };
     if (td_doctor_run(&request, &diagnosis) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
         code = diagnosis.n_usable > 0 ? TD_EXIT_DONE : TD_EXIT_FAILED;
-        if (cli->json) {
+        if (cli->json)
             code = print_json(cli, &diagnosis, code);
-        } else {
+        else
             print_diagnosis(cli, &diagnosis);
-        }
     }
     td_diagnosis_clear(&diagnosis);
     td_registry_close(registry);

@@ -78,11 +78,10 @@ static void refuse_command(const char *first, const char *second)
         names[count++] = firsts[i];
     }
     const char *near = td_text_nearest(first, names, count);
-    if (near) {
+    if (near)
         TD_FAIL(TD_ERR_CONFIG, "unknown command '%s'; did you mean '%s'?", first, near);
-    } else {
+    else
         TD_FAIL(TD_ERR_CONFIG, "unknown command '%s'; run `tandem --help` for the list", first);
-    }
 }
 
 size_t td_cli_find_command(const char *const *words, size_t n_words, size_t *n_used)
@@ -108,11 +107,10 @@ static int print_made_text(const td_cli *cli, const char *field, const char *she
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
     if (file != NULL) {
-        if (shell) {
+        if (shell)
             td_help_write_completion(file, cli->table, shell);
-        } else {
+        else
             td_help_write_man(file, cli->table);
-        }
         if (fclose(file) == 0) return print_text(cli, field, text);
         free(text);
     }
@@ -123,12 +121,12 @@ static int print_made_text(const td_cli *cli, const char *field, const char *she
 int td_cmd_help(td_cli *cli)
 {
     char *text;
-    const char *shell = td_options_get(cli->options, "completion")->text;
+    const char *shell = td_cli_text(cli, "completion");
     size_t n_words, n_used, command = TD_COMMAND_COUNT;
     const char *const *words = td_options_arguments(cli->options, &n_words);
-    if (td_options_get(cli->options, "man")->truth) return print_made_text(cli, "man", NULL);
+    if (td_cli_is_on(cli, "man")) return print_made_text(cli, "man", NULL);
     if (shell) return print_made_text(cli, "completion", shell);
-    if (td_options_get(cli->options, "markdown")->truth) {
+    if (td_cli_is_on(cli, "markdown")) {
         if (td_options_markdown(cli->table, &text) != TD_OK) return td_cli_fail(cli, NULL);
         return print_text(cli, "markdown", text);
     }
@@ -136,5 +134,5 @@ int td_cmd_help(td_cli *cli)
         command = td_cli_find_command(words, n_words, &n_used);
         if (command == TD_COMMAND_COUNT) return td_cli_fail(cli, NULL);
     }
-    return td_cli_print_help(cli, command, td_options_get(cli->options, "all")->truth);
+    return td_cli_print_help(cli, command, td_cli_is_on(cli, "all"));
 }

@@ -48,7 +48,7 @@ static int inspect_dataset(const td_cli *cli, const char *dir, const char *table
     settings.dir = dir;
     settings.metadata = table;
     settings.max_bad_fraction = 1;
-    if (!td_options_get(cli->options, "quiet")->truth) {
+    if (!td_cli_is_on(cli, "quiet")) {
         settings.report = td_cli_show_progress;
         settings.report_context = &progress;
     }
@@ -82,9 +82,8 @@ static void put_cache(td_json *json, const char *path, const td_block_view *view
     };
     td_json_put_string(json, "kind", "cache");
     td_json_put_string(json, "path", path);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i)
         td_json_put_uint(json, sizes[i].key, sizes[i].value);
-    }
     td_json_put_string(json, "symbols", td_block_string(view, view->header->symbols));
 }
 
@@ -140,7 +139,7 @@ int td_cmd_inspect(td_cli *cli)
     const size_t bytes = strlen(path);
     if (!S_ISDIR(info.st_mode) && bytes > 12 && strcmp(path + bytes - 12, ".safetensors") == 0)
         return td_cli_inspect_checkpoint(cli, path);
-    if (td_options_get(cli->options, "slim")->text != NULL) {
+    if (td_cli_text(cli, "slim") != NULL) {
         TD_FAIL(TD_ERR_CONFIG,
                 "--slim copies a checkpoint, and '%s' is not one; name a .safetensors file of a run", path);
         return td_cli_fail(cli, NULL);

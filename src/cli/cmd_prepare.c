@@ -20,11 +20,10 @@ static int print_json(const td_cli *cli, const td_dataset_pair *pair, const td_s
     td_json_key(json, "train");
     td_cli_put_dataset(json, pair->train, &summaries[0]);
     td_json_key(json, "val");
-    if (pair->val != NULL) {
+    if (pair->val != NULL)
         td_cli_put_dataset(json, pair->val, &summaries[1]);
-    } else {
+    else
         td_json_null(json);
-    }
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
@@ -62,16 +61,15 @@ int td_cmd_prepare(td_cli *cli)
     td_pool *pool = NULL;
     int code = TD_EXIT_DONE;
     TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
-    settings.dir = td_options_get(cli->options, "data.train_data")->text;
+    settings.dir = td_cli_text(cli, "data.train_data");
     TD_FAIL_IF(settings.dir == NULL, TD_ERR_CONFIG, "no dataset was named; add --train-data DIR");
-    if (!td_options_get(cli->options, "quiet")->truth) {
+    if (!td_cli_is_on(cli, "quiet")) {
         settings.report = td_cli_show_progress;
         settings.report_context = &progress;
     }
     TD_TRY(td_settings_open_pool(cli->options, &pool));
     const uint64_t start = td_clock_ns();
-    status =
-        td_dataset_pair_open(&settings, td_options_get(cli->options, "data.val_data")->text, pool, &pair);
+    status = td_dataset_pair_open(&settings, td_cli_text(cli, "data.val_data"), pool, &pair);
     const double seconds = (double)(td_clock_ns() - start) * 1e-9;
     td_cli_end_progress(&progress);
     if (status == TD_OK) code = show(cli, &pair, seconds, td_pool_threads(pool));

@@ -55,14 +55,13 @@ static void print_profile(const td_cli *cli, const td_profile *p)
 
 static td_simulation read_simulation(const td_cli *cli)
 {
-    const td_options *o = cli->options;
     td_simulation s = {
-        .is_serial = td_options_get(o, "profile.serial")->truth,
-        .seed = (uint64_t)td_options_get(o, "training.seed")->integer,
-        .buffer_size = (uint32_t)td_options_get(o, "pipeline.buffer_size")->integer,
-        .prefetch_size = (uint32_t)td_options_get(o, "pipeline.prefetch_buffer_size")->integer,
-        .depth = (uint32_t)td_options_get(o, "pipeline.pipeline_depth")->integer,
-        .steps = (uint64_t)td_options_get(o, "profile.num_steps")->integer,
+        .is_serial = td_cli_is_on(cli, "profile.serial"),
+        .seed = td_cli_count(cli, "training.seed"),
+        .buffer_size = (uint32_t)td_cli_count(cli, "pipeline.buffer_size"),
+        .prefetch_size = (uint32_t)td_cli_count(cli, "pipeline.prefetch_buffer_size"),
+        .depth = (uint32_t)td_cli_count(cli, "pipeline.pipeline_depth"),
+        .steps = td_cli_count(cli, "profile.num_steps"),
     };
     if (s.prefetch_size == 0) s.prefetch_size = 8;
     return s;
@@ -73,8 +72,7 @@ static td_status run_simulation(const td_cli *cli, const char *stages, td_profil
 {
     td_simulation s = read_simulation(cli);
     td_status status = TD_OK;
-    s.is_single = td_options_get(cli->options, "devices.model")->text &&
-                  !td_options_get(cli->options, "devices.data")->text;
+    s.is_single = td_cli_text(cli, "devices.model") && !td_cli_text(cli, "devices.data");
     TD_TRY(td_simulation_parse(stages, &s));
     TD_TRY(td_profile_simulate(&s, out));
 fail:
@@ -89,9 +87,8 @@ static td_status run_forecast(td_cli *cli, const char *model, td_profile *out)
     td_registry *registry = NULL;
     const td_device_info *info;
     char cache_dir[TD_FILE_PATH_BYTES];
-    td_profile_forecast_request request = {.data = td_options_get(cli->options, "simulate-data-device")->text,
-                                           .model = model,
-                                           .settings = &settings};
+    td_profile_forecast_request request = {
+        .data = td_cli_text(cli, "simulate-data-device"), .model = model, .settings = &settings};
     td_status status = TD_OK;
     TD_TRY(td_cli_open_stand_in(model, &registry, &info));
     TD_TRY(td_settings_plan(cli->options, info, cache_dir, &settings));
@@ -106,8 +103,8 @@ fail:
 
 static td_status write_files(const td_cli *cli, const td_profile *profile)
 {
-    const char *trace = td_options_get(cli->options, "profile.trace")->text;
-    const char *html = td_options_get(cli->options, "profile.html")->text;
+    const char *trace = td_cli_text(cli, "profile.trace");
+    const char *html = td_cli_text(cli, "profile.html");
     td_status status = TD_OK;
     if (trace) TD_TRY(td_profile_write_trace(profile, trace));
     if (html) TD_TRY(td_profile_write_html(profile, html));
@@ -121,9 +118,9 @@ static td_status run_training(td_cli *cli, td_registry *registry, const td_roles
     td_train_settings settings;
     char cache_dir[TD_FILE_PATH_BYTES];
     td_status status = TD_OK;
-    const uint64_t steps = (uint64_t)td_options_get(cli->options, "profile.num_steps")->integer;
+    const uint64_t steps = td_cli_count(cli, "profile.num_steps");
     TD_TRY(td_settings_train(cli->options, roles->model, cache_dir, &settings));
-    settings.is_serial = td_options_get(cli->options, "profile.serial")->truth;
+    settings.is_serial = td_cli_is_on(cli, "profile.serial");
     TD_TRY(td_profile_train(registry, roles, &settings, steps, out));
 fail:
     return status;
@@ -143,14 +140,14 @@ static int show(const td_cli *cli, const td_profile *profile)
 
 int td_cmd_profile(td_cli *cli)
 {
-    const char *stages = td_options_get(cli->options, "profile.simulate")->text;
-    const char *device = td_options_get(cli->options, "simulate-device")->text;
+    const char *stages = td_cli_text(cli, "profile.simulate");
+    const char *device = td_cli_text(cli, "simulate-device");
     td_profile profile = {0};
     td_registry *registry = NULL;
     td_roles roles = {0};
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
-    TD_FAIL_IF(td_options_get(cli->options, "simulate-data-device")->text && !device, TD_ERR_CONFIG,
+    TD_FAIL_IF(td_cli_text(cli, "simulate-data-device") && !device, TD_ERR_CONFIG,
                "--simulate-data-device needs --simulate-device, which is the model device");
     TD_FAIL_IF(stages && device, TD_ERR_CONFIG,
                "--simulate gives the times of stages, --simulate-device derives them; leave one out");

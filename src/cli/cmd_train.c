@@ -36,10 +36,9 @@ static void catch_signals(td_training *training)
     const struct sigaction action = {.sa_handler = ask_to_end, .sa_flags = SA_RESTART};
     struct sigaction former;
     running = training;
-    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
+    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++)
         if (sigaction(SIGNALS[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN)
             sigaction(SIGNALS[i], &action, NULL);
-    }
 }
 
 /* Before what the handler reaches is gone. */
@@ -163,7 +162,7 @@ static td_status run(td_cli *cli, td_training *training, int *code)
 {
     td_status status = TD_OK;
     td_training_result result = {.size = sizeof result};
-    view v = {.cli = cli, .quiet = td_options_get(cli->options, "quiet")->truth || cli->json};
+    view v = {.cli = cli, .quiet = td_cli_is_on(cli, "quiet") || cli->json};
     catch_signals(training);
     status = td_training_run(training, tell, &v);
     td_progress_destroy(v.bar);
@@ -180,11 +179,10 @@ int td_cmd_train(td_cli *cli)
     td_training *training;
     int code = TD_EXIT_DONE;
     if (td_training_create_for(cli->options, &training) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_training_choose_devices(training) != TD_OK) {
+    if (td_training_choose_devices(training) != TD_OK)
         code = td_cli_fail(cli, td_training_registry(training));
-    } else if (run(cli, training, &code) != TD_OK) {
+    else if (run(cli, training, &code) != TD_OK)
         code = td_cli_fail(cli, NULL);
-    }
     ignore_signals();
     td_training_free(training);
     return code;

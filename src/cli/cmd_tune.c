@@ -28,9 +28,8 @@ static void add_json(void *context, const td_tune_row *row, size_t done, size_t 
     (void)done;
     (void)total;
     td_json_begin_object(json);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         td_json_put_uint(json, NAMES[i], sizes[i]);
-    }
     td_json_put_string(json, "layout", td_gemm_layout_name(row->layout));
     td_json_put_string(json, "variant", best->name);
     td_json_put_double(json, "gflops", best->gflops);
@@ -76,7 +75,7 @@ fail:
 
 int td_cmd_tune(td_cli *cli)
 {
-    const char *text = td_options_get(cli->options, "bench.shapes")->text;
+    const char *text = td_cli_text(cli, "bench.shapes");
     work w = {0};
     if (text && td_gemm_shapes_parse(text, &w.shapes, &w.n_shapes) != TD_OK) return td_cli_fail(cli, NULL);
     const int code = td_cli_measure_device(cli, measure, &w);

@@ -50,9 +50,8 @@ static void put_group(td_json *json, const td_check_group *group)
     td_json_begin_object(json);
     td_json_put_string(json, "name", group->name);
     td_json_put_array(json, "checks");
-    for (size_t i = 0; i < group->count; i++) {
+    for (size_t i = 0; i < group->count; i++)
         put_check(json, &group->checks[i]);
-    }
     td_json_end_array(json);
     td_json_end_object(json);
 }
@@ -67,9 +66,8 @@ static int print_json(const td_cli *cli, const td_roles *roles, const td_validat
     td_json_put_bool(json, "simulated",
                      roles->data->type == TD_DEVICE_SIM || roles->model->type == TD_DEVICE_SIM);
     td_json_put_array(json, "groups");
-    for (size_t i = 0; i < TD_VALIDATE_GROUPS; i++) {
+    for (size_t i = 0; i < TD_VALIDATE_GROUPS; i++)
         put_group(json, &validation->groups[i]);
-    }
     td_json_end_array(json);
     td_json_put_uint(json, "passed", validation->passed);
     td_json_put_uint(json, "failed", validation->failed);
@@ -86,7 +84,7 @@ static int run_checks(const td_cli *cli, td_registry *registry, const td_roles *
         .registry = registry,
         .roles = roles,
         .root = td_cli_system_root(),
-        .isolation = td_options_get(cli->options, "pipeline.enable_memory_isolation")->truth,
+        .isolation = td_cli_is_on(cli, "pipeline.enable_memory_isolation"),
         .data_limit_bytes = td_options_get(cli->options, "pipeline.data_gpu_memory")->bytes,
         .model_limit_bytes = td_options_get(cli->options, "pipeline.model_gpu_memory")->bytes,
         .on_check = cli->json ? NULL : show_check,
@@ -115,11 +113,10 @@ int td_cmd_validate(td_cli *cli)
     td_roles roles;
     int code;
     if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_settings_resolve_roles(cli->options, registry, &roles) != TD_OK) {
+    if (td_settings_resolve_roles(cli->options, registry, &roles) != TD_OK)
         code = td_cli_fail(cli, registry);
-    } else {
+    else
         code = run_checks(cli, registry, &roles);
-    }
     td_registry_close(registry);
     return code;
 }

@@ -2,8 +2,6 @@
  * programs. Covered by tests/cli/test_data.py.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -98,9 +96,8 @@ void td_cli_print_dataset(const td_dataset *d, const td_summary *s)
     printf("symbols        %u: %s\n", view->header->vocab_size, td_block_string(view, view->header->symbols));
     if (s->n_unknown > 0) printf("               %zu characters are not among them\n", s->n_unknown);
     printf("languages     ");
-    for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
         if (s->languages[lang] > 0) printf(" %s: %zu", td_lang_code((td_lang)lang), s->languages[lang]);
-    }
     printf("\nspeakers       %zu", view->n_speakers);
     for (size_t i = 0; i < view->n_speakers && i < 8 && view->n_speakers > 1; ++i)
         printf("%s %s: %zu", i > 0 ? "," : ";", td_block_string(view, view->speakers[i]), s->speakers[i]);
@@ -136,9 +133,8 @@ static void put_rows(td_json *json, const char *key, const td_dataset *d, const 
 static void put_counts(td_json *json, const td_dataset *d, const td_summary *s)
 {
     td_json_put_object(json, "languages");
-    for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
         if (s->languages[lang] > 0) td_json_put_uint(json, td_lang_code((td_lang)lang), s->languages[lang]);
-    }
     td_json_end_object(json);
     td_json_put_object(json, "speakers");
     for (size_t i = 0; i < d->view.n_speakers; ++i)

@@ -2,7 +2,6 @@
  * object with every field. Covered by tests/cli/test_cli.py.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "base/wrap.h"
@@ -132,13 +131,13 @@ static void print_table(const td_cli *cli, const td_registry *registry, FILE *fi
 static void print_pair(const td_cli *cli, const td_registry *registry, FILE *file)
 {
     const td_device_info *model = NULL, *data = NULL;
-    td_topology places[2];
+    td_topology topologies[2];
     char judgement[TD_TOPOLOGY_PAIR_BYTES], line[TD_TOPOLOGY_PAIR_BYTES + 256];
     for (size_t i = 0; i < td_registry_count(registry); i++) {
         const td_device_info *info = td_registry_info(registry, i);
-        const bool is_twin = (model && model->phys_group == info->phys_group) ||
-                             (data && data->phys_group == info->phys_group);
-        if (info->type != TD_DEVICE_GPU || !info->usable || is_twin) continue;
+        const bool is_same_card = (model && model->phys_group == info->phys_group) ||
+                                  (data && data->phys_group == info->phys_group);
+        if (info->type != TD_DEVICE_GPU || !info->usable || is_same_card) continue;
         if (!model || td_topology_stronger(model, info) == info) {
             data = model;
             model = info;
@@ -147,9 +146,9 @@ static void print_pair(const td_cli *cli, const td_registry *registry, FILE *fil
         }
     }
     if (!data) return;
-    td_topology_read(td_cli_system_root(), data, &places[0]);
-    td_topology_read(td_cli_system_root(), model, &places[1]);
-    td_topology_judge(data, &places[0], model, &places[1], judgement);
+    td_topology_read(td_cli_system_root(), data, &topologies[0]);
+    td_topology_read(td_cli_system_root(), model, &topologies[1]);
+    td_topology_judge(data, &topologies[0], model, &topologies[1], judgement);
     snprintf(line, sizeof line, "As a pair: --data-device %s --model-device %s%s%s", data->selector,
              model->selector, *judgement ? "; " : "", judgement);
     td_wrap_write(file, line, 0, NOTE_INDENT, cli->columns);
@@ -177,11 +176,10 @@ void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *
 static void put_index(td_json *json, const char *key, int value)
 {
     td_json_key(json, key);
-    if (value < 0) {
+    if (value < 0)
         td_json_null(json);
-    } else {
+    else
         td_json_int(json, value);
-    }
 }
 
 static void put_caps(td_json *json, const td_device_caps *caps)
@@ -267,9 +265,8 @@ void td_cli_device_json(td_json *json, const td_device_info *info)
     td_json_put_uint(json, "ordinal", info->ordinal);
     td_json_put_string(json, "driver", info->driver);
     td_json_put_uint(json, "phys_group", info->phys_group);
-    for (size_t i = 0; i < sizeof info->uuid; i++) {
+    for (size_t i = 0; i < sizeof info->uuid; i++)
         snprintf(text + 2 * i, 3, "%02x", info->uuid[i]);
-    }
     td_json_put_string(json, "uuid", info->has_uuid ? text : NULL);
     snprintf(text, sizeof text, "%04x:%02x:%02x.%x", info->pci.domain, info->pci.bus, info->pci.device,
              info->pci.function);

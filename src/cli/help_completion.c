@@ -62,9 +62,8 @@ static size_t next_member(const td_option_table *table, size_t command, size_t i
 /* "a|b" as "a b". */
 static void write_choices(FILE *text, const char *choices)
 {
-    for (const char *c = choices; *c; c++) {
+    for (const char *c = choices; *c; c++)
         fputc(*c == '|' ? ' ' : *c, text);
-    }
 }
 
 /* Inside single quotes of a shell; characters of `marks` get a backslash. */
@@ -141,9 +140,8 @@ static void write_bash(FILE *text, const td_option_table *table)
         if (!is_family(table, i)) continue;
         fprintf(text, "    %.*s) if [ \"$COMP_CWORD\" -eq 2 ]; then COMPREPLY=($(compgen -W '",
                 first_length(&table->commands[i]), table->commands[i].name);
-        for (size_t m = next_member(table, i, 0); m < table->n_commands; m = next_member(table, i, m + 1)) {
+        for (size_t m = next_member(table, i, 0); m < table->n_commands; m = next_member(table, i, m + 1))
             fprintf(text, " %s", second_word(&table->commands[m]));
-        }
         fputs("' -- \"$current\")); return; fi; command=\"$command ${COMP_WORDS[2]}\";;\n", text);
     }
     fputs("    esac\n", text);
@@ -152,9 +150,8 @@ static void write_bash(FILE *text, const td_option_table *table)
           "return;; esac\n"
           "    case $command in\n",
           text);
-    for (size_t i = 0; i < table->n_commands; i++) {
+    for (size_t i = 0; i < table->n_commands; i++)
         write_bash_flags(text, table, i);
-    }
     fprintf(text,
             "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\ncomplete -F _%s %s\n",
             name, name);
@@ -236,9 +233,8 @@ static void write_zsh(FILE *text, const td_option_table *table)
               text);
     }
     fputs("    esac\n    shift words\n    (( CURRENT-- ))\n    case $command in\n", text);
-    for (size_t i = 0; i < table->n_commands; i++) {
+    for (size_t i = 0; i < table->n_commands; i++)
         write_zsh_command(text, table, i);
-    }
     fprintf(text, "    esac\n}\n_%s \"$@\"\n", name);
 }
 
@@ -297,11 +293,10 @@ static void write_fish(FILE *text, const td_option_table *table)
 
 void td_help_write_completion(FILE *text, const td_option_table *table, const char *shell)
 {
-    if (strcmp(shell, "bash") == 0) {
+    if (strcmp(shell, "bash") == 0)
         write_bash(text, table);
-    } else if (strcmp(shell, "zsh") == 0) {
+    else if (strcmp(shell, "zsh") == 0)
         write_zsh(text, table);
-    } else {
+    else
         write_fish(text, table);
-    }
 }

@@ -9,15 +9,13 @@
 static void write_text(FILE *text, const char *words)
 {
     if (*words == '.' || *words == '\'') fputs("\\&", text);
-    for (const char *c = words; *c; c++) {
-        if (*c == '-') {
+    for (const char *c = words; *c; c++)
+        if (*c == '-')
             fputs("\\-", text);
-        } else if (*c == '\\') {
+        else if (*c == '\\')
             fputs("\\e", text);
-        } else {
+        else
             fputc(*c, text);
-        }
-    }
 }
 
 static void write_flag(FILE *text, const char *dashes, const char *flag)
@@ -104,17 +102,15 @@ static void write_commands(FILE *text, const td_option_table *table)
 static void write_examples(FILE *text, const td_option_table *table)
 {
     fputs(".SH EXAMPLES\n.nf\n", text);
-    for (size_t i = 0; i < table->n_commands; i++) {
+    for (size_t i = 0; i < table->n_commands; i++)
         if (table->commands[i].examples) write_text(text, table->commands[i].examples);
-    }
     fputs(".fi\n", text);
 }
 
 static bool is_first_of_group(const td_option_table *table, size_t row)
 {
-    for (size_t i = 0; i < row; i++) {
+    for (size_t i = 0; i < row; i++)
         if (strcmp(table->options[i].group, table->options[row].group) == 0) return false;
-    }
     return true;
 }
 
@@ -127,9 +123,8 @@ static void write_options(FILE *text, const td_option_table *table)
         const char *group = table->options[i].group;
         if (!is_first_of_group(table, i)) continue;
         fprintf(text, ".SS %s\n", group);
-        for (size_t j = i; j < table->n_options; j++) {
+        for (size_t j = i; j < table->n_options; j++)
             if (strcmp(table->options[j].group, group) == 0) write_option(text, table, &table->options[j]);
-        }
     }
 }
 

@@ -27,9 +27,13 @@ static bool is_shown(const char *key)
 static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
 {
     const td_safetensors *file = td_checkpoint_file(c);
+    const td_family *family = td_checkpoint_get_info(c)->model.family;
     char shape[128];
     printf("checkpoint     %s: whole, %zu tensors, %" PRIu64 " parameters\n", td_checkpoint_path(c),
            td_safetensors_count(file), parameters);
+    for (size_t i = 0; i < family->n_parts; ++i)
+        printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
+               td_checkpoint_part_size(c, i));
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
         if (!is_shown(pair->key)) continue;
@@ -70,6 +74,12 @@ static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parame
     td_json_put_string(json, "kind", "checkpoint");
     td_json_put_string(json, "path", td_checkpoint_path(c));
     td_json_put_uint(json, "parameters", parameters);
+    const td_family *family = td_checkpoint_get_info(c)->model.family;
+    td_json_put_string(json, "family", family->name);
+    td_json_put_object(json, "parts");
+    for (size_t i = 0; i < family->n_parts; ++i)
+        td_json_put_uint(json, family->parts[i].name, td_checkpoint_part_size(c, i));
+    td_json_end_object(json);
     td_json_put_object(json, "metadata");
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
@@ -87,7 +97,7 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
     td_checkpoint *c = NULL;
     uint64_t parameters;
     int code = TD_EXIT_DONE;
-    const char *slim = td_options_get(cli->options, "slim")->text;
+    const char *slim = td_cli_text(cli, "slim");
     TD_TRY(td_checkpoint_open(path, &c));
     TD_TRY(td_checkpoint_verify(c));
     TD_TRY(td_family_parameters(&td_checkpoint_get_info(c)->model, &parameters));

@@ -34,18 +34,16 @@ static void catch_signals(void)
     const struct sigaction action = {.sa_handler = end_by_signal};
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
         /* A shell ignores SIGINT for background jobs; that stays so. */
-        if (sigaction(SIGNALS[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN) {
+        if (sigaction(SIGNALS[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN)
             sigaction(SIGNALS[i], &action, NULL);
-        }
     }
 }
 
 /* Known before the options are read, because a failure to read them must be told in JSON too. */
 static bool wants_json(int argc, const char *const *argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0) return true;
-    }
     return false;
 }
 
@@ -65,11 +63,6 @@ static int print_config(const td_cli *cli)
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
-static bool is_on(const td_cli *cli, const char *flag)
-{
-    return td_options_get(cli->options, flag)->truth;
-}
-
 /* Runs a command whose arguments stand at argv. */
 static int run_command(td_cli *cli, size_t command, int argc, const char *const *argv)
 {
@@ -77,19 +70,19 @@ static int run_command(td_cli *cli, size_t command, int argc, const char *const 
     td_status status = td_options_create(cli->table, &cli->options);
     if (status != TD_OK) return td_cli_fail(cli, NULL);
     status = td_options_parse(cli->options, command, argc, argv);
-    if (is_on(cli, "help")) return td_cli_print_help(cli, command, false);
-    if (is_on(cli, "version")) return td_cli_print_version(cli);
-    if (is_on(cli, "quiet") && is_on(cli, "verbose")) {
+    if (td_cli_is_on(cli, "help")) return td_cli_print_help(cli, command, false);
+    if (td_cli_is_on(cli, "version")) return td_cli_print_version(cli);
+    if (td_cli_is_on(cli, "quiet") && td_cli_is_on(cli, "verbose")) {
         static const char MESSAGE[] = "--quiet and --verbose cannot both be given; keep one";
         (void)td_options_add_mistake(cli->options, "command line", "%s", MESSAGE);
         if (status == TD_OK) status = TD_FAIL(TD_ERR_CONFIG, "command line: %s", MESSAGE);
     }
-    const td_log_level level = is_on(cli, "quiet")     ? TD_LOG_ERROR
-                               : is_on(cli, "verbose") ? TD_LOG_DEBUG
-                                                       : TD_LOG_INFO;
-    td_cli_begin_output(cli, td_options_get(cli->options, "color")->text, level);
+    const td_log_level level = td_cli_is_on(cli, "quiet")     ? TD_LOG_ERROR
+                               : td_cli_is_on(cli, "verbose") ? TD_LOG_DEBUG
+                                                              : TD_LOG_INFO;
+    td_cli_begin_output(cli, td_cli_text(cli, "color"), level);
     if (status != TD_OK) return td_cli_fail(cli, NULL);
-    if (is_on(cli, "print-config")) return print_config(cli);
+    if (td_cli_is_on(cli, "print-config")) return print_config(cli);
     return RUN[command](cli);
 }
 
@@ -100,9 +93,8 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
         TD_FAIL(TD_ERR_CONFIG, "no command was given; run `tandem --help` for the list");
         return td_cli_fail(cli, NULL);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return td_cli_print_help(cli, TD_COMMAND_COUNT, false);
-    }
     if (strcmp(argv[1], "--version") == 0) return td_cli_print_version(cli);
     if (argv[1][0] == '-') {
         TD_FAIL(TD_ERR_CONFIG,

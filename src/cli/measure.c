@@ -36,7 +36,7 @@ void td_cli_print_setting(const td_device_info *info)
 
 td_status td_cli_find_device(const td_cli *cli, const td_registry *registry, const td_device_info **out)
 {
-    const char *selector = td_options_get(cli->options, "bench.device")->text;
+    const char *selector = td_cli_text(cli, "bench.device");
     if (!selector) return td_registry_select(registry, "any", out);
     if (td_registry_select(registry, selector, out) == TD_OK) return TD_OK;
     return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);
@@ -61,13 +61,12 @@ int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *cont
     const td_device_info *info;
     int code = TD_EXIT_DONE;
     if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_find_device(cli, registry, &info) != TD_OK) {
+    if (td_cli_find_device(cli, registry, &info) != TD_OK)
         code = td_cli_fail(cli, registry);
-    } else if (cli->json) {
+    else if (cli->json)
         code = measure_as_json(cli, registry, info, measure, context);
-    } else if (measure(context, registry, info, NULL) != TD_OK) {
+    else if (measure(context, registry, info, NULL) != TD_OK)
         code = td_cli_fail(cli, NULL);
-    }
     td_registry_close(registry);
     return code;
 }

@@ -19,11 +19,10 @@ static const char *const ESCAPES[] = {
 
 static void write_prefix(const td_cli *cli, td_color color, const char *prefix)
 {
-    if (cli->color_err) {
+    if (cli->color_err)
         fprintf(stderr, "%s%s:\033[0m ", ESCAPES[color], prefix);
-    } else {
+    else
         fprintf(stderr, "%s: ", prefix);
-    }
 }
 
 /* The row of the key that `word` is, if the command takes it; the most used one of several. Else NULL. */
@@ -90,9 +89,8 @@ void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level)
     cli->color_out = wants_color(color, STDOUT_FILENO);
     cli->color_err = wants_color(color, STDERR_FILENO);
     cli->columns = 0;
-    if (isatty(STDOUT_FILENO) == 1) {
+    if (isatty(STDOUT_FILENO) == 1)
         cli->columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
-    }
     td_cli_end_output(cli);
     if (td_log_open(write_log_line, cli, level, NULL, &cli->log) == TD_OK) td_log_bind(cli->log);
 }
@@ -121,11 +119,10 @@ int td_cli_print_json(const td_cli *cli, td_json *json, int done)
 {
     const char *text;
     td_json_end_object(json);
-    if (td_json_finish(json, &text) == TD_OK) {
+    if (td_json_finish(json, &text) == TD_OK)
         puts(text);
-    } else {
+    else
         done = td_cli_fail(cli, NULL);
-    }
     td_json_destroy(json);
     return done;
 }
@@ -152,9 +149,8 @@ static void write_error_json(const td_error *error, const td_option_mistake *mis
     td_json_end_array(json);
     if (registry) {
         td_json_put_array(json, "devices");
-        for (size_t i = 0; i < td_registry_count(registry); i++) {
+        for (size_t i = 0; i < td_registry_count(registry); i++)
             td_cli_device_json(json, td_registry_info(registry, i));
-        }
         td_json_end_array(json);
     }
     td_json_end_object(json);

@@ -7,6 +7,12 @@
 
 enum { PACK_ALIGN = 256 }; /* the largest alignment a device asks for */
 
+bool td_batch_shape_equal(const td_batch_shape *a, const td_batch_shape *b)
+{
+    return a->items == b->items && a->tokens == b->tokens && a->frames == b->frames &&
+           a->reference_frames == b->reference_frames;
+}
+
 const td_feature *td_batch_find(const td_batch *batch, const char *name)
 {
     for (size_t i = 0; i < batch->n_features; ++i)
@@ -14,16 +20,11 @@ const td_feature *td_batch_find(const td_batch *batch, const char *name)
     return NULL;
 }
 
-static uint64_t round_up(uint64_t bytes)
-{
-    return (bytes + PACK_ALIGN - 1) / PACK_ALIGN * PACK_ALIGN;
-}
-
 uint64_t td_batch_bytes(const td_batch *batch)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < batch->n_features; ++i)
-        bytes += round_up(batch->features[i].span.bytes);
+        bytes += td_round_up(batch->features[i].span.bytes, PACK_ALIGN);
     return bytes;
 }
 
@@ -34,7 +35,7 @@ td_batch td_batch_packed(const td_batch *batch, td_span room)
     for (size_t i = 0; i < batch->n_features; ++i) {
         td_span *span = &packed.features[i].span;
         *span = td_span_part(room, at, span->bytes);
-        at += round_up(span->bytes);
+        at += td_round_up(span->bytes, PACK_ALIGN);
     }
     return packed;
 }

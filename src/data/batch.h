@@ -24,6 +24,8 @@ typedef struct td_batch_shape {
     uint32_t items, tokens, frames, reference_frames;
 } td_batch_shape;
 
+bool td_batch_shape_equal(const td_batch_shape *a, const td_batch_shape *b);
+
 #define TD_BATCH_FEATURES 16
 
 /* Valid until it is released. */

@@ -68,9 +68,8 @@ const char *td_block_open(const void *data, size_t bytes, td_block_view *view)
     if (h->checksum != td_hash64(base + CHECKED_FROM, bytes - CHECKED_FROM)) return "its checksum is wrong";
     if (!is_inside(&h->rows, sizeof(td_block_row), bytes) || !is_inside(&h->tokens, sizeof(int32_t), bytes) ||
         !is_inside(&h->problems, sizeof(td_block_problem), bytes) ||
-        !is_inside(&h->speakers, sizeof(td_block_text), bytes) || !is_inside(&h->strings, 1, bytes)) {
+        !is_inside(&h->speakers, sizeof(td_block_text), bytes) || !is_inside(&h->strings, 1, bytes))
         return "its parts overlap its end";
-    }
     *view = (td_block_view){
         .header = h,
         .rows = (const td_block_row *)(base + h->rows.at),
@@ -136,10 +135,9 @@ td_status td_block_make_writable(td_data_block *block, td_block_view *view)
 
 void td_block_release(td_data_block *block)
 {
-    if (block->is_mapped) {
+    if (block->is_mapped)
         munmap(block->data, block->bytes);
-    } else {
+    else
         free(block->data);
-    }
     *block = (td_data_block){0};
 }

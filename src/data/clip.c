@@ -20,7 +20,7 @@ td_clip td_clip_stamp(const char *path)
         clip.state = errno == ENOENT || errno == ENOTDIR ? TD_CLIP_MISSING : TD_CLIP_UNREADABLE;
         return clip;
     }
-    if (!S_ISREG(info.st_mode)) { /* a pipe would block its reader for ever */
+    if (!S_ISREG(info.st_mode)) { /* a pipe would block its reader forever */
         clip.state = TD_CLIP_UNREADABLE;
         clip.detail = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
         return clip;
@@ -102,7 +102,8 @@ void td_clip_describe(const td_clip *clip, char *out, size_t capacity)
         snprintf(out, capacity, "is not there");
         return;
     case TD_CLIP_UNREADABLE:
-        reason = clip->detail == EINVAL ? "It is a pipe or a device, no file" : strerrordesc_np(clip->detail);
+        reason =
+            clip->detail == EINVAL ? "It is a pipe or a device, not a file" : strerrordesc_np(clip->detail);
         snprintf(out, capacity, "cannot be opened: %s", reason != NULL ? reason : "unknown error");
         return;
     case TD_CLIP_EMPTY:
@@ -111,13 +112,13 @@ void td_clip_describe(const td_clip *clip, char *out, size_t capacity)
     case TD_CLIP_NOT_AUDIO:
         /* libsndfile prints a complaint about a number it does not know, as a forged cache may hold. */
         reason = clip->detail > 0 && clip->detail < KNOWN_ERRORS ? sf_error_number(clip->detail) : "unknown";
-        snprintf(out, capacity, "is no recording libsndfile can read: %s", reason);
+        snprintf(out, capacity, "is not a recording that libsndfile can read: %s", reason);
         return;
     case TD_CLIP_BROKEN:
         snprintf(out, capacity, "opens, but cannot be decoded to its end");
         return;
     case TD_CLIP_NOT_FINITE:
-        snprintf(out, capacity, "has %u samples that are no numbers (NaN or infinite)", clip->n_bad);
+        snprintf(out, capacity, "has %u samples that are not finite (NaN or infinite)", clip->n_bad);
         return;
     case TD_CLIP_UNKNOWN:
     case TD_CLIP_GOOD:

@@ -103,8 +103,7 @@ static void tell_why(td_dataset *d, const char *reason, bool was_whole)
 {
     snprintf(d->origin.why, sizeof d->origin.why, "%s", reason);
     if (*reason == '\0') return;
-    td_log(was_whole ? TD_LOG_INFO : TD_LOG_WARN, "cache '%s' is made anew: %s", d->origin.cache_path,
-           reason);
+    td_log(was_whole ? TD_LOG_INFO : TD_LOG_WARN, "cache '%s' is rebuilt: %s", d->origin.cache_path, reason);
 }
 
 static td_status load_or_build(const td_dataset_settings *settings, td_pool *pool, td_dataset *d)
@@ -268,11 +267,10 @@ static td_status list_rows(td_dataset *d, bool without_audio)
     for (size_t i = 0; i < d->view.n_rows; ++i) {
         const td_block_row *row = &d->view.rows[i];
         if (!without_audio && row->clip.state != TD_CLIP_GOOD) continue;
-        if (row->is_validation) {
+        if (row->is_validation)
             d->val[d->n_val++] = (uint32_t)i;
-        } else {
+        else
             d->train[d->n_train++] = (uint32_t)i;
-        }
     }
 fail:
     return status;
@@ -287,9 +285,8 @@ static void save(const td_dataset *d)
     snprintf(folder, sizeof folder, "%s", d->origin.cache_path);
     *strrchr(folder, '/') = '\0';
     if (td_file_make_dirs(folder) != TD_OK ||
-        td_file_write_atomic(d->origin.cache_path, d->block.data, d->block.bytes) != TD_OK) {
+        td_file_write_atomic(d->origin.cache_path, d->block.data, d->block.bytes) != TD_OK)
         td_log_warn("the prepared dataset is not kept: %s", td_error_last()->message);
-    }
 }
 
 td_status td_dataset_open(const td_dataset_settings *settings, td_pool *pool, td_dataset **out)

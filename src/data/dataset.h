@@ -12,7 +12,7 @@
 #include "data/metadata.h"
 #include "text/tokenizer.h"
 
-/* Told from any thread, never from two at once; `done` rises to `total`. `stage` is borrowed for ever. */
+/* Called from any thread, never from two at once; `done` rises to `total`. `stage` is borrowed forever. */
 typedef void (*td_dataset_report)(void *context, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct td_dataset_settings {
@@ -58,7 +58,7 @@ typedef struct td_dataset {
 
 /* *out: owned, td_dataset_close(). `pool` is borrowed until it returns. TD_ERR_NOT_FOUND for a folder or
  * table that is not there, TD_ERR_FORMAT for too many bad rows (the first is named); a cache that cannot be
- * used is made anew with one line in the log saying why, one that cannot be written is a warning. */
+ * used is rebuilt with one line in the log saying why, one that cannot be written is a warning. */
 td_status td_dataset_open(const td_dataset_settings *settings, td_pool *pool, td_dataset **out);
 void td_dataset_close(td_dataset *dataset);
 

@@ -51,7 +51,7 @@ static td_status load(void *context, size_t index)
     return item < slot->shape.items ? td_loader_load_item(loader, slot, item) : TD_OK;
 }
 
-/* In the order of the batches, so that the same rows are told and counted whatever the threads do. */
+/* In the order of the batches, so that the same rows are reported and counted whatever the threads do. */
 static td_status judge_failures(td_loader *loader, td_load_item *item)
 {
     const td_loader_settings *s = &loader->settings;

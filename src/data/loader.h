@@ -1,10 +1,10 @@
 /* Batches from disk to the data device, ahead of whoever uses them. Threads of a pool decode the recordings
  * of the sampler's next batches into pinned memory; the data device turns them into mel spectrograms, energy
- * and pitch. The order is the sampler's and the bits are the same for any number of threads. Room is bounded:
- * with `n_ready` batches waiting the threads sleep until one is released. A recording that fails is told once
- * with its line, and the row of the nearest length that fits takes its place, up to a share of bad rows. What
- * becomes of an epoch's last batch is the sampler's policy (sampler.h): filled up, kept short or dropped;
- * here `count` and `n_fresh` tell. Covered by tests/data/test_loader.c.
+ * and pitch. The order is the sampler's and the bits are the same for any number of threads. Room is
+ * bounded: with `n_ready` batches waiting the threads sleep until one is released. A recording that fails is
+ * reported once with its line, and the row of the nearest length that fits takes its place, up to a share of
+ * bad rows. What becomes of an epoch's last batch is the sampler's policy (sampler.h): filled up, kept short
+ * or dropped; here `count` and `n_fresh` tell. Covered by tests/data/test_loader.c.
  */
 #ifndef TD_DATA_LOADER_H
 #define TD_DATA_LOADER_H

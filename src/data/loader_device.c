@@ -227,7 +227,7 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
     const uint64_t first = all_hit ? own : 0;
     td_mel_args args = {.items = batch->count,
                         .max_frames = batch->shape.frames,
-                        .ranges = cut(device->head, loader->places, 2 * n),
+                        .ranges = cut(device->head, loader->ranges, 2 * n),
                         .mel = find_span(batch, "mel"),
                         .energy = find_span(batch, "energy"),
                         .pitch = find_span(batch, "pitch")};

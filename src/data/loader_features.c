@@ -194,14 +194,14 @@ uint64_t td_loader_count_words(const td_loader *loader, const td_feature_row *ro
 static size_t take_words(td_loader *loader, uint64_t words)
 {
     const size_t at = loader->head_words;
-    loader->head_words += (words + BIND_WORDS - 1) / BIND_WORDS * BIND_WORDS;
+    loader->head_words += td_round_up(words, BIND_WORDS);
     return at;
 }
 
 /* Numbers of items first, then what has further axes: only what a batch uses of that goes up. */
 void td_loader_lay_out(td_loader *loader)
 {
-    loader->places = take_words(loader, 2 * (uint64_t)loader->largest.items);
+    loader->ranges = take_words(loader, 2 * (uint64_t)loader->largest.items);
     loader->reference_ranges = take_words(loader, 2 * (uint64_t)loader->largest.items);
     for (int has_axes = 0; has_axes < 2; ++has_axes) {
         for (size_t i = 0; i < loader->n_features; ++i) {
@@ -236,11 +236,10 @@ void td_loader_write_item(const td_loader *loader, td_host_slot *slot, uint32_t 
         if (f->row->maker != TD_MAKER_HOST) continue;
         const size_t words = td_loader_count_words(loader, f->row, &slot->shape) / slot->shape.items;
         uint32_t *to = slot->head + f->at + item * words;
-        if (f->row->write != NULL) {
+        if (f->row->write != NULL)
             f->row->write(loader, slot, item, to);
-        } else {
-            *to = td_mel_frames(f->row->config, slot->head[loader->places + 2 * (size_t)item + 1]);
-        }
+        else
+            *to = td_mel_frames(f->row->config, slot->head[loader->ranges + 2 * (size_t)item + 1]);
     }
 }
 

@@ -123,7 +123,7 @@ struct td_loader {
     size_t n_rows;
     td_loader_feature features[TD_BATCH_FEATURES];
     size_t n_features;
-    size_t places, reference_ranges; /* words from the start of the head: first sample and number of each */
+    size_t ranges, reference_ranges; /* words from the start of the head: first sample and number of each */
     size_t head_words;
     uint64_t batch_bytes;     /* of the largest */
     td_part_plan *part_plans; /* owned; the loader's thread alone, once it runs */

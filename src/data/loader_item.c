@@ -93,7 +93,7 @@ static td_status decode_row(td_loader *loader, uint32_t row, float *into, size_t
     if (status == TD_OK) {
         const uint64_t hop = loader->config.hop_samples;
         if (out->report.bad_samples > 0) {
-            status = TD_FAIL(TD_ERR_FORMAT, "%s: %llu samples are no numbers (NaN or infinite)", path,
+            status = TD_FAIL(TD_ERR_FORMAT, "%s: %llu samples are not finite (NaN or infinite)", path,
                              (unsigned long long)out->report.bad_samples);
         } else if (out->count + hop < expected || out->count > expected + hop) {
             char found[24];
@@ -159,10 +159,10 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
 {
     td_status status = TD_OK;
     const uint32_t wanted = slot->rows[index];
-    const size_t place_at = loader->places + (size_t)2 * index;
+    const size_t range_at = loader->ranges + (size_t)2 * index;
     const size_t first = index * slot->stride;
     item->row = wanted;
-    slot->head[place_at] = slot->head[place_at + 1] = 0;
+    slot->head[range_at] = slot->head[range_at + 1] = 0;
     for (uint32_t turn = 0, n_tries = 1;; ++n_tries) {
         bool is_bad;
         if (read_cached(loader, slot, index, item)) return TD_OK;
@@ -178,8 +178,8 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
     item->n_frames = frames < slot->shape.frames ? frames : slot->shape.frames;
     item->audio_s = (double)audio->count / audio->rate;
     const size_t most = (size_t)slot->shape.frames * loader->config.hop_samples - 1;
-    slot->head[place_at] = (uint32_t)first;
-    slot->head[place_at + 1] = (uint32_t)(audio->count < most ? audio->count : most);
+    slot->head[range_at] = (uint32_t)first;
+    slot->head[range_at + 1] = (uint32_t)(audio->count < most ? audio->count : most);
 fail:
     return status;
 }
@@ -195,7 +195,7 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     td_audio other = {0};
     float *own = slot->pcm + index * slot->stride;
     const size_t to = slot->shape.items * slot->stride + index * loader->reference_stride;
-    const size_t place_at = loader->reference_ranges + (size_t)2 * index;
+    const size_t range_at = loader->reference_ranges + (size_t)2 * index;
     td_reference chosen =
         td_reference_choose(loader->references, loader->settings.seed, slot->drawn.epoch, item->row);
     if (!chosen.is_own) {
@@ -211,8 +211,8 @@ static td_status load_reference(td_loader *loader, td_host_slot *slot, uint32_t 
     td_reference_part(&chosen, chosen.is_own ? audio->count : other.count, loader->reference_samples, &first,
                       &count);
     memcpy(slot->pcm + to, (chosen.is_own ? own : other.samples) + first, count * sizeof *own);
-    slot->head[place_at] = (uint32_t)to;
-    slot->head[place_at + 1] = (uint32_t)count;
+    slot->head[range_at] = (uint32_t)to;
+    slot->head[range_at + 1] = (uint32_t)count;
     item->n_reference_frames = td_mel_frames(&loader->config, count);
 fail:
     td_audio_free(&other);

@@ -6,17 +6,11 @@
 #include "base/error.h"
 #include "data/loader_internal.h"
 
-static bool is_same_shape(const td_batch_shape *a, const td_batch_shape *b)
-{
-    return a->items == b->items && a->tokens == b->tokens && a->frames == b->frames &&
-           a->reference_frames == b->reference_frames;
-}
-
 static td_part_plan *find_plan(const td_loader *loader, const td_frozen_part *part,
                                const td_batch_shape *shape)
 {
     td_part_plan *p = loader->part_plans;
-    while (p != NULL && (p->part != part || !is_same_shape(&p->shape, shape)))
+    while (p != NULL && (p->part != part || !td_batch_shape_equal(&p->shape, shape)))
         p = p->next;
     return p;
 }

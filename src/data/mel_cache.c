@@ -112,11 +112,10 @@ static td_status tidy_folder(td_mel_cache *c, const char *folder)
             end == 0 || name[end] != '\0')
             continue; /* another process's unfinished file, say */
         if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) continue;
-        if (bsearch(&key, sorted, n_rows, sizeof *sorted, compare_keys) == NULL) {
+        if (bsearch(&key, sorted, n_rows, sizeof *sorted, compare_keys) == NULL)
             unlink(path);
-        } else if (td_file_size(path, &bytes) == TD_OK) {
+        else if (td_file_size(path, &bytes) == TD_OK)
             c->stats.used_bytes += bytes + FILE_OVERHEAD_BYTES;
-        }
     }
 fail:
     free(sorted);

@@ -81,10 +81,9 @@ typedef struct reader {
 
 static column find_meaning(const char *name, size_t bytes)
 {
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i) {
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
         if (strlen(NAMES[i].name) == bytes && strncasecmp(NAMES[i].name, name, bytes) == 0)
             return NAMES[i].meaning;
-    }
     return COLUMN_COUNT;
 }
 
@@ -130,7 +129,7 @@ static td_status set_columns(reader *r, const char *columns)
                    columns, MAX_COLUMNS);
 }
 
-/* A first line whose first column is called as ids are called is no row. It gives the columns unless the
+/* A first line whose first column is called as ids are called is not a row. It gives the columns unless the
  * settings did. */
 static bool take_header(reader *r, const char *line, uint32_t number, bool columns_given)
 {
@@ -201,14 +200,13 @@ static char *clean_id(char *id, const char **reason)
     const size_t bytes = strlen(id);
     if (bytes > 4 && strcasecmp(id + bytes - 4, ".wav") == 0) id[bytes - 4] = '\0';
     *reason = NULL;
-    if (*id == '\0') {
+    if (*id == '\0')
         *reason = "the id is empty";
-    } else if (strlen(id) > TD_METADATA_MAX_ID_BYTES) {
+    else if (strlen(id) > TD_METADATA_MAX_ID_BYTES)
         *reason = "the id is longer than 200 bytes; is a bar missing?";
-    } else if (*id == '/' || strcmp(id, "..") == 0 || strncmp(id, "../", 3) == 0 || strstr(id, "/../") ||
-               (strlen(id) > 3 && strcmp(id + strlen(id) - 3, "/..") == 0)) {
+    else if (*id == '/' || strcmp(id, "..") == 0 || strncmp(id, "../", 3) == 0 || strstr(id, "/../") ||
+             (strlen(id) > 3 && strcmp(id + strlen(id) - 3, "/..") == 0))
         *reason = "the id leads out of the folder wavs";
-    }
     return *reason == NULL ? id : NULL;
 }
 
@@ -285,9 +283,8 @@ static td_status read_row(reader *r, char *line, uint32_t number)
     if (*row.text == '\0') return td_problems_add(problems, number, "'%s' has no text", id);
     row.text_bytes = (uint32_t)strlen(row.text);
     if (cells[COLUMN_LANGUAGE] != NULL && *cells[COLUMN_LANGUAGE] != '\0' &&
-        td_lang_parse(cells[COLUMN_LANGUAGE], &row.lang) != TD_OK) {
+        td_lang_parse(cells[COLUMN_LANGUAGE], &row.lang) != TD_OK)
         return td_problems_add(problems, number, "%s", td_error_last()->message);
-    }
     char *speaker = cells[COLUMN_SPEAKER];
     if (r->has_pattern) {
         const td_status status = match_speaker(r, id, &speaker);

@@ -45,7 +45,7 @@ typedef struct td_metadata {
     td_metadata_row *rows; /* the good ones, in the order of the file */
     size_t n_rows;
     const char **speakers; /* sorted by bytes, borrowed from the rows; at least one, which is "" if none is
-                              told */
+                              named */
     size_t n_speakers;
     td_problems problems; /* total: rows that are not in `rows` */
     bool has_header;

@@ -21,9 +21,8 @@ td_status td_dataset_pair_open(const td_dataset_settings *settings, const char *
     td_dataset_settings train = *settings;
     *out = (td_dataset_pair){0};
     if (val_dir == NULL && settings->metadata == NULL && !has_table(settings->dir, "metadata.csv") &&
-        has_table(settings->dir, EVAL_TABLE)) {
+        has_table(settings->dir, EVAL_TABLE))
         val_dir = settings->dir;
-    }
     if (val_dir != NULL) train.val_fraction = 0;
     TD_TRY(td_dataset_open(&train, pool, &out->train));
     if (val_dir == NULL) return TD_OK;

@@ -119,9 +119,8 @@ static td_status find_usual(build *b, size_t n_silent)
     for (size_t i = 0; i < s.count; ++i)
         ++votes[s.langs[i]];
     b->usual = TD_LANG_EN;
-    for (int lang = 0; lang < TD_LANG_COUNT; ++lang) {
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
         if (votes[lang] > votes[b->usual]) b->usual = (td_lang)lang;
-    }
     return TD_OK;
 }
 
@@ -136,12 +135,11 @@ static td_status choose_language(build *b)
         n_silent += b->table->rows[i].lang == (td_lang)TD_METADATA_NO_LANG;
     if (!each && strcmp(wanted, "auto") != 0) return td_lang_parse(wanted, &b->usual);
     if (n_silent == 0) return TD_OK;
-    TD_TRY(td_detector_create(NULL, NULL, &b->detector));
-    if (each) {
+    TD_TRY(td_detector_create(NULL, &b->detector));
+    if (each)
         b->usual = TD_LANG_COUNT;
-    } else {
+    else
         TD_TRY(find_usual(b, n_silent));
-    }
 fail:
     return status;
 }
@@ -201,7 +199,7 @@ static td_status spell(build *b, workspace *w, const td_metadata_row *row, td_la
 {
     td_status status = TD_OK;
     const char *text = NULL;
-    if (w->normalizers[lang] == NULL) TD_TRY(td_normalizer_create(lang, NULL, &w->normalizers[lang]));
+    if (w->normalizers[lang] == NULL) TD_TRY(td_normalizer_create(lang, &w->normalizers[lang]));
     TD_TRY(td_normalizer_run(w->normalizers[lang], row->text, row->text_bytes, &text));
     TD_TRY(td_tokenizer_spell(b->settings->tokens, lang, text, strlen(text), out));
 fail:
@@ -214,8 +212,8 @@ static td_status prepare_row(build *b, workspace *w, size_t index, td_buffer *te
     td_status status = TD_OK;
     const td_metadata_row *row = &b->table->rows[index];
     td_prepared_row *out = &b->rows[index];
-    const bool told = row->lang != (td_lang)TD_METADATA_NO_LANG;
-    td_lang lang = told ? row->lang : b->usual;
+    const bool is_given = row->lang != (td_lang)TD_METADATA_NO_LANG;
+    td_lang lang = is_given ? row->lang : b->usual;
     out->text_key = make_text_key(b, row, lang);
     out->text_at = texts->size;
     const td_block_row *known = td_assemble_find_text(b->old, out->text_key);
@@ -334,11 +332,10 @@ static td_status open_tokenizer(build *b)
     const td_dataset_settings *settings = b->settings;
     td_status status = TD_OK;
     if (settings->tokens == TD_TOKENS_BPE) return td_tokenizer_open_bpe(settings->bpe_path, &b->tokenizer);
-    if (settings->symbols != NULL) {
+    if (settings->symbols != NULL)
         TD_TRY(td_symbols_parse(settings->symbols, &b->symbols));
-    } else {
+    else
         TD_TRY(collect_symbols(b));
-    }
     TD_TRY(td_tokenizer_create(TD_TOKENS_CHARACTERS, b->symbols, &b->tokenizer));
 fail:
     return status;

@@ -29,9 +29,8 @@ td_status td_problems_add(td_problems *problems, uint32_t line, const char *form
 
 void td_problems_free(td_problems *problems)
 {
-    for (size_t i = 0; i < problems->count; ++i) {
+    for (size_t i = 0; i < problems->count; ++i)
         free(problems->items[i].message);
-    }
     free(problems->items);
     *problems = (td_problems){0};
 }

@@ -157,11 +157,10 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
     for (size_t i = 0; i < n_rows; ++i) {
         const bool fits = (settings->max_frames == 0 || rows[i].frames <= settings->max_frames) &&
                           (settings->max_tokens == 0 || rows[i].tokens <= settings->max_tokens);
-        if (fits) {
+        if (fits)
             s->rows[s->n_rows++] = rows[i];
-        } else {
+        else
             ++s->n_left_out;
-        }
     }
     TD_FAIL_IF(s->n_rows == 0, TD_ERR_FORMAT,
                "none of %zu rows can be used: all are longer than %u frames or %u tokens; raise "

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 
@@ -73,10 +72,9 @@ static td_status find_duplicates(const td_dataset *d, const uint32_t *rows, size
         keyed[i] = (keyed_row){td_hash128(td_block_string(&d->view, text), text.bytes), rows[i]};
     }
     qsort(keyed, count, sizeof *keyed, compare_keys);
-    for (size_t i = 1; i < count; ++i) {
+    for (size_t i = 1; i < count; ++i)
         if (keyed[i].key.low == keyed[i - 1].key.low && keyed[i].key.high == keyed[i - 1].key.high)
             found[n_found++] = keyed[i].row;
-    }
     qsort(found, n_found, sizeof *found, compare_rows);
     for (size_t i = 0; i < n_found; ++i)
         add_row(out, found[i]);

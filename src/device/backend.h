@@ -11,6 +11,7 @@
 #ifndef TD_DEVICE_BACKEND_H
 #define TD_DEVICE_BACKEND_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -208,6 +209,18 @@ typedef struct td_backend {
 extern const td_backend td_backend_opencl;
 extern const td_backend td_backend_vulkan;
 extern const td_backend td_backend_sim;
+
+/* A driver's code: what it means here, and its name. A table ends with TD_CODE_END, whose status and name
+ * are those of codes that it does not list. */
+typedef struct td_native_code {
+    int code;
+    td_status status;
+    const char *name;
+} td_native_code;
+
+#define TD_CODE_END INT_MIN
+
+const td_native_code *td_native_code_find(const td_native_code *table, int code);
 
 /* Marks the device lost and returns TD_ERR_DEVICE_LOST with a message naming the device and call. The first
  * call to show it counts: whoever meets the lost device later gets the same message. */

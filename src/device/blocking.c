@@ -1,4 +1,4 @@
-/* See once.h. */
+/* See blocking.h. */
 #include "device/blocking.h"
 
 #include <string.h>
@@ -12,6 +12,7 @@ static td_status run_after(td_list *list, td_point ready)
     td_point done;
     td_status status = TD_OK;
     const td_submission submission = {.list = list, .waits = &ready, .n_waits = 1};
+    if (!list->finished) TD_TRY(td_list_finish(list));
     TD_TRY(td_queue_submit(td_device_queue(list->device, list->kind), &submission, &done));
     TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
 fail:
@@ -32,7 +33,6 @@ static td_status copy_after(td_device *device, td_span to, td_span from, td_poin
     td_status status = TD_OK;
     TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_list_copy(list, to, from));
-    TD_TRY(td_list_finish(list));
     TD_TRY(run_after(list, ready));
 fail:
     td_list_destroy(list);

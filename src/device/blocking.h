@@ -6,7 +6,8 @@
 
 #include "tandem/queue.h"
 
-/* Runs a finished list on its device's queue. *seconds (may be NULL): from submitting to done. */
+/* Runs a list on its device's queue, and finishes it first if that is still to be done. *seconds (may be
+ * NULL): from submitting to done. */
 td_status td_blocking_run(td_list *list, double *seconds);
 
 /* Copies between two spans of a device and its pinned host memory, of equal size. */

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "device/backend.h"
+#include "device/blocking.h"
 
 #define DEFAULT_SLOTS 2u
 #define DEFAULT_RING_CHUNKS 3u
@@ -122,30 +123,15 @@ static td_status choose_path(td_path wanted, const td_device *source, const td_d
 
 /* ---------------------------------------------------------------- setting it up */
 
-static uint64_t round_up(uint64_t value, uint64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
-/* Makes room first, so that what was taken can always be noted. */
-static td_status take(td_channel *channel, td_memory *memory, td_memory_kind kind, uint64_t bytes,
+/* A block of memory, or the host's in place where `host` is given. Makes room first, so that what was taken
+ * can always be noted. */
+static td_status take(td_channel *channel, td_memory *memory, td_memory_kind kind, void *host, uint64_t bytes,
                       td_span *out)
 {
     td_status status = TD_OK;
     TD_TRY(td_alloc_grow(&channel->owned, &channel->owned_capacity, channel->n_owned + 1,
                          sizeof *channel->owned));
-    TD_TRY(td_memory_alloc(memory, kind, bytes, out));
-    channel->owned[channel->n_owned++] = (owned_span){memory, *out};
-fail:
-    return status;
-}
-
-static td_status import(td_channel *channel, td_memory *memory, void *host, uint64_t bytes, td_span *out)
-{
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&channel->owned, &channel->owned_capacity, channel->n_owned + 1,
-                         sizeof *channel->owned));
-    TD_TRY(td_memory_import(memory, host, bytes, out));
+    TD_TRY(host ? td_memory_import(memory, host, bytes, out) : td_memory_alloc(memory, kind, bytes, out));
     channel->owned[channel->n_owned++] = (owned_span){memory, *out};
 fail:
     return status;
@@ -176,13 +162,13 @@ static td_status set_up_shared(td_channel *channel, channel_slot *slot)
     const uint64_t a = import_align(channel->ends[0]);
     const uint64_t b = import_align(channel->ends[1]);
     const uint64_t align = a > b ? a : b;
-    const uint64_t bytes = round_up(channel->slot_bytes, align);
+    const uint64_t bytes = td_round_up(channel->slot_bytes, align);
     td_status status = TD_OK;
     TD_FAIL_IF(posix_memalign(&slot->block, align, bytes) != 0, TD_ERR_HOST_MEMORY,
                "no host memory for a block of %llu bytes shared by two devices; use a smaller batch",
                (unsigned long long)bytes);
     for (int end = 0; end < 2; end++)
-        TD_TRY(import(channel, channel->ends[end], slot->block, bytes, &slot->ends[end]));
+        TD_TRY(take(channel, channel->ends[end], TD_MEMORY_HOST, slot->block, bytes, &slot->ends[end]));
 fail:
     return status;
 }
@@ -194,11 +180,11 @@ static td_status pin_for_both(td_channel *channel, td_memory *owner, td_memory *
     const uint64_t align = import_align(guest);
     td_span whole = {0};
     td_status status = TD_OK;
-    bytes = round_up(bytes, align);
-    TD_TRY(take(channel, owner, TD_MEMORY_HOST, bytes + align, &whole)); /* room to align the address */
+    bytes = td_round_up(bytes, align);
+    TD_TRY(take(channel, owner, TD_MEMORY_HOST, NULL, bytes + align, &whole)); /* room to align the address */
     const uintptr_t address = (uintptr_t)td_span_host(whole);
-    *pinned = td_span_part(whole, round_up(address, align) - address, bytes);
-    TD_TRY(import(channel, guest, td_span_host(*pinned), bytes, view));
+    *pinned = td_span_part(whole, td_round_up(address, align) - address, bytes);
+    TD_TRY(take(channel, guest, TD_MEMORY_HOST, td_span_host(*pinned), bytes, view));
 fail:
     return status;
 }
@@ -212,21 +198,21 @@ static int direct_cpu_end(const td_channel *channel)
 static td_status set_up_direct(td_channel *channel, channel_slot *slot)
 {
     const int cpu = direct_cpu_end(channel);
-    const uint64_t bytes = round_up(channel->slot_bytes, SIZE_STEP);
+    const uint64_t bytes = td_round_up(channel->slot_bytes, SIZE_STEP);
     td_status status = TD_OK;
     TD_TRY(pin_for_both(channel, channel->ends[!cpu], channel->ends[cpu], bytes, &slot->pinned,
                         &slot->ends[cpu]));
-    TD_TRY(take(channel, channel->ends[!cpu], TD_MEMORY_DEVICE, bytes, &slot->ends[!cpu]));
+    TD_TRY(take(channel, channel->ends[!cpu], TD_MEMORY_DEVICE, NULL, bytes, &slot->ends[!cpu]));
 fail:
     return status;
 }
 
 static td_status set_up_device(td_channel *channel, channel_slot *slot)
 {
-    const uint64_t bytes = round_up(channel->slot_bytes, SIZE_STEP);
+    const uint64_t bytes = td_round_up(channel->slot_bytes, SIZE_STEP);
     td_status status = TD_OK;
     for (int end = 0; end < 2; end++)
-        TD_TRY(take(channel, channel->ends[end], TD_MEMORY_DEVICE, bytes, &slot->ends[end]));
+        TD_TRY(take(channel, channel->ends[end], TD_MEMORY_DEVICE, NULL, bytes, &slot->ends[end]));
 fail:
     return status;
 }
@@ -238,18 +224,16 @@ static td_status set_up_ring(td_channel *channel)
     td_memory *destination = channel->ends[1];
     td_status status = TD_OK;
     if (td_memory_device(source) == td_memory_device(destination)) {
-        TD_TRY(take(channel, source, TD_MEMORY_HOST, ring_bytes, &channel->ring[0]));
+        TD_TRY(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
         channel->ring[1] = channel->ring[0];
         return TD_OK;
     }
     if (td_memory_device(destination)->info.caps.host_import &&
-        pin_for_both(channel, source, destination, ring_bytes, &channel->ring[0], &channel->ring[1]) ==
-            TD_OK) {
+        pin_for_both(channel, source, destination, ring_bytes, &channel->ring[0], &channel->ring[1]) == TD_OK)
         return TD_OK;
-    }
     if (!channel->ring[0].buffer)
-        TD_TRY(take(channel, source, TD_MEMORY_HOST, ring_bytes, &channel->ring[0]));
-    TD_TRY(take(channel, destination, TD_MEMORY_HOST, ring_bytes, &channel->ring[1]));
+        TD_TRY(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
+    TD_TRY(take(channel, destination, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[1]));
     channel->ring_moves = true;
 fail:
     return status;
@@ -258,7 +242,7 @@ fail:
 static td_status set_up_alias(td_channel *channel, channel_slot *slot)
 {
     td_status status = TD_OK;
-    TD_TRY(take(channel, channel->ends[0], TD_MEMORY_DEVICE, channel->slot_bytes, &slot->ends[0]));
+    TD_TRY(take(channel, channel->ends[0], TD_MEMORY_DEVICE, NULL, channel->slot_bytes, &slot->ends[0]));
     slot->ends[1] = slot->ends[0];
 fail:
     return status;
@@ -319,7 +303,7 @@ td_status td_channel_create(td_memory *source, td_memory *destination, uint64_t 
     channel->n_slots = options->slots ? options->slots : DEFAULT_SLOTS;
     channel->ring_chunks = options->ring_chunks ? options->ring_chunks : DEFAULT_RING_CHUNKS;
     channel->chunk_bytes =
-        round_up(options->chunk_bytes ? options->chunk_bytes : DEFAULT_CHUNK_BYTES, SIZE_STEP);
+        td_round_up(options->chunk_bytes ? options->chunk_bytes : DEFAULT_CHUNK_BYTES, SIZE_STEP);
     TD_TRY(TD_NEW_ARRAY(&channel->slots, channel->n_slots));
     TD_TRY(set_up(channel, options->path));
     *out = channel;
@@ -381,11 +365,10 @@ static void hop_spans(const td_channel *channel, const hop *made, uint64_t in_ri
     const channel_slot *slot = &channel->slots[made->slot];
     *from = td_span_part(slot->ends[0], made->offset, made->bytes);
     *to = td_span_part(slot->ends[1], made->offset, made->bytes);
-    if (channel->path == TD_PATH_RING) {
+    if (channel->path == TD_PATH_RING)
         *(made->number == 0 ? to : from) = td_span_part(channel->ring[made->number], in_ring, made->bytes);
-    } else if (channel->path == TD_PATH_DIRECT) {
+    else if (channel->path == TD_PATH_DIRECT)
         *(direct_cpu_end(channel) == 0 ? from : to) = td_span_part(slot->pinned, made->offset, made->bytes);
-    }
 }
 
 static td_status record_hop(const td_channel *channel, hop *made)
@@ -416,9 +399,8 @@ static td_status find_hop(td_channel *channel, uint32_t number, uint32_t slot, u
     for (size_t i = 0; i < channel->n_hops_made; i++) {
         *out = channel->hops[i];
         if ((*out)->number == number && (*out)->slot == slot && (*out)->offset == offset &&
-            (*out)->bytes == bytes) {
+            (*out)->bytes == bytes)
             return TD_OK;
-        }
     }
     TD_TRY(td_alloc_grow(&channel->hops, &channel->hops_capacity, channel->n_hops_made + 1, sizeof made));
     TD_TRY(TD_NEW(&made));
@@ -480,7 +462,7 @@ td_status td_channel_send(td_channel *channel, uint32_t slot, uint64_t bytes, td
     TD_FAIL_IF(slot >= channel->n_slots || bytes == 0 || bytes > channel->slot_bytes, TD_ERR_ARGUMENT,
                "%llu bytes were sent in slot %u of a channel with %u slots of %llu",
                (unsigned long long)bytes, slot, channel->n_slots, (unsigned long long)channel->slot_bytes);
-    const uint64_t rounded = round_up(bytes, SIZE_STEP); /* the spans have room for it */
+    const uint64_t rounded = td_round_up(bytes, SIZE_STEP); /* the spans have room for it */
     if (channel->path == TD_PATH_RING) {
         for (uint64_t offset = 0; offset < rounded; offset += channel->chunk_bytes) {
             const uint64_t left = rounded - offset;
@@ -510,26 +492,16 @@ td_point td_channel_reusable(const td_channel *channel, uint32_t slot, td_point 
 /* Hash of a span's first bytes; device memory is brought to the host first. */
 static td_status hash_span(td_memory *memory, td_span span, uint64_t *out)
 {
-    td_span host = {0};
-    td_list *list = NULL;
-    td_point done;
+    void *copy = td_span_host(span);
     td_status status = TD_OK;
-    td_device *device = td_memory_device(memory);
-    if (td_span_host(span)) {
-        *out = td_hash64(td_span_host(span), span.bytes);
-        return TD_OK;
+    if (!td_span_host(span)) {
+        const td_span words = td_span_part(span, 0, td_round_up(span.bytes, 4));
+        TD_TRY(td_alloc_zeroed(words.bytes, 1, &copy));
+        TD_TRY(td_blocking_read(memory, words, (td_point){0}, copy));
     }
-    const td_span words = td_span_part(span, 0, round_up(span.bytes, 4));
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, words.bytes, &host));
-    TD_TRY(td_list_create(device, TD_QUEUE_COPY, &list));
-    TD_TRY(td_list_copy(list, td_span_part(host, 0, words.bytes), words));
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COPY), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-    *out = td_hash64(td_span_host(host), span.bytes);
+    *out = td_hash64(copy, span.bytes);
 fail:
-    td_list_destroy(list);
-    td_memory_free(memory, host);
+    if (!td_span_host(span)) free(copy);
     return status;
 }
 
@@ -541,9 +513,8 @@ td_status td_channel_verify(td_channel *channel, uint32_t slot)
                "slot %u of a channel was verified before anything was sent in it", slot);
     const uint64_t bytes = channel->slots[slot].sent_bytes;
     TD_TRY(td_point_wait(channel->slots[slot].arrived, TD_WAIT_FOREVER));
-    for (int end = 0; end < 2; end++) {
+    for (int end = 0; end < 2; end++)
         TD_TRY(hash_span(channel->ends[end], slot_span(channel, end, slot, bytes), &hashes[end]));
-    }
     TD_FAIL_IF(hashes[0] != hashes[1], TD_ERR_INTEGRITY,
                "%llu bytes in slot %u from %s to %s by the path \"%s\" arrived damaged (hash %016llx became "
                "%016llx); update the drivers, and see docs/devices.md",

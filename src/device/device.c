@@ -2,7 +2,6 @@
  * each self-tested before anyone else uses it. Covered by tests/device/test_registry.c. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/dispatch.h"
 #include "device/queue_internal.h"
@@ -19,9 +18,8 @@ static void ready_device(td_device *device, td_blob_cache *cache)
 {
     device->cache = cache;
     pthread_mutex_init(&device->clock_mutex, NULL);
-    for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++) {
+    for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++)
         if (!device->queues[kind]->ready) td_queue_start(device->queues[kind]);
-    }
 }
 
 /* Opens infos[first] and every later one of its platform that is not open yet. */
@@ -64,9 +62,8 @@ td_status td_devices_open(td_registry *registry, const td_device_info *const *in
         TD_FAIL_IF(!infos[i]->usable, TD_ERR_UNSUPPORTED, "device %s cannot be used: %s", infos[i]->name,
                    infos[i]->reason);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (!out[i]) TD_TRY(open_platform(registry, infos, count, i, out));
-    }
     for (size_t i = 0; i < count; i++)
         TD_TRY(td_selftest_ensure(out[i]));
     return TD_OK;
@@ -143,6 +140,13 @@ static td_status tell_lost(const td_device *device, const char *native, const ch
 td_status td_device_tell_lost(const td_device *device)
 {
     return tell_lost(device, device->lost_native, device->lost_in);
+}
+
+const td_native_code *td_native_code_find(const td_native_code *table, int code)
+{
+    while (table->code != code && table->code != TD_CODE_END)
+        table++;
+    return table;
 }
 
 td_status td_device_mark_lost(td_device *device, const char *native, const char *call)

@@ -20,9 +20,8 @@ static bool conflict(const struct td_hazard_range *range, const td_span *span, u
 static bool conflicts(const td_hazards *hazards, const td_command *command)
 {
     for (size_t i = 0; i < hazards->count; i++) {
-        for (uint32_t j = 0; j < command->n_spans; j++) {
+        for (uint32_t j = 0; j < command->n_spans; j++)
             if (conflict(&hazards->ranges[i], &command->spans[j], command->access[j])) return true;
-        }
     }
     return false;
 }

@@ -267,7 +267,7 @@ td_status td_memory_alloc(td_memory *memory, td_memory_kind kind, uint64_t bytes
         return TD_FAIL(TD_ERR_ARGUMENT, "the %s role asked for a block of %llu bytes", memory->role,
                        (unsigned long long)bytes);
     }
-    const uint64_t rounded = (bytes + memory->align - 1) / memory->align * memory->align;
+    const uint64_t rounded = td_round_up(bytes, memory->align);
     pthread_mutex_lock(&memory->mutex);
     size_t index = 0;
     chunk *from = find_fit(memory->chunks[kind], rounded, &index);
@@ -325,7 +325,7 @@ void td_memory_free(td_memory *memory, td_span span)
         if (span.buffer->imported) {
             drop_chunk(memory, link);
         } else {
-            const uint64_t rounded = (span.bytes + memory->align - 1) / memory->align * memory->align;
+            const uint64_t rounded = td_round_up(span.bytes, memory->align);
             return_range(*link, span.offset, rounded);
             (*link)->n_used--;
             note_range(memory, span.buffer, rounded, -1);

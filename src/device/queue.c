@@ -246,11 +246,10 @@ static td_status defer(td_queue *queue, const td_submission *submission, uint64_
         TD_TRY(td_thread_start(&queue->thread, queue->device->info.name, serve_deferred, queue));
         queue->has_thread = true;
     }
-    if (queue->tail) {
+    if (queue->tail)
         queue->tail->next = item;
-    } else {
+    else
         queue->head = item;
-    }
     queue->tail = item;
     pthread_cond_broadcast(&queue->changed);
     return TD_OK;
@@ -276,11 +275,10 @@ static td_status sort_waits(const td_queue *queue, const td_submission *submissi
         if (status != TD_OK) return cancel(queue);
         if (reached) continue;
         if (*n_native < TD_MAX_NATIVE_WAITS && queue->device->ops->can_wait(queue, wait.queue) &&
-            atomic_load(&wait.queue->entered) >= wait.value) {
+            atomic_load(&wait.queue->entered) >= wait.value)
             native[(*n_native)++] = wait;
-        } else {
+        else
             *deferred = true;
-        }
     }
     return TD_OK;
 }
@@ -311,13 +309,12 @@ td_status td_queue_submit(td_queue *queue, const td_submission *submission, td_p
     pthread_mutex_lock(&queue->mutex);
     const uint64_t value = atomic_load(&queue->issued) + 1;
     queue->submitted_ns[value % TD_TIMES_KEPT] = td_clock_ns();
-    if (queue->failure.status != TD_OK) {
+    if (queue->failure.status != TD_OK)
         status = td_error_adopt(&queue->failure);
-    } else if (deferred || queue->head) {
+    else if (deferred || queue->head)
         status = defer(queue, submission, value);
-    } else {
+    else
         status = enter(queue, submission->list, native, n_native, value);
-    }
     if (status == TD_OK) {
         atomic_store(&queue->issued, value);
         if (submission->list) submission->list->last_use = (td_point){queue, value};

@@ -163,9 +163,8 @@ static td_status hide_others(td_registry *registry, const char *visible)
         ordered[i] = items[positions[i]];
     }
     size_t next = count;
-    for (size_t i = 0; i < n_real; i++) {
+    for (size_t i = 0; i < n_real; i++)
         if (items[i].index < 0) ordered[next++] = items[i];
-    }
     if (n_real) memcpy(items, ordered, n_real * sizeof *items);
     registry->n_visible = count;
     log_renumbering(registry);
@@ -250,9 +249,8 @@ const td_api_report *td_registry_report(const td_registry *registry, td_api api)
 uint64_t td_registry_validation_messages(const td_registry *registry)
 {
     uint64_t messages = 0;
-    for (int api = 0; api < TD_API_COUNT; api++) {
+    for (int api = 0; api < TD_API_COUNT; api++)
         if (BACKENDS[api]->validation_messages)
             messages += BACKENDS[api]->validation_messages(registry->states[api]);
-    }
     return messages;
 }

@@ -2,7 +2,6 @@
  * Covered by tests/device/test_registry.c. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -30,9 +29,8 @@ static bool matches_pci(const td_device_info *info, const char *text)
     if (!info->has_pci) return false;
     if (sscanf(text, "%x:%x:%x.%x%n/%2s", &domain, &bus, &device, &function, &used, api) < 4) return false;
     if (info->pci.domain != domain || info->pci.bus != bus || info->pci.device != device ||
-        info->pci.function != function) {
+        info->pci.function != function)
         return false;
-    }
     const char *rest = text + used;
     return *rest == '\0' || (strcmp(rest, "/cl") == 0 && info->api == TD_API_OPENCL) ||
            (strcmp(rest, "/vk") == 0 && info->api == TD_API_VULKAN);
@@ -60,9 +58,8 @@ static bool matches_place(const td_device_info *info, const char *text)
     uint64_t platform_number = 0;
     snprintf(platform, sizeof platform, "%.*s", (int)(dot - text), text);
     if (td_text_parse_u64(dot + 1, &number) != TD_OK) return false;
-    if (td_text_parse_u64(platform, &platform_number) == TD_OK) {
+    if (td_text_parse_u64(platform, &platform_number) == TD_OK)
         return platform_number == info->platform && number == info->ordinal;
-    }
     const char *own = strrchr(info->selector, '.');
     uint64_t own_number = info->ordinal;
     if (!info->has_pci && own) (void)td_text_parse_u64(own + 1, &own_number);
@@ -129,9 +126,8 @@ static td_status choose_best(const td_registry *registry, const char *word, cons
         if (!*out || rank(info) > rank(*out)) *out = info;
     }
     if (*out) return TD_OK;
-    if (strcmp(word, "any") == 0) {
+    if (strcmp(word, "any") == 0)
         return TD_FAIL(TD_ERR_NOT_FOUND, "there is no usable device; " SEE_LIST " and what to install");
-    }
     return TD_FAIL(TD_ERR_NOT_FOUND, "there is no usable %s; " SEE_LIST, word);
 }
 
@@ -204,15 +200,12 @@ fail:
 static td_status choose(const td_registry *registry, const char *selector, const td_device_info **out)
 {
     if (isdigit((unsigned char)*selector)) return choose_index(registry, selector, out);
-    if (strcmp(selector, "gpu") == 0 || strcmp(selector, "cpu") == 0 || strcmp(selector, "any") == 0) {
+    if (strcmp(selector, "gpu") == 0 || strcmp(selector, "cpu") == 0 || strcmp(selector, "any") == 0)
         return choose_best(registry, selector, out);
-    }
     if (strcmp(selector, "sim") == 0) selector = "sim:0";
-    for (size_t form = 0; form < sizeof FORMS / sizeof FORMS[0]; form++) {
-        if (strncmp(selector, FORMS[form].prefix, strlen(FORMS[form].prefix)) == 0) {
+    for (size_t form = 0; form < sizeof FORMS / sizeof FORMS[0]; form++)
+        if (strncmp(selector, FORMS[form].prefix, strlen(FORMS[form].prefix)) == 0)
             return choose_form(registry, form, selector, out);
-        }
-    }
     return refuse_unknown(selector);
 }
 

@@ -57,9 +57,8 @@ static td_status record_fill(const test_bench *bench, td_list *list)
 
 static bool fill_is_right(const test_bench *bench)
 {
-    for (uint32_t i = 0; i < N_ELEMENTS; i++) {
+    for (uint32_t i = 0; i < N_ELEMENTS; i++)
         if (!(bench->out[i] == 1.5f)) return false;
-    }
     return true;
 }
 
@@ -86,9 +85,8 @@ static td_status record_add(const test_bench *bench, td_list *list)
 
 static bool add_is_right(const test_bench *bench)
 {
-    for (uint32_t i = 0; i < N_ELEMENTS; i++) {
+    for (uint32_t i = 0; i < N_ELEMENTS; i++)
         if (!(bench->out[i] == bench->in_a[i] + bench->in_b[i])) return false;
-    }
     return true;
 }
 
@@ -106,9 +104,8 @@ static bool matmul_is_right(const test_bench *bench)
     for (uint32_t i = 0; i < MATRIX_M; i++) {
         for (uint32_t j = 0; j < MATRIX_N; j++) {
             double sum = 0;
-            for (uint32_t k = 0; k < MATRIX_K; k++) {
+            for (uint32_t k = 0; k < MATRIX_K; k++)
                 sum += (double)bench->in_a[i * MATRIX_K + k] * (double)bench->in_b[k * MATRIX_N + j];
-            }
             if (!(fabs((double)bench->out[i * MATRIX_N + j] - sum) <= 1e-5 * MATRIX_K)) return false;
         }
     }
@@ -147,9 +144,8 @@ static td_status record_random(const test_bench *bench, td_list *list)
 static bool random_is_right(const test_bench *bench)
 {
     const uint32_t *words = (const uint32_t *)(const void *)bench->out;
-    for (uint32_t i = 0; i < N_ELEMENTS; i++) {
+    for (uint32_t i = 0; i < N_ELEMENTS; i++)
         if (words[i] != td_rng_u32((UINT64_C(1) << 32) + 7, 3, i + 4 * 5)) return false;
-    }
     return true;
 }
 
@@ -333,9 +329,8 @@ static td_digest make_key(const td_device_info *info)
     td_hasher_string(&hasher, info->name);
     td_hasher_string(&hasher, info->driver);
     td_hasher_string(&hasher, info->api_version);
-    for (int id = 0; id < TD_KERNEL_COUNT; id++) {
+    for (int id = 0; id < TD_KERNEL_COUNT; id++)
         td_hasher_string(&hasher, td_kernel_get((td_kernel_id)id)->cl_source);
-    }
     return td_hasher_digest(&hasher);
 }
 

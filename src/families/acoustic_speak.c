@@ -53,12 +53,6 @@ fail:
     return status;
 }
 
-static bool is_same_shape(const td_batch_shape *a, const td_batch_shape *b)
-{
-    return a->items == b->items && a->tokens == b->tokens && a->frames == b->frames &&
-           a->reference_frames == b->reference_frames;
-}
-
 td_status td_speech_find_plan(td_acoustic_speaker *s, td_speech_builder build, const td_batch_shape *shape,
                               uint64_t seed, td_speech_plan **out)
 {
@@ -67,7 +61,7 @@ td_status td_speech_find_plan(td_acoustic_speaker *s, td_speech_builder build, c
     td_status status = TD_OK;
     for (size_t i = 0; i < s->n_plans; i++) {
         td_speech_plan *p = *out = &s->plans[i];
-        if (p->build == build && p->seed == seed && is_same_shape(&p->shape, shape)) {
+        if (p->build == build && p->seed == seed && td_batch_shape_equal(&p->shape, shape)) {
             p->used = s->clock;
             return TD_OK;
         }
@@ -109,7 +103,6 @@ td_status td_speech_copy_all(td_acoustic_speaker *s, const td_speech_copy *copie
     TD_TRY(td_list_create(td_memory_device(s->base.memory), TD_QUEUE_COMPUTE, &list));
     for (size_t i = 0; i < n; i++)
         if (copies[i].to.buffer) TD_TRY(td_list_copy(list, copies[i].to, copies[i].from));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);

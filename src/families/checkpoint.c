@@ -45,11 +45,13 @@ static bool is_model_key(const td_model_key *key)
     return strcmp(key->section, "model") == 0;
 }
 
-static td_status read_model(td_checkpoint *c, bool has_family)
+/* Version 0.1 told the family by the strategy of its decoder. */
+static td_status read_model(td_checkpoint *c)
 {
     td_status status = TD_OK;
     const char *name;
     char preset[32];
+    const bool has_family = td_safetensors_metadata_find(c->file, "family") != NULL;
     TD_TRY(need_text(c, has_family ? "family" : "model.decoder_strategy", &name));
     const td_family *family = td_family_find(name);
     TD_FAIL_IF(family == NULL, TD_ERR_FORMAT, "its family is '%.40s', which this program does not have",
@@ -119,7 +121,7 @@ static td_status read_info(td_checkpoint *c)
                "'; `tandem train` writes one",
                format != NULL ? format : "not told");
     if (strcmp(format, FORMAT_WITHOUT_HASH) != 0) TD_TRY(check_header(c));
-    TD_TRY(read_model(c, strcmp(format, FORMAT) == 0));
+    TD_TRY(read_model(c));
     TD_TRY(need_text(c, "mel", &text));
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
     TD_TRY(read_front_ends(c));
@@ -246,6 +248,30 @@ td_status td_checkpoint_tensor(const td_checkpoint *c, const char *prefix, const
     *out = td_safetensors_find(c->file, full);
     if (*out == NULL) return TD_FAIL(TD_ERR_NOT_FOUND, "'%s' has no tensor %s", c->path, full);
     return check_tensor(c, *out);
+}
+
+static size_t find_part(const td_family *family, const char *name)
+{
+    size_t best = 0, longest = 0;
+    for (size_t i = 0; i < family->n_parts; ++i) {
+        const size_t bytes = strlen(family->parts[i].prefix);
+        if (bytes >= longest && starts_with(name, family->parts[i].prefix)) {
+            best = i;
+            longest = bytes;
+        }
+    }
+    return best;
+}
+
+uint64_t td_checkpoint_part_size(const td_checkpoint *c, size_t part)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
+        if (starts_with(t->name, "param.") && find_part(c->info.model.family, t->name + 6) == part)
+            n += t->bytes / 4;
+    }
+    return n;
 }
 
 td_status td_checkpoint_verify(const td_checkpoint *c)

@@ -58,6 +58,9 @@ td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *pref
 /* Whether a tensor is fp32 of this shape. */
 bool td_checkpoint_has_shape(const td_safetensors_tensor *tensor, td_shape shape);
 
+/* Parameters (elements of param.*) that belong to part `i` of the family: of the part whose prefix fits longest. */
+uint64_t td_checkpoint_part_size(const td_checkpoint *checkpoint, size_t i);
+
 /* Checks every tensor. */
 td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
 

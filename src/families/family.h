@@ -15,7 +15,8 @@
 
 #include "audio/mel_config.h"
 #include "data/batch.h"
-#include "graph/plan.h"
+#include "graph/optimizer.h"
+#include "graph/schedule.h"
 #include "nn/nn.h"
 
 typedef struct td_family td_family;
@@ -97,9 +98,16 @@ typedef struct td_build {
     const char *freeze;   /* patterns of parameters that are not trained; NULL: none */
 } td_build;
 
+/* How fast a learner goes, and with which optimizer. */
+typedef struct td_pace {
+    td_schedule schedule;
+    td_optimizer_options optimizer;
+} td_pace;
+
 typedef struct td_learner_row {
     const char *name;            /* before its metrics, where a family has several learners */
     const char *const *prefixes; /* of the parameters it updates, ended by NULL; NULL: all */
+    void (*adjust)(const void *values, td_pace *pace); /* what differs from the run's; NULL: nothing */
 } td_learner_row;
 
 /* A further front end: batches then have the features NAME and NAME_counts (data/loader.h). */

@@ -63,14 +63,15 @@ void td_backprop_add_constant(td_backprop *b, uint32_t id, double value)
 static uint32_t claim(td_backprop *b, uint32_t id, td_add *add)
 {
     char name[160];
-    uint32_t twin = td_graph_at(b->graph, id)->twin;
-    *add = twin ? TD_ADD_ALWAYS : TD_ADD_LATER;
-    if (twin) return twin;
+    uint32_t gradient = td_graph_at(b->graph, id)->gradient;
+    *add = gradient ? TD_ADD_ALWAYS : TD_ADD_LATER;
+    if (gradient) return gradient;
     snprintf(name, sizeof name, "d %.150s", td_graph_at(b->graph, id)->name);
-    twin = td_graph_new_tensor(b->graph, TD_TENSOR_GRADIENT, TD_F32, td_graph_at(b->graph, id)->shape, name);
-    td_graph_at(b->graph, twin)->twin = id;
-    td_graph_at(b->graph, id)->twin = twin;
-    return twin;
+    gradient =
+        td_graph_new_tensor(b->graph, TD_TENSOR_GRADIENT, TD_F32, td_graph_at(b->graph, id)->shape, name);
+    td_graph_at(b->graph, gradient)->parameter = id;
+    td_graph_at(b->graph, id)->gradient = gradient;
+    return gradient;
 }
 
 static bool is_parameter(const td_backprop *b, uint32_t id)
@@ -78,7 +79,7 @@ static bool is_parameter(const td_backprop *b, uint32_t id)
     return td_graph_at(b->graph, id)->role == TD_TENSOR_PARAMETER;
 }
 
-/* Outputs of a node share their flag, so all that can be added to go straight home, or none. */
+/* Outputs of a node share their flag: all gradients are written straight to their parameters, or none. */
 static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t *targets)
 {
     const uint8_t can_add = td_op_table[node->kind]->can_add;
@@ -87,10 +88,9 @@ static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t 
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
         if (!targets[o] || !(can_add >> o & 1)) continue;
         if (!is_parameter(b, targets[o])) return false;
-        for (size_t p = 0; p < o; p++) {
+        for (size_t p = 0; p < o; p++)
             if (targets[p] == targets[o]) return false;
-        }
-        first[td_graph_at(b->graph, targets[o])->twin ? 1 : 0] = true;
+        first[td_graph_at(b->graph, targets[o])->gradient ? 1 : 0] = true;
         n++;
     }
     return n > 0 && first[0] != first[1];
@@ -99,9 +99,8 @@ static bool can_claim(const td_backprop *b, const td_node *node, const uint32_t 
 void td_backprop_append(td_backprop *b, td_node node, uint32_t target0, uint32_t target1, uint32_t target2)
 {
     uint32_t targets[TD_NODE_OUTPUTS] = {target0, target1, target2};
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (!td_backprop_wants(b, targets[o])) targets[o] = 0;
-    }
     const bool claims = can_claim(b, &node, targets);
     const uint8_t can_add = td_op_table[node.kind]->can_add;
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
@@ -119,20 +118,19 @@ void td_backprop_append(td_backprop *b, td_node node, uint32_t target0, uint32_t
     uint32_t out[TD_NODE_OUTPUTS];
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         out[o] = made->out[o];
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (targets[o]) td_backprop_add(b, targets[o], out[o]);
-    }
 }
 
-/* The axes of `wide` along which `narrow` repeats, from `d` on: [*first, return). */
-static size_t find_run(td_shape wide, td_shape narrow, size_t d, size_t *first)
+/* The axes of `repeated` along which `target` repeats, from `d` on: [*first, return). */
+static size_t find_run(td_shape repeated, td_shape target, size_t d, size_t *first)
 {
-    const size_t lead = wide.n_dims - narrow.n_dims;
-#define REPEATS(axis) (wide.dims[axis] != 1 && ((axis) < lead || narrow.dims[(axis)-lead] == 1))
-    while (d < wide.n_dims && !REPEATS(d))
+    const size_t lead = repeated.n_dims - target.n_dims;
+#define REPEATS(axis) (repeated.dims[axis] != 1 && ((axis) < lead || target.dims[(axis)-lead] == 1))
+    while (d < repeated.n_dims && !REPEATS(d))
         d++;
     *first = d;
-    while (d < wide.n_dims && REPEATS(d))
+    while (d < repeated.n_dims && REPEATS(d))
         d++;
 #undef REPEATS
     return d;
@@ -141,25 +139,25 @@ static size_t find_run(td_shape wide, td_shape narrow, size_t d, size_t *first)
 /* The gradient of something repeated is the sum over its copies: one reduction per run of axes. */
 static void add_summed(td_backprop *b, uint32_t id, uint32_t gradient)
 {
-    const td_shape narrow = td_graph_at(b->graph, id)->shape;
-    td_shape wide = td_graph_at(b->graph, gradient)->shape;
+    const td_shape target = td_graph_at(b->graph, id)->shape;
+    td_shape repeated = td_graph_at(b->graph, gradient)->shape;
     size_t first = 0;
-    size_t end = find_run(wide, narrow, 0, &first);
+    size_t end = find_run(repeated, target, 0, &first);
     while (first < end && td_graph_is_sound(b->graph)) {
         td_node node = {.kind = TD_OP_reduce, .in = {gradient}};
         td_reduce_info *info = &node.info.reduce;
         *info = (td_reduce_info){.kind = TD_REDUCE_SUM, .outer = 1, .axis = 1, .inner = 1};
-        for (size_t d = 0; d < wide.n_dims; d++)
-            *(d < first ? &info->outer : d < end ? &info->axis : &info->inner) *= wide.dims[d];
+        for (size_t d = 0; d < repeated.n_dims; d++)
+            *(d < first ? &info->outer : d < end ? &info->axis : &info->inner) *= repeated.dims[d];
         for (size_t d = first; d < end; d++)
-            wide.dims[d] = 1;
+            repeated.dims[d] = 1;
         size_t next = 0;
-        const size_t next_end = find_run(wide, narrow, 0, &next);
-        if (next == next_end || td_shape_size(wide) == td_shape_size(narrow)) {
+        const size_t next_end = find_run(repeated, target, 0, &next);
+        if (next == next_end || td_shape_size(repeated) == td_shape_size(target)) {
             td_backprop_append(b, node, id, 0, 0);
             return;
         }
-        td_graph_make_output(b->graph, &node, 0, wide, TD_F32);
+        td_graph_make_output(b->graph, &node, 0, repeated, TD_F32);
         gradient = td_graph_append(b->graph, node).id;
         first = next;
         end = next_end;
@@ -217,7 +215,7 @@ static td_status append_gradients(td_graph *graph, td_tensor loss, float scale, 
     TD_TRY(td_graph_status(graph));
     TD_FAIL_IF(graph->has_backward, TD_ERR_ARGUMENT, "td_graph_backward was called twice on one graph");
     TD_FAIL_IF(!loss.id || td_shape_size(td_graph_shape(graph, loss)) != 1, TD_ERR_ARGUMENT,
-               "the gradient of %s was asked for, which is no single number", td_graph_name(graph, loss));
+               "the gradient of %s was asked for, which is not a single number", td_graph_name(graph, loss));
     TD_FAIL_IF(!td_graph_at(graph, loss.id)->needs_gradient, TD_ERR_ARGUMENT,
                "%s depends on no parameter that is trained", td_graph_name(graph, loss));
     b.capacity = graph->n_tensors; /* tensors made from here on are gradients themselves */

@@ -82,9 +82,8 @@ bool td_node_has_effect(const td_node *node)
 
 static bool is_wanted(const td_node *node, const bool *wanted)
 {
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (node->out[o] && wanted[node->out[o]]) return true;
-    }
     return td_node_has_effect(node);
 }
 

@@ -1,7 +1,6 @@
 /* Plans for people: a table and a picture for Graphviz, with what was fused, where tensors lie, and what a
  * node is estimated to cost. See plan.h. Covered by tests/graph/test_plan.c. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "graph/plan_internal.h"
@@ -18,7 +17,7 @@ static const char *const activation_names[] = {"", "relu", "gelu", "gelu_erf", "
 /* "matmul nt + bias + gelu", "chain mul add store", what the node does in one line. */
 static void describe(const td_node *node, char *text, size_t capacity)
 {
-    size_t used = (size_t)snprintf(text, capacity, "%s", td_op_table[node->kind]->name);
+    size_t used = (size_t)snprintf(text, capacity, "%s", td_op_names[node->kind]);
 #define APPEND(...)                                                                                          \
     if (used < capacity) used += (size_t)snprintf(text + used, capacity - used, __VA_ARGS__)
     if (node->kind == TD_OP_chain) {
@@ -108,9 +107,8 @@ td_status td_plan_measure(td_plan *plan, uint32_t rounds)
 {
     td_status status = TD_OK;
     if (!plan->node_ms) TD_TRY(TD_NEW_ARRAY(&plan->node_ms, plan->draft.n_nodes));
-    for (size_t n = 0; n < plan->draft.n_nodes; n++) {
+    for (size_t n = 0; n < plan->draft.n_nodes; n++)
         if (plan->draft.nodes[n].kind != TD_OP_view) TD_TRY(measure_node(plan, n, rounds, &plan->node_ms[n]));
-    }
 fail:
     return status;
 }
@@ -129,9 +127,8 @@ static void explain_node(const td_plan *plan, size_t n, FILE *file)
             1e3 * td_plan_node_ms(plan, node));
     if (plan->node_ms) fprintf(file, "%9.1f %7.1f ", 1e3 * plan->node_ms[n], rate_of(plan, n));
     fprintf(file, " from");
-    for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
+    for (size_t i = 0; i < TD_NODE_INPUTS; i++)
         if (node->in[i]) fprintf(file, " %s", plan->draft.tensors[node->in[i]].name);
-    }
     fprintf(file, "\n");
 }
 

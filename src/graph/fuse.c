@@ -38,12 +38,10 @@ static bool is_private(const fusing *f, uint32_t id)
 
 static bool touches(const td_node *node, uint32_t id)
 {
-    for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
+    for (size_t i = 0; i < TD_NODE_INPUTS; i++)
         if (node->in[i] == id) return true;
-    }
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (node->out[o] == id) return true;
-    }
     return false;
 }
 
@@ -53,9 +51,8 @@ static bool may_move(const fusing *f, size_t m, size_t n)
     const td_node *node = &f->draft->nodes[m];
     for (size_t between = m + 1; between < n; between++) {
         if (f->gone[between]) continue;
-        for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+        for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
             if (node->out[o] && touches(&f->draft->nodes[between], node->out[o])) return false;
-        }
     }
     return true;
 }
@@ -228,13 +225,12 @@ static void compact(fusing *f)
 {
     td_draft *draft = f->draft;
     size_t kept = 0;
-    for (size_t n = 0; n < draft->n_nodes; n++) {
+    for (size_t n = 0; n < draft->n_nodes; n++)
         if (!f->gone[n]) draft->nodes[kept++] = draft->nodes[n];
-    }
     draft->n_nodes = kept;
 }
 
-/* What changed is the uses of a few tensors, but counting anew is simple and quick enough. */
+/* What changed is the uses of a few tensors, but counting again is simple and quick enough. */
 static td_status recount(fusing *f)
 {
     td_status status = TD_OK;
@@ -271,14 +267,12 @@ static bool is_last_use(const fusing *f, uint32_t id, size_t n)
     if (t->role != TD_TENSOR_ACTIVATION || t->root != id || t->is_output || t->dtype != TD_F32) return false;
     for (size_t later = 0; later < draft->n_nodes; later++) {
         const td_node *node = &draft->nodes[later];
-        for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
+        for (size_t i = 0; i < TD_NODE_INPUTS; i++)
             if (later > n && node->in[i] && draft->tensors[node->in[i]].root == id) return false;
-        }
-        for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+        for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
             if (node->out[o] && draft->tensors[node->out[o]].root == id &&
                 (later > n || draft->tensors[node->out[o]].is_output))
                 return false;
-        }
     }
     return true;
 }
@@ -295,9 +289,8 @@ static size_t count_inputs_in(const fusing *f, const td_node *node, uint32_t roo
 static void take_over(fusing *f, td_node *node, uint32_t lent)
 {
     node->add[0] = TD_ADD_ALWAYS;
-    for (size_t t = 1; t < f->draft->n_tensors; t++) {
+    for (size_t t = 1; t < f->draft->n_tensors; t++)
         if (f->draft->tensors[t].root == node->out[0]) f->draft->tensors[t].root = lent;
-    }
 }
 
 /* A product with a residual that dies here adds to it instead. */

@@ -66,7 +66,7 @@ static void add_step(merge *m, td_instruction step)
         p->code[p->length++] = step;
 }
 
-/* A step of `from`, its input looked up anew. */
+/* A step of `from`, its input looked up again. */
 static void copy_step(merge *m, const td_node *from, td_instruction step)
 {
     if (reads_operand(&step) && step.operand < TD_CHAIN_CONSTANT)
@@ -119,9 +119,8 @@ static uint8_t find_temporary(const td_program *p)
             step->operand < TD_CHAIN_TEMPORARY + TD_CHAIN_TEMPORARIES)
             used[step->operand - TD_CHAIN_TEMPORARY] = true;
     }
-    for (uint8_t t = 0; t < TD_CHAIN_TEMPORARIES; t++) {
+    for (uint8_t t = 0; t < TD_CHAIN_TEMPORARIES; t++)
         if (!used[t]) return (uint8_t)(TD_CHAIN_TEMPORARY + t);
-    }
     return 0;
 }
 

@@ -121,9 +121,8 @@ void td_shape_split(td_shape shape, uint32_t axis, uint32_t *outer, uint32_t *le
 td_shape td_shape_without(td_shape shape, uint32_t axis)
 {
     td_shape rest = {0};
-    for (size_t d = 0; d < shape.n_dims; d++) {
+    for (size_t d = 0; d < shape.n_dims; d++)
         if (d != axis) rest.dims[rest.n_dims++] = shape.dims[d];
-    }
     if (rest.n_dims == 0) rest = td_dims(1);
     return rest;
 }
@@ -163,7 +162,7 @@ void td_graph_blame(td_graph *graph, const td_node *node, const char *format, ..
         used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s%.40s ", used ? ", " : "", t->name);
         if (used < sizeof inputs) used += print_shape(inputs + used, sizeof inputs - used, t->shape);
     }
-    (void)TD_FAIL(TD_ERR_ARGUMENT, "%s: %s; its inputs are %s", td_op_table[node->kind]->name, what,
+    (void)TD_FAIL(TD_ERR_ARGUMENT, "%s: %s; its inputs are %s", td_op_names[node->kind], what,
                   used ? inputs : "none");
     keep_mistake(graph);
 }
@@ -197,7 +196,7 @@ td_param_group td_graph_group(const td_graph *graph, td_tensor parameter)
 
 td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter)
 {
-    return (td_tensor){td_graph_at(graph, parameter.id)->twin};
+    return (td_tensor){td_graph_at(graph, parameter.id)->gradient};
 }
 
 static td_status add_tensor(td_graph *graph, const td_tensor_info *info, const char *name, uint32_t *id)
@@ -305,9 +304,8 @@ size_t td_graph_input_count(const td_graph *graph)
 
 td_tensor td_graph_input_at(const td_graph *graph, size_t at)
 {
-    for (uint32_t i = 1; i < graph->n_tensors; i++) {
+    for (uint32_t i = 1; i < graph->n_tensors; i++)
         if (graph->tensors[i].role == TD_TENSOR_INPUT && at-- == 0) return (td_tensor){i};
-    }
     return TD_NO_TENSOR;
 }
 
@@ -337,9 +335,8 @@ void td_graph_output(td_graph *graph, td_tensor t, const char *name)
 
 td_tensor td_graph_find_output(const td_graph *graph, const char *name)
 {
-    for (uint32_t i = 1; i < graph->n_tensors; i++) {
+    for (uint32_t i = 1; i < graph->n_tensors; i++)
         if (graph->tensors[i].is_output && strcmp(graph->tensors[i].name, name) == 0) return (td_tensor){i};
-    }
     return TD_NO_TENSOR;
 }
 
@@ -354,24 +351,21 @@ void td_graph_make_output(td_graph *graph, td_node *node, size_t o, td_shape sha
             td_graph_blame(graph, node, "output %zu does not fit the tensor it was given", o);
         return;
     }
-    snprintf(name, sizeof name, o ? "%s.%zu.%zu" : "%s.%zu", td_op_table[node->kind]->name, graph->n_nodes,
-             o);
+    snprintf(name, sizeof name, o ? "%s.%zu.%zu" : "%s.%zu", td_op_names[node->kind], graph->n_nodes, o);
     node->out[o] = td_graph_new_tensor(graph, TD_TENSOR_ACTIVATION, dtype, shape, name);
 }
 
 static bool inputs_need_gradient(const td_graph *graph, const td_node *node)
 {
-    for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
+    for (size_t i = 0; i < TD_NODE_INPUTS; i++)
         if (node->in[i] && td_graph_at(graph, node->in[i])->needs_gradient) return true;
-    }
     return false;
 }
 
 static void check_inputs(td_graph *graph, const td_node *node)
 {
-    for (size_t i = 0; i < td_op_table[node->kind]->required; i++) {
+    for (size_t i = 0; i < td_op_table[node->kind]->required; i++)
         if (!node->in[i]) td_graph_blame(graph, node, "input %zu is missing", i);
-    }
 }
 
 static bool stops_gradient(const td_node *node)
@@ -388,10 +382,9 @@ td_tensor td_graph_append(td_graph *graph, td_node node)
     node.block = graph->block;
     node.backward = graph->in_backward;
     const bool needs = !graph->in_backward && !stops_gradient(&node) && inputs_need_gradient(graph, &node);
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (node.out[o] && td_graph_at(graph, node.out[o])->role == TD_TENSOR_ACTIVATION)
             td_graph_at(graph, node.out[o])->needs_gradient = needs;
-    }
     if (td_alloc_grow(&graph->nodes, &graph->node_capacity, graph->n_nodes + 1, sizeof *graph->nodes) !=
         TD_OK) {
         keep_mistake(graph);

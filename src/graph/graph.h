@@ -3,7 +3,7 @@
  *
  *   h = td_graph_gelu(g, td_graph_add(g, td_graph_matmul(g, x, w), b));
  *
- * Builders never fail in the caller's face: the first mistake sticks, every later builder returns the empty
+ * Builders do not return a status: the first mistake sticks, every later builder returns the empty
  * tensor, and td_graph_status() (asked by everything that uses the graph) reports it with the operation, the
  * names and the shapes. td_graph_backward() appends the gradients. Planning and running are plan.h's.
  *
@@ -22,7 +22,7 @@
 
 typedef struct td_graph td_graph;
 
-/* Names a tensor of one graph; a value. id 0 is no tensor: "left out" where an argument may be. */
+/* Names a tensor of one graph; a value. id 0 means none: "left out" where an argument may be. */
 typedef struct td_tensor {
     uint32_t id;
 } td_tensor;
@@ -50,7 +50,7 @@ td_status td_graph_status(const td_graph *graph);
 /* Notes a mistake of whoever builds with the graph, if it is the first. */
 void td_graph_mistake(td_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A shape from its axes: td_dims(8, 100, 64). Up to four; trailing zeros are no axes. */
+/* A shape from its axes: td_dims(8, 100, 64). Up to four; trailing zeros do not count. */
 #define td_dims(...) td_dims_of((const uint32_t[4]){__VA_ARGS__})
 td_shape td_dims_of(const uint32_t dims[4]);
 

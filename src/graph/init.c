@@ -62,9 +62,8 @@ fail:
 td_status td_store_init(td_store *store, uint64_t seed)
 {
     td_status status = TD_OK;
-    for (size_t i = 0; i < store->n_entries; i++) {
+    for (size_t i = 0; i < store->n_entries; i++)
         if (store->entries[i].entry.role == TD_TENSOR_PARAMETER) TD_TRY(fill_entry(store, i, seed));
-    }
     TD_TRY(td_store_init_constants(store));
 fail:
     return status;

@@ -194,14 +194,15 @@ typedef struct td_tensor_info {
     bool is_frozen;
     uint32_t root;        /* the tensor whose storage this is part of; itself if not a view */
     uint64_t root_offset; /* elements */
-    uint32_t twin;        /* of a parameter its gradient, of a gradient its parameter */
+    uint32_t gradient;    /* of a parameter; 0: none */
+    uint32_t parameter;   /* of a gradient: whose it is */
     bool needs_gradient;
     bool is_output;
 } td_tensor_info;
 
 struct td_graph {
     td_arena *arena;         /* names */
-    td_tensor_info *tensors; /* [0] is no tensor */
+    td_tensor_info *tensors; /* [0] stands for none */
     size_t n_tensors, tensor_capacity;
     td_node *nodes;
     size_t n_nodes, node_capacity;
@@ -218,7 +219,6 @@ typedef struct td_backprop td_backprop;
 typedef struct td_recorder td_recorder;
 
 typedef struct td_op_row {
-    const char *name;
     uint8_t required; /* inputs that may not be left out: the first so many */
     /* Checks the inputs of a node and makes its outputs. Mistakes go to td_graph_blame. */
     void (*shape)(td_graph *graph, td_node *node);
@@ -235,10 +235,14 @@ typedef struct td_op_row {
 } td_op_row;
 
 extern const td_op_row *const td_op_table[TD_OP_KINDS];
+extern const char *const td_op_names[TD_OP_KINDS];
 
 #define TD_OP_DECLARE(name) extern const td_op_row td_op_row_##name;
 TD_GRAPH_OPS(TD_OP_DECLARE)
 #undef TD_OP_DECLARE
+
+/* The shape rule of nodes that only td_backprop_append and passes of a plan append, with their outputs. */
+void td_op_shape_given(td_graph *graph, td_node *node);
 
 /* ---------------------------------------------------------------- building (graph.c) */
 

@@ -3,7 +3,6 @@
  * its life. A node may write over an input that dies there, if its row of the table says so. Scratch of a
  * node is a storage that lives at that node alone. Covered by tests/graph/test_plan.c. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "graph/draft.h"
 
@@ -13,11 +12,6 @@ uint64_t td_tensor_bytes(const td_tensor_info *t)
 {
     const uint64_t size = td_shape_size(t->shape);
     return 4 * (td_dtype_format(t->dtype) ? TD_HALF_WORDS(size) : size);
-}
-
-static uint64_t round_up(uint64_t bytes)
-{
-    return (bytes + TD_STORAGE_ALIGN - 1) / TD_STORAGE_ALIGN * TD_STORAGE_ALIGN;
 }
 
 static bool is_in_arena(const td_tensor_info *t)
@@ -31,7 +25,8 @@ static td_allocation *add_allocation(td_layout *layout, uint64_t bytes, uint32_t
                                      uint32_t tensor)
 {
     td_allocation *place = &layout->allocations[layout->n_allocations++];
-    *place = (td_allocation){.bytes = round_up(bytes), .first = first, .last = last, .tensor = tensor};
+    *place = (td_allocation){
+        .bytes = td_round_up(bytes, TD_STORAGE_ALIGN), .first = first, .last = last, .tensor = tensor};
     return place;
 }
 

@@ -24,8 +24,7 @@ static void shape_align(td_graph *graph, td_node *node)
 
 static uint64_t edge_bytes(td_shape x)
 {
-    const uint64_t bytes = UINT64_C(4) * x.dims[0] * x.dims[2];
-    return (bytes + TD_STORAGE_ALIGN - 1) / TD_STORAGE_ALIGN * TD_STORAGE_ALIGN;
+    return td_round_up(UINT64_C(4) * x.dims[0] * x.dims[2], TD_STORAGE_ALIGN);
 }
 
 static td_status measure_align(const td_recorder *r, const td_node *node, uint64_t *bytes)
@@ -52,7 +51,7 @@ static td_status record_align(td_recorder *r, const td_node *node)
 }
 
 const td_op_row td_op_row_align = {
-    .name = "align", .required = 2, .shape = shape_align, .record = record_align, .workspace = measure_align};
+    .required = 2, .shape = shape_align, .record = record_align, .workspace = measure_align};
 
 td_alignment td_graph_align(td_graph *graph, td_tensor x, td_tensor token_counts, td_tensor frame_counts)
 {
@@ -125,8 +124,7 @@ static td_status record_lengths(td_recorder *r, const td_node *node)
                                                              .y = y});
 }
 
-const td_op_row td_op_row_lengths = {
-    .name = "lengths", .required = 1, .shape = shape_lengths, .record = record_lengths};
+const td_op_row td_op_row_lengths = {.required = 1, .shape = shape_lengths, .record = record_lengths};
 
 static td_tensor from_lengths(td_graph *graph, td_length_info info, td_tensor lengths, td_alignment a,
                               td_tensor x)
@@ -228,7 +226,7 @@ static td_status record_put(td_recorder *r, const td_node *node)
                                                    .y = td_recorder_span(r, node->in[PUT_STATE])});
 }
 
-const td_op_row td_op_row_put = {.name = "put", .required = 3, .shape = shape_put, .record = record_put};
+const td_op_row td_op_row_put = {.required = 3, .shape = shape_put, .record = record_put};
 
 td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor at)
 {

@@ -5,7 +5,6 @@
  * tests/graph/test_random.c.
  */
 #include <math.h>
-#include <string.h>
 
 #include "graph/internal.h"
 
@@ -100,9 +99,8 @@ static td_status record_chain(td_recorder *r, const td_node *node)
     uint32_t inputs[TD_CHAIN_INPUTS + 1] = {0};
     td_chain chain;
     td_chain_begin(&chain, domain.dims, domain.n_dims);
-    for (size_t i = 0; i < TD_CHAIN_INPUTS; i++) {
+    for (size_t i = 0; i < TD_CHAIN_INPUTS; i++)
         if (node->in[i]) inputs[i] = add_input(&chain, r, node->in[i], domain);
-    }
     for (size_t s = 0; s < p->length; s++) {
         const td_instruction step = p->code[s];
         if (step.operation != TD_CHAIN_STORE) {
@@ -269,8 +267,7 @@ static void back_chain(td_backprop *b, const td_node *node)
     contribute(b, node, 1, d->db);
 }
 
-const td_op_row td_op_row_chain = {.name = "chain",
-                                   .required = 1,
+const td_op_row td_op_row_chain = {.required = 1,
                                    .shape = shape_chain,
                                    .backward = back_chain,
                                    .record = record_chain,
@@ -305,9 +302,5 @@ static td_status record_dropout(td_recorder *r, const td_node *node)
                                             .y = td_recorder_span(r, node->out[0])});
 }
 
-const td_op_row td_op_row_dropout = {.name = "dropout",
-                                     .required = 1,
-                                     .shape = shape_dropout,
-                                     .backward = back_dropout,
-                                     .record = record_dropout,
-                                     .in_place = 1};
+const td_op_row td_op_row_dropout = {
+    .required = 1, .shape = shape_dropout, .backward = back_dropout, .record = record_dropout, .in_place = 1};

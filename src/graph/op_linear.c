@@ -16,9 +16,8 @@ static uint32_t axis_from_end(td_shape shape, size_t d)
 static bool share_leading_axes(td_shape a, td_shape b)
 {
     if (a.n_dims != b.n_dims) return false;
-    for (size_t d = 0; d + 2 < a.n_dims; d++) {
+    for (size_t d = 0; d + 2 < a.n_dims; d++)
         if (a.dims[d] != b.dims[d]) return false;
-    }
     return true;
 }
 
@@ -141,8 +140,7 @@ static void shape_product(td_graph *graph, td_node *node)
     if (!node->info.matmul.m) shape_matmul(graph, node);
 }
 
-const td_op_row td_op_row_matmul = {.name = "matmul",
-                                    .required = 2,
+const td_op_row td_op_row_matmul = {.required = 2,
                                     .shape = shape_product,
                                     .backward = back_matmul,
                                     .record = record_matmul,
@@ -224,11 +222,10 @@ static void back_conv(td_backprop *b, const td_node *node)
     const td_node data = {.kind = TD_OP_conv_back_data, .in = {dy, node->in[CONV_W]}, .info = node->info};
     const td_node weights = {
         .kind = TD_OP_conv_back_weights, .in = {node->in[CONV_X], dy}, .info = node->info};
-    if (td_backprop_wants(b, node->in[CONV_W])) {
+    if (td_backprop_wants(b, node->in[CONV_W]))
         td_backprop_append(b, weights, node->in[CONV_W], node->in[CONV_BIAS], 0);
-    } else if (td_backprop_wants(b, node->in[CONV_BIAS])) {
+    else if (td_backprop_wants(b, node->in[CONV_BIAS]))
         td_backprop_add(b, node->in[CONV_BIAS], dy);
-    }
     if (td_backprop_wants(b, node->in[CONV_X])) td_backprop_append(b, data, node->in[CONV_X], 0, 0);
 }
 
@@ -266,25 +263,18 @@ static double flops_of_conv(const td_recorder *r, const td_node *node)
     uint32_t height = 0, width = 0;
     (void)r;
     if (td_conv_output(c, &height, &width) != TD_OK) return 0;
-    const double places =
+    const double positions =
         c->transposed ? (double)c->in_width * (c->in_height ? c->in_height : 1) : (double)height * width;
-    return 2.0 * c->batch * places * c->kernel_width * (c->kernel_height ? c->kernel_height : 1) *
+    return 2.0 * c->batch * positions * c->kernel_width * (c->kernel_height ? c->kernel_height : 1) *
            c->in_channels * c->out_channels / (c->groups ? c->groups : 1);
 }
 
-const td_op_row td_op_row_conv = {.name = "conv",
-                                  .required = 2,
+const td_op_row td_op_row_conv = {.required = 2,
                                   .shape = shape_conv,
                                   .backward = back_conv,
                                   .record = record_conv,
                                   .workspace = measure_conv,
                                   .flops = flops_of_conv};
-
-/* Outputs are made by td_backprop_append; nothing else appends these nodes. */
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
 
 static td_status record_conv_back_data(td_recorder *r, const td_node *node)
 {
@@ -303,9 +293,8 @@ static td_status measure_conv_back_data(const td_recorder *r, const td_node *nod
     return td_conv_workspace(&conv, TD_CONV_BACK_DATA, r->device, bytes);
 }
 
-const td_op_row td_op_row_conv_back_data = {.name = "conv_back_data",
-                                            .required = 2,
-                                            .shape = shape_given,
+const td_op_row td_op_row_conv_back_data = {.required = 2,
+                                            .shape = td_op_shape_given,
                                             .record = record_conv_back_data,
                                             .workspace = measure_conv_back_data,
                                             .flops = flops_of_conv,
@@ -328,9 +317,8 @@ static td_status measure_conv_back_weights(const td_recorder *r, const td_node *
     return td_conv_workspace(&node->info.conv, TD_CONV_BACK_WEIGHTS, r->device, bytes);
 }
 
-const td_op_row td_op_row_conv_back_weights = {.name = "conv_back_weights",
-                                               .required = 2,
-                                               .shape = shape_given,
+const td_op_row td_op_row_conv_back_weights = {.required = 2,
+                                               .shape = td_op_shape_given,
                                                .record = record_conv_back_weights,
                                                .workspace = measure_conv_back_weights,
                                                .flops = flops_of_conv,

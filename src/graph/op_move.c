@@ -53,7 +53,7 @@ static td_status record_nothing(td_recorder *r, const td_node *node)
 }
 
 const td_op_row td_op_row_view = {
-    .name = "view", .required = 1, .shape = shape_view, .backward = back_view, .record = record_nothing};
+    .required = 1, .shape = shape_view, .backward = back_view, .record = record_nothing};
 
 /* ---------------------------------------------------------------- permute */
 
@@ -86,11 +86,8 @@ static td_status record_permute(td_recorder *r, const td_node *node)
                          node->info.move.first, td_recorder_span(r, node->out[0]));
 }
 
-const td_op_row td_op_row_permute = {.name = "permute",
-                                     .required = 1,
-                                     .shape = shape_permute,
-                                     .backward = back_permute,
-                                     .record = record_permute};
+const td_op_row td_op_row_permute = {
+    .required = 1, .shape = shape_permute, .backward = back_permute, .record = record_permute};
 
 /* ---------------------------------------------------------------- slice and pad */
 
@@ -147,9 +144,9 @@ static td_status record_pad(td_recorder *r, const td_node *node)
 }
 
 const td_op_row td_op_row_slice = {
-    .name = "slice", .required = 1, .shape = shape_slice, .backward = back_slice, .record = record_slice};
+    .required = 1, .shape = shape_slice, .backward = back_slice, .record = record_slice};
 const td_op_row td_op_row_pad = {
-    .name = "pad", .required = 1, .shape = shape_pad, .backward = back_pad, .record = record_pad};
+    .required = 1, .shape = shape_pad, .backward = back_pad, .record = record_pad};
 
 /* ---------------------------------------------------------------- concat */
 
@@ -209,7 +206,7 @@ fail:
 }
 
 const td_op_row td_op_row_concat = {
-    .name = "concat", .required = 1, .shape = shape_concat, .backward = back_concat, .record = record_concat};
+    .required = 1, .shape = shape_concat, .backward = back_concat, .record = record_concat};
 
 /* ---------------------------------------------------------------- rows by index */
 
@@ -254,7 +251,7 @@ static void back_gather(td_backprop *b, const td_node *node)
 }
 
 const td_op_row td_op_row_gather = {
-    .name = "gather", .required = 2, .shape = shape_gather, .backward = back_gather, .record = record_gather};
+    .required = 2, .shape = shape_gather, .backward = back_gather, .record = record_gather};
 
 static void shape_scatter(td_graph *graph, td_node *node)
 {
@@ -282,19 +279,13 @@ static td_status record_scatter(td_recorder *r, const td_node *node)
                                                           .add = td_recorder_adds(r, node, 0)});
 }
 
-const td_op_row td_op_row_scatter = {.name = "scatter",
-                                     .required = 2,
+const td_op_row td_op_row_scatter = {.required = 2,
                                      .shape = shape_scatter,
                                      .record = record_scatter,
                                      .workspace = measure_scatter,
                                      .can_add = 1};
 
 /* ---------------------------------------------------------------- constants and casts */
-
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
 
 static td_status record_fill(td_recorder *r, const td_node *node)
 {
@@ -303,7 +294,7 @@ static td_status record_fill(td_recorder *r, const td_node *node)
     return td_list_fill(r->list, td_recorder_span(r, node->out[0]), word);
 }
 
-const td_op_row td_op_row_fill = {.name = "fill", .shape = shape_given, .record = record_fill};
+const td_op_row td_op_row_fill = {.shape = td_op_shape_given, .record = record_fill};
 
 static td_status record_cast(td_recorder *r, const td_node *node)
 {
@@ -316,10 +307,8 @@ static td_status record_cast(td_recorder *r, const td_node *node)
 }
 
 /* Casts are made by passes of a plan, with their outputs. */
-const td_op_row td_op_row_to_half = {
-    .name = "to_half", .required = 1, .shape = shape_given, .record = record_cast};
-const td_op_row td_op_row_to_float = {
-    .name = "to_float", .required = 1, .shape = shape_given, .record = record_cast};
+const td_op_row td_op_row_to_half = {.required = 1, .shape = td_op_shape_given, .record = record_cast};
+const td_op_row td_op_row_to_float = {.required = 1, .shape = td_op_shape_given, .record = record_cast};
 
 /* What the loss is multiplied by at the moment, as a tensor. */
 static void shape_loss_scale(td_graph *graph, td_node *node)
@@ -333,5 +322,4 @@ static td_status record_loss_scale(td_recorder *r, const td_node *node)
                         td_span_part(r->control, UINT64_C(4) * TD_CONTROL_SCALE, 4));
 }
 
-const td_op_row td_op_row_loss_scale = {
-    .name = "loss_scale", .shape = shape_loss_scale, .record = record_loss_scale};
+const td_op_row td_op_row_loss_scale = {.shape = shape_loss_scale, .record = record_loss_scale};

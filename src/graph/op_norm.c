@@ -49,12 +49,8 @@ static td_status record_norm(td_recorder *r, const td_node *node)
     return td_op_norm(r->list, &args);
 }
 
-const td_op_row td_op_row_norm = {.name = "norm",
-                                  .required = 2,
-                                  .shape = shape_norm,
-                                  .backward = back_norm,
-                                  .record = record_norm,
-                                  .in_place = 1};
+const td_op_row td_op_row_norm = {
+    .required = 2, .shape = shape_norm, .backward = back_norm, .record = record_norm, .in_place = 1};
 
 /* dgamma and dbeta come together or not at all; where only one is asked for, the other is made as well. */
 static void shape_norm_back(td_graph *graph, td_node *node)
@@ -93,8 +89,7 @@ static td_status record_norm_back(td_recorder *r, const td_node *node)
     return td_op_norm_back(r->list, &args);
 }
 
-const td_op_row td_op_row_norm_back = {.name = "norm_back",
-                                       .required = 4,
+const td_op_row td_op_row_norm_back = {.required = 4,
                                        .shape = shape_norm_back,
                                        .record = record_norm_back,
                                        .workspace = measure_norm_back,
@@ -126,7 +121,7 @@ static void shape_channel_norm(td_graph *graph, td_node *node)
     for (size_t i = CN_GAMMA; i <= CN_VAR; i++)
         check_vector(graph, node, i, channels);
     if (info->kind == TD_NORM_GROUP && (info->groups == 0 || channels % info->groups))
-        td_graph_blame(graph, node, "%u channels cannot be shared out to %u groups", channels, info->groups);
+        td_graph_blame(graph, node, "%u channels cannot be divided into %u groups", channels, info->groups);
     if (info->kind != TD_NORM_GROUP && (!node->in[CN_MEAN] || !node->in[CN_VAR]))
         td_graph_blame(graph, node, "batch norm needs running statistics");
     td_graph_make_output(graph, node, 0, x, TD_F32);
@@ -151,8 +146,7 @@ static uint64_t partial_words(const td_recorder *r, const td_node *node, td_shap
     read_channels(x, &items, &frames, &channels);
     const uint64_t words =
         td_op_channel_norm_partial(r->kernel_class, node->info.channel_norm.kind, items, frames, channels);
-    const uint64_t align = TD_STORAGE_ALIGN / 4;
-    return (words + align - 1) / align * align;
+    return td_round_up(words, TD_STORAGE_ALIGN / 4);
 }
 
 static td_status measure_channel_norm(const td_recorder *r, const td_node *node, uint64_t *bytes)
@@ -180,8 +174,7 @@ static td_status record_channel_norm(td_recorder *r, const td_node *node)
     return td_op_channel_norm(r->list, &args);
 }
 
-const td_op_row td_op_row_channel_norm = {.name = "channel_norm",
-                                          .required = 3,
+const td_op_row td_op_row_channel_norm = {.required = 3,
                                           .shape = shape_channel_norm,
                                           .backward = back_channel_norm,
                                           .record = record_channel_norm,
@@ -225,8 +218,7 @@ static td_status record_channel_norm_back(td_recorder *r, const td_node *node)
     return td_op_channel_norm_back(r->list, &args);
 }
 
-const td_op_row td_op_row_channel_norm_back = {.name = "channel_norm_back",
-                                               .required = 4,
+const td_op_row td_op_row_channel_norm_back = {.required = 4,
                                                .shape = shape_channel_norm_back,
                                                .record = record_channel_norm_back,
                                                .workspace = measure_channel_norm_back,
@@ -292,12 +284,8 @@ static void back_softmax(td_backprop *b, const td_node *node)
     td_backprop_append(b, back, node->in[SOFTMAX_X], 0, 0);
 }
 
-const td_op_row td_op_row_softmax = {.name = "softmax",
-                                     .required = 1,
-                                     .shape = shape_softmax,
-                                     .backward = back_softmax,
-                                     .record = record_softmax,
-                                     .in_place = 1};
+const td_op_row td_op_row_softmax = {
+    .required = 1, .shape = shape_softmax, .backward = back_softmax, .record = record_softmax, .in_place = 1};
 
 static void shape_softmax_back(td_graph *graph, td_node *node)
 {
@@ -314,11 +302,8 @@ static td_status record_softmax_back(td_recorder *r, const td_node *node)
     return td_op_softmax_back(r->list, &args);
 }
 
-const td_op_row td_op_row_softmax_back = {.name = "softmax_back",
-                                          .required = 2,
-                                          .shape = shape_softmax_back,
-                                          .record = record_softmax_back,
-                                          .in_place = 1};
+const td_op_row td_op_row_softmax_back = {
+    .required = 2, .shape = shape_softmax_back, .record = record_softmax_back, .in_place = 1};
 
 /* ---------------------------------------------------------------- attention */
 
@@ -401,8 +386,7 @@ static double flops_of_attention(const td_recorder *r, const td_node *node)
            (node->kind == TD_OP_attention_back ? 2.5 : 1);
 }
 
-const td_op_row td_op_row_attention = {.name = "attention",
-                                       .required = 3,
+const td_op_row td_op_row_attention = {.required = 3,
                                        .shape = shape_attention,
                                        .backward = back_attention,
                                        .record = record_attention,
@@ -410,10 +394,9 @@ const td_op_row td_op_row_attention = {.name = "attention",
 
 static void shape_attention_back(td_graph *graph, td_node *node)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         if (first_same(node, i) == i)
             td_graph_make_output(graph, node, i, td_graph_at(graph, node->in[i])->shape, TD_F32);
-    }
 }
 
 static td_status measure_attention_back(const td_recorder *r, const td_node *node, uint64_t *bytes)
@@ -436,8 +419,7 @@ static td_status record_attention_back(td_recorder *r, const td_node *node)
     return td_op_attention_back(r->list, &args);
 }
 
-const td_op_row td_op_row_attention_back = {.name = "attention_back",
-                                            .required = 3,
+const td_op_row td_op_row_attention_back = {.required = 3,
                                             .shape = shape_attention_back,
                                             .record = record_attention_back,
                                             .workspace = measure_attention_back,

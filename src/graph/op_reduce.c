@@ -46,18 +46,12 @@ static td_status record_reduce(td_recorder *r, const td_node *node)
                                                    .add = td_recorder_adds(r, node, 0)});
 }
 
-const td_op_row td_op_row_reduce = {.name = "reduce",
-                                    .required = 1,
+const td_op_row td_op_row_reduce = {.required = 1,
                                     .shape = shape_reduce,
                                     .backward = back_reduce,
                                     .record = record_reduce,
                                     .workspace = measure_reduce,
                                     .can_add = 1};
-
-static void shape_given(td_graph *graph, td_node *node)
-{
-    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
-}
 
 static td_status record_reduce_back(td_recorder *r, const td_node *node)
 {
@@ -72,7 +66,7 @@ static td_status record_reduce_back(td_recorder *r, const td_node *node)
 }
 
 const td_op_row td_op_row_reduce_back = {
-    .name = "reduce_back", .required = 1, .shape = shape_given, .record = record_reduce_back};
+    .required = 1, .shape = td_op_shape_given, .record = record_reduce_back};
 
 /* ---------------------------------------------------------------- largest */
 
@@ -102,7 +96,7 @@ static td_status record_max(td_recorder *r, const td_node *node)
 }
 
 const td_op_row td_op_row_max = {
-    .name = "max", .required = 1, .shape = shape_max, .backward = back_max, .record = record_max};
+    .required = 1, .shape = shape_max, .backward = back_max, .record = record_max};
 
 static td_status record_max_back(td_recorder *r, const td_node *node)
 {
@@ -115,14 +109,13 @@ static td_status record_max_back(td_recorder *r, const td_node *node)
                                                        .dx = td_recorder_span(r, node->out[0])});
 }
 
-const td_op_row td_op_row_max_back = {
-    .name = "max_back", .required = 2, .shape = shape_given, .record = record_max_back};
+const td_op_row td_op_row_max_back = {.required = 2, .shape = td_op_shape_given, .record = record_max_back};
 
 /* ---------------------------------------------------------------- losses */
 
 enum { LOSS_X, LOSS_Y, LOSS_LENGTHS };
 
-/* Turns the gradient of a loss, a number known here, into that of x: the forward node is told to write it. */
+/* Turns the gradient of a loss, a number known here, into that of x: the forward node writes it. */
 static void back_loss(td_backprop *b, const td_node *node)
 {
     td_graph *graph = b->graph;
@@ -183,8 +176,7 @@ static td_status record_loss(td_recorder *r, const td_node *node)
                                                     .dx = td_recorder_span(r, node->out[LOSS_DX])});
 }
 
-const td_op_row td_op_row_loss = {.name = "loss",
-                                  .required = 3,
+const td_op_row td_op_row_loss = {.required = 3,
                                   .shape = shape_loss,
                                   .backward = back_loss,
                                   .record = record_loss,
@@ -223,8 +215,7 @@ static td_status record_cross_entropy(td_recorder *r, const td_node *node)
     return td_op_cross_entropy(r->list, &args);
 }
 
-const td_op_row td_op_row_cross_entropy = {.name = "cross_entropy",
-                                           .required = 2,
+const td_op_row td_op_row_cross_entropy = {.required = 2,
                                            .shape = shape_cross_entropy,
                                            .backward = back_loss,
                                            .record = record_cross_entropy,

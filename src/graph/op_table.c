@@ -7,6 +7,17 @@ const td_op_row *const td_op_table[TD_OP_KINDS] = {
 #undef TD_OP_ROW
 };
 
+const char *const td_op_names[TD_OP_KINDS] = {
+#define TD_OP_NAME(name) #name,
+    TD_GRAPH_OPS(TD_OP_NAME)
+#undef TD_OP_NAME
+};
+
+void td_op_shape_given(td_graph *graph, td_node *node)
+{
+    if (!node->out[0]) td_graph_blame(graph, node, "has no output");
+}
+
 td_shape td_recorder_shape(const td_recorder *r, uint32_t id)
 {
     return r->tensors[id].shape;

@@ -93,10 +93,9 @@ static td_status record_update(const td_optimizer *optimizer, td_list *list, uin
                                             .beta2 = o->beta2,
                                             .partial = optimizer->partial,
                                             .control = td_store_control(store, optimizer->learner)}));
-    for (size_t s = 0; s < store->n_segments; s++) {
+    for (size_t s = 0; s < store->n_segments; s++)
         if (is_updated(optimizer, &store->segments[s]))
             TD_TRY(update_segment(optimizer, list, &store->segments[s]));
-    }
 fail:
     return status;
 }

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "graph/plan_internal.h"
@@ -153,8 +152,8 @@ static td_status find_span(td_plan *plan, uint32_t id)
                                : td_dtype_format(t->dtype) ? TD_BLOCK_HALF
                                : plan->options.averaged    ? TD_BLOCK_AVERAGE
                                                            : TD_BLOCK_WEIGHT;
-        TD_TRY(
-            td_store_find(plan->store, plan->draft.graph, is_gradient ? root->twin : t->root, block, &whole));
+        TD_TRY(td_store_find(plan->store, plan->draft.graph, is_gradient ? root->parameter : t->root, block,
+                             &whole));
     }
     plan->spans[id] = td_span_part(whole, 4 * t->root_offset, td_tensor_bytes(t));
 fail:
@@ -173,9 +172,8 @@ static td_status find_spans(td_plan *plan)
 {
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&plan->spans, plan->draft.n_tensors));
-    for (uint32_t id = 1; id < plan->draft.n_tensors; id++) {
+    for (uint32_t id = 1; id < plan->draft.n_tensors; id++)
         if (is_used(plan, id)) TD_TRY(find_span(plan, id));
-    }
 fail:
     return status;
 }
@@ -195,9 +193,8 @@ td_recorder td_plan_recorder(const td_plan *plan)
 
 static const char *name_of(const td_plan *plan, const td_node *node)
 {
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (node->out[o]) return plan->draft.tensors[node->out[o]].name;
-    }
     return "nothing";
 }
 
@@ -210,7 +207,7 @@ static td_status clear_gradients(const td_plan *plan, td_list *list)
     td_status status = TD_OK;
     for (uint32_t id = 1; id < graph->n_tensors; id++) {
         const td_tensor_info *t = &graph->tensors[id];
-        if (t->role != TD_TENSOR_PARAMETER || t->is_frozen || t->twin) continue;
+        if (t->role != TD_TENSOR_PARAMETER || t->is_frozen || t->gradient) continue;
         TD_TRY(td_store_find(plan->store, graph, id, TD_BLOCK_GRADIENT, &span));
         TD_TRY(td_list_fill(list, span, 0));
     }
@@ -231,7 +228,7 @@ td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_
         r.workspace = plan->layout.of_node[n] ? place_span(plan, plan->layout.of_node[n] - 1) : (td_span){0};
         status = td_op_table[node->kind]->record(&r, node);
         if (status != TD_OK) {
-            td_error_context("%s, which makes %s", td_op_table[node->kind]->name, name_of(plan, node));
+            td_error_context("%s, which makes %s", td_op_names[node->kind], name_of(plan, node));
             goto fail;
         }
     }

@@ -52,9 +52,8 @@ static void end_rewriting(rewriting *w)
 
 static void use_present(const rewriting *w, td_node *node)
 {
-    for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
+    for (size_t i = 0; i < TD_NODE_INPUTS; i++)
         if (node->in[i] < w->n_now && w->now[node->in[i]]) node->in[i] = w->now[node->in[i]];
-    }
 }
 
 /* ---------------------------------------------------------------- computing again */
@@ -68,9 +67,8 @@ static td_status find_kept(const rewriting *w, const uint16_t *block_of, bool **
     TD_TRY(TD_NEW_ARRAY(out, w->n_now));
     for (size_t n = 0; n < w->n_old; n++) {
         const td_node *node = &w->old[n];
-        for (size_t i = 0; !node->backward && i < TD_NODE_INPUTS; i++) {
+        for (size_t i = 0; !node->backward && i < TD_NODE_INPUTS; i++)
             if (block_of[node->in[i]] != node->block) (*out)[node->in[i]] = true;
-        }
         for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
             (*out)[node->out[o]] |=
                 td_node_has_effect(node) || td_node_is_loss(node) || draft->tensors[node->out[o]].is_output;
@@ -125,10 +123,9 @@ td_status td_draft_checkpoint(td_draft *draft)
     TD_TRY(begin_rewriting(draft, &w));
     TD_TRY(TD_NEW_ARRAY(&block_of, w.n_now));
     TD_TRY(TD_NEW_ARRAY(&done, (size_t)draft->graph->n_blocks + 1));
-    for (size_t n = 0; n < w.n_old; n++) {
+    for (size_t n = 0; n < w.n_old; n++)
         for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
             block_of[w.old[n].out[o]] = w.old[n].backward ? 0 : w.old[n].block;
-    }
     block_of[0] = 0;
     TD_TRY(find_kept(&w, block_of, &kept));
     for (size_t n = 0; n < w.n_old; n++) {
@@ -162,10 +159,9 @@ static bool is_cheap(const td_node *node)
 /* Marks tensors that backward nodes read, by tensor. */
 static void mark_read_back(const rewriting *w, bool *read)
 {
-    for (size_t n = 0; n < w->n_old; n++) {
+    for (size_t n = 0; n < w->n_old; n++)
         for (size_t i = 0; w->old[n].backward && i < TD_NODE_INPUTS; i++)
             read[w->old[n].in[i]] = true;
-    }
 }
 
 /* Its inputs live until the backward pass: leaves, or activations that it reads and that are kept. */
@@ -206,9 +202,8 @@ static td_status make_again(rewriting *w, const td_node *maker)
     td_node node = *maker;
     td_status status = TD_OK;
     node.backward = true;
-    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+    for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
         if (node.out[o]) TD_TRY(td_draft_tensor(w->draft, maker->out[o], TD_F32, &node.out[o]));
-    }
     w->now[maker->out[0]] = node.out[0];
     TD_TRY(push(w->draft, &node));
 fail:
@@ -270,9 +265,8 @@ static bool *find_left(const rewriting *w)
         }
     }
     for (size_t n = 0; n < w->n_old; n++) { /* made by the backward pass itself: not left to it */
-        for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
+        for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
             if (w->old[n].backward || td_node_is_loss(&w->old[n])) left[w->old[n].out[o]] = false;
-        }
         if (w->old[n].kind == TD_OP_norm) left[w->old[n].out[NORM_STATS]] = false;
         if (w->old[n].kind == TD_OP_channel_norm || w->old[n].kind == TD_OP_attention)
             left[w->old[n].out[1]] = false;
@@ -316,9 +310,8 @@ td_status td_draft_keep_half(td_draft *draft, td_dtype dtype)
         }
         if (node.backward) use_present(&w, &node);
         TD_TRY(push(draft, &node));
-        for (size_t o = 0; !node.backward && o < TD_NODE_OUTPUTS; o++) {
+        for (size_t o = 0; !node.backward && o < TD_NODE_OUTPUTS; o++)
             if (left[node.out[o]]) TD_TRY(cast(&w, TD_OP_to_half, node.out[o], dtype, &half[node.out[o]]));
-        }
     }
 fail:
     end_rewriting(&w);

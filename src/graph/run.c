@@ -13,11 +13,6 @@
 /* ---------------------------------------------------------------- slots */
 
 /* A slot holds the inputs one after the other, then the step. */
-static uint64_t align(uint64_t bytes)
-{
-    return (bytes + TD_STORAGE_ALIGN - 1) / TD_STORAGE_ALIGN * TD_STORAGE_ALIGN;
-}
-
 static td_status list_inputs(td_plan *plan)
 {
     const td_draft *draft = &plan->draft;
@@ -29,7 +24,7 @@ static td_status list_inputs(td_plan *plan)
         if (t->role != TD_TENSOR_INPUT || t->root != id) continue;
         plan->inputs[plan->n_inputs] = id;
         plan->input_at[plan->n_inputs++] = plan->slot_bytes;
-        plan->slot_bytes += align(td_tensor_bytes(t));
+        plan->slot_bytes += td_round_up(td_tensor_bytes(t), TD_STORAGE_ALIGN);
     }
     plan->slot_bytes += TD_STORAGE_ALIGN;
 fail:

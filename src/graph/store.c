@@ -24,8 +24,7 @@ static uint64_t align_elements(const td_store *store)
 
 static uint64_t padded(const td_store *store, td_shape shape)
 {
-    const uint64_t align = align_elements(store);
-    return (td_shape_size(shape) + align - 1) / align * align;
+    return td_round_up(td_shape_size(shape), align_elements(store));
 }
 
 /* The segment that the next entry goes to: the last one, unless it is of another kind or full. */
@@ -56,9 +55,8 @@ fail:
 
 static td_placed_entry *find_entry(const td_store *store, const char *name)
 {
-    for (size_t i = 0; i < store->n_entries; i++) {
+    for (size_t i = 0; i < store->n_entries; i++)
         if (strcmp(store->entries[i].entry.name, name) == 0) return &store->entries[i];
-    }
     return NULL;
 }
 
@@ -136,9 +134,8 @@ static td_status sort_entries(td_store *store)
         n_prefixes++;
     TD_TRY(TD_NEW_ARRAY(&sorted, store->entry_capacity));
     for (size_t p = 0; p <= n_prefixes; p++) {
-        for (size_t i = 0; i < store->n_entries; i++) {
+        for (size_t i = 0; i < store->n_entries; i++)
             if (find_prefix(order, store->entries[i].entry.name) == p) sorted[n++] = store->entries[i];
-        }
     }
     free(store->entries);
     store->entries = sorted;
@@ -231,7 +228,6 @@ static td_status allocate(td_store *store)
                     take(store, list, bytes_per_element(block) * segment->elements, &segment->blocks[block]));
         }
     }
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
@@ -305,7 +301,6 @@ td_status td_store_extend(td_store *store, const td_graph *graph)
         if (info->role == TD_TENSOR_STATE && !find_entry(store, info->name))
             TD_TRY(add_state(store, list, info));
     }
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
@@ -315,10 +310,9 @@ fail:
 void td_store_destroy(td_store *store)
 {
     if (!store) return;
-    for (size_t s = 0; s < store->n_segments; s++) {
+    for (size_t s = 0; s < store->n_segments; s++)
         for (int block = 0; block < TD_BLOCK_COUNT; block++)
             td_memory_free(store->memory, store->segments[s].blocks[block]);
-    }
     for (size_t c = 0; c < store->n_arena; c++)
         td_memory_free(store->memory, store->arena[c]);
     for (size_t i = 0; i < store->n_learners; i++)
@@ -393,7 +387,6 @@ static td_status cast_entry(td_store *store, size_t i)
     TD_TRY(td_op_cast_half(list, td_dtype_format(store->options.half),
                            (uint32_t)td_shape_size(store->entries[i].entry.shape),
                            td_store_span(store, i, TD_BLOCK_WEIGHT), half));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
@@ -462,9 +455,8 @@ td_span td_store_control(const td_store *store, size_t learner)
 
 static bool are_finite(const float *values, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         if (!isfinite(values[i])) return false;
-    }
     return true;
 }
 

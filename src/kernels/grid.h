@@ -23,6 +23,12 @@ static inline uint32_t td_divide_up(uint32_t n, uint32_t by)
     return n / by + (n % by != 0);
 }
 
+/* The least multiple of `step` that is at least n. */
+static inline uint64_t td_round_up(uint64_t n, uint64_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
 /* That many groups, or as few more as a rectangle allows: for kernels whose cut depends on their parameters.
  */
 td_grid td_grid_groups(uint64_t groups);

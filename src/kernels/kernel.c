@@ -3,8 +3,6 @@
  */
 #include "kernels/kernel.h"
 
-#include <string.h>
-
 #include "kernels/geometry.h"
 
 /* Generated: cl_BODY (source text), and spirv_cpu_NAME and spirv_gpu_NAME
@@ -34,11 +32,4 @@ static const td_kernel kernels[TD_KERNEL_COUNT] = {
 const td_kernel *td_kernel_get(td_kernel_id id)
 {
     return &kernels[id];
-}
-
-const td_kernel *td_kernel_find(const char *name)
-{
-    for (size_t i = 0; i < TD_KERNEL_COUNT; i++)
-        if (strcmp(kernels[i].name, name) == 0) return &kernels[i];
-    return NULL;
 }

@@ -60,7 +60,4 @@ typedef struct td_kernel {
 /* Borrowed forever. Cannot fail for a valid id. */
 const td_kernel *td_kernel_get(td_kernel_id id);
 
-/* NULL when no kernel has that name. */
-const td_kernel *td_kernel_find(const char *name);
-
 #endif

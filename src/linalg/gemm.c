@@ -2,8 +2,6 @@
  * and records the finish of variants that have none. Covered by tests/ops/cases_gemm.c. */
 #include "linalg/gemm.h"
 
-#include <stdlib.h>
-
 #include "linalg/gemm_internal.h"
 
 #define MAX_ELEMENTS (UINT64_C(1) << 31) /* kernels count in 32 bits */
@@ -182,7 +180,7 @@ fail:
 uint64_t td_gemm_align(const td_gemm_problem *problem, uint64_t bytes)
 {
     const uint64_t least = problem->info->caps.offset_align > 256 ? problem->info->caps.offset_align : 256;
-    return (bytes + least - 1) / least * least;
+    return td_round_up(bytes, least);
 }
 
 static uint64_t parts_bytes(const td_gemm_problem *problem, uint32_t splits)

@@ -108,11 +108,10 @@ static void cut_blocks(const td_gemm_problem *problem, bool packs_a, uint32_t *r
         const double item_flops =
             2.0 * down * tile_rows(problem) * across * tile_columns(problem) * (double)problem->k_part;
         if (items >= least_items || item_flops < 2 * ITEM_FLOPS_LEAST || (down == 1 && across == 1)) break;
-        if (across > 1 && across >= (packs_a ? 2 * down : down / 2)) {
+        if (across > 1 && across >= (packs_a ? 2 * down : down / 2))
             across = (across + 1) / 2;
-        } else {
+        else
             down = (down + 1) / 2;
-        }
     }
     /* Even shares rather than a small rest. */
     down = td_divide_up(rows, td_divide_up(rows, down));

@@ -192,9 +192,8 @@ static void reject(tuner *t, size_t i, const char *reason)
 static bool is_right(const tuner *t, const float *got)
 {
     const double tolerance = 1e-5 + 1e-7 * (double)t->problem.desc.k;
-    for (size_t i = 0; i < t->n_c; i++) {
+    for (size_t i = 0; i < t->n_c; i++)
         if (!(fabs((double)got[i] - (double)t->want[i]) <= tolerance)) return false;
-    }
     return true;
 }
 
@@ -236,10 +235,9 @@ static td_status measure(tuner *t, uint32_t rounds)
         }
     }
     const double flops = td_gemm_cost(&t->problem).flops;
-    for (size_t i = 0; i < t->result->n_candidates; i++) {
+    for (size_t i = 0; i < t->result->n_candidates; i++)
         if (t->trials[i].list)
             t->result->candidates[i].gflops = flops / td_stats_of(t->trials[i].sample_ns, rounds).median;
-    }
 fail:
     return status;
 }

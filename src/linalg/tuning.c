@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/backend.h"
 
@@ -92,9 +91,8 @@ static tuning_table *load_table(td_device *device)
     const size_t count = found && bytes % sizeof(td_tuning_entry) == 0 ? bytes / sizeof(td_tuning_entry) : 0;
     const td_tuning_entry *stored = data;
     tuning_table *table = create_table(count);
-    for (size_t i = 0; table && i < count; i++) {
+    for (size_t i = 0; table && i < count; i++)
         if (is_known(&stored[i])) table->entries[table->count++] = stored[i];
-    }
     free(data);
     return table;
 }
@@ -239,11 +237,10 @@ td_gemm_choice td_tuning_default(const td_gemm_problem *problem)
 {
     td_gemm_variant rank[TD_GEMM_V_COUNT + 1];
     size_t i = 0;
-    if (problem->kernel_class == TD_CLASS_CPU) {
+    if (problem->kernel_class == TD_CLASS_CPU)
         rank_for_cpu(problem, rank);
-    } else {
+    else
         rank_for_gpu(problem, rank);
-    }
     while (rank[i] != TD_GEMM_V_PLAIN && !suits(problem, rank[i]))
         i++;
     return (td_gemm_choice){rank[i], choose_splits(problem, rank[i], groups_of(problem, rank[i]))};

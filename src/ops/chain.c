@@ -153,9 +153,8 @@ typedef struct folded {
 
 static bool is_one_walk(const td_chain *chain, const folded *f, size_t axis)
 {
-    for (size_t k = 0; k < chain->n_inputs; k++) {
+    for (size_t k = 0; k < chain->n_inputs; k++)
         if (f->steps[k][f->n_dims - 1] != chain->steps[k][axis] * chain->dims[axis]) return false;
-    }
     return true;
 }
 
@@ -185,9 +184,8 @@ static uint64_t measure_input(const folded *f, size_t k)
 static bool is_dense(const folded *f, size_t k)
 {
     uint64_t step = 1;
-    for (size_t d = f->n_dims; d-- > 0; step *= f->dims[d]) {
+    for (size_t d = f->n_dims; d-- > 0; step *= f->dims[d])
         if (f->steps[k][d] != step) return false;
-    }
     return true;
 }
 

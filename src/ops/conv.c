@@ -207,7 +207,7 @@ static td_span take(walk *w, uint64_t words)
     const uint64_t least = td_device_get_info(w->device)->caps.offset_align;
     const uint64_t align = least > 256 ? least : 256;
     const uint64_t at = w->used;
-    w->used += (4 * words + align - 1) / align * align;
+    w->used += td_round_up(4 * words, align);
     return w->list && words ? td_span_part(w->workspace, at, 4 * words) : (td_span){0};
 }
 

@@ -216,9 +216,8 @@ static td_status record_transpose(td_list *list, td_span x, td_span y, const axi
     const uint32_t tile_columns = is_gpu ? TD_TRANSPOSE_COLUMNS_GPU : TD_TRANSPOSE_COLUMNS_CPU;
     axis others[2] = {{.length = 1}, {.length = 1}};
     size_t n_others = 0;
-    for (size_t d = 0; d + 1 < count; d++) {
+    for (size_t d = 0; d + 1 < count; d++)
         if (d != inner_of_x) others[n_others++] = a[d];
-    }
     const td_transpose_params params = {.outer = others[0].length,
                                         .inner = others[1].length,
                                         .rows = rows.length,

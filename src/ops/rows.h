@@ -1,4 +1,4 @@
-/* What the launches of this folder share: how rows and columns are shared out among work-items (the host's
+/* What the launches of this folder share: how rows and columns are divided among work-items (the host's
  * half of kernels/rows.kh and kernels/columns.kh), and checks of arguments. Covered by the op suite,
  * tests/ops.
  */

@@ -79,9 +79,8 @@ fail:
 
 void td_batches_release(td_batches *batches, const td_batch *batch, td_point used)
 {
-    if (batches->transfer) {
+    if (batches->transfer)
         td_transfer_release(batches->transfer, batch, used);
-    } else {
+    else
         td_loader_release(batches->loader, batch, used);
-    }
 }

@@ -37,11 +37,11 @@ void td_batches_close(td_batches *batches);
  * it came. */
 void td_batches_prefill(td_batches *batches, double seconds);
 
-/* The next batch, and how long it was waited for, told to the monitor. With two devices it has arrived: were
- * its point left to the model's queue, a data device that fails would take that queue with it, and nothing
- * could be read from the model any more. A batch that was sent ahead costs no waiting here. After a failure
- * first the batches before it come, then the failure, again and again. TD_ERR_NOT_FOUND past the last of
- * rows.n_batches. One thread at a time. */
+/* The next batch, and how long it was waited for, reported to the monitor. With two devices it has arrived:
+ * were its point left to the model's queue, a data device that fails would take that queue with it, and
+ * nothing could be read from the model any more. A batch that was sent ahead costs no waiting here. After a
+ * failure first the batches before it come, then the failure, again and again. TD_ERR_NOT_FOUND past the
+ * last of rows.n_batches. One thread at a time. */
 td_status td_batches_next(td_batches *batches, td_batch *out);
 
 /* The batch's room may be filled again once `used` is reached ({NULL, 0}: at once). Any order, any thread. */

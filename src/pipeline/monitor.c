@@ -199,9 +199,8 @@ static double count_covered(td_interval *intervals, size_t n)
 static size_t gather(const td_batch_times *times, size_t n, unsigned stages, td_interval *out, size_t count)
 {
     for (size_t i = 0; i < n; ++i) {
-        for (int s = 0; s < TD_STAGE_COUNT; ++s) {
+        for (int s = 0; s < TD_STAGE_COUNT; ++s)
             if ((stages >> s & 1) && times[i].stages[s].end_ns > 0) out[count++] = times[i].stages[s];
-        }
     }
     return count;
 }

@@ -124,11 +124,10 @@ static td_status train_step(data_stage *stage, td_list *step, td_monitor *monito
     if (submitted == TD_OK) td_monitor_note(monitor, TD_STAGE_TRAIN, batch.number, reached, 1);
     const td_status waited =
         submitted == TD_OK && r->is_serial ? td_point_wait(*reached, TD_WAIT_FOREVER) : submitted;
-    if (stage->transfer) {
+    if (stage->transfer)
         td_transfer_release(stage->transfer, &batch, *reached);
-    } else {
+    else
         release_batch(stage, &batch, *reached);
-    }
     status = waited;
 fail:
     return status;

@@ -47,9 +47,8 @@ static td_status check_pair(const td_device_info *data, const td_device_info *mo
 static void log_role(const char *role, const td_device_info *info)
 {
     char index[64] = "simulated device";
-    if (info->index >= 0) {
+    if (info->index >= 0)
         snprintf(index, sizeof index, "device %d (given index %d)", info->index, info->given_index);
-    }
     td_log_info("%s role: %s, %s, %s", role, index, info->selector, info->name);
 }
 
@@ -61,11 +60,10 @@ td_status td_roles_resolve(const td_registry *registry, const td_roles_request *
     TD_FAIL_IF(has_data && !has_model, TD_ERR_CONFIG,
                "a data device ('%s') was given without a model device; set devices.model too",
                request->data_device);
-    if (has_model) {
+    if (has_model)
         TD_TRY(find_device(registry, "model", request->model_device, &roles.model));
-    } else {
+    else
         TD_TRY(td_registry_select(registry, "any", &roles.model));
-    }
     roles.data = roles.model;
     if (has_data) {
         TD_TRY(find_device(registry, "data", request->data_device, &roles.data));

@@ -1,5 +1,5 @@
 /* The true pipeline on simulated devices: the same transfer, queues and points as in training, with stages
- * that take the time they are told and compute nothing. Answers what a pair of devices would do with given
+ * that take the time they are given and compute nothing. Answers what a pair of devices would do with given
  * stage times, and proves the overlap on computers that have no such pair. Covered by
  * tests/pipeline/test_simulate.c.
  */

@@ -17,7 +17,7 @@ typedef struct td_topology {
     bool is_known;
     char root[32];   /* host bridge, "pci0000:00" */
     char port[32];   /* root port, "0000:00:01.0"; "" for a device on the root itself */
-    int numa_node;   /* -1: not told, or the computer has one */
+    int numa_node;   /* -1: not known, or the computer has one */
     td_link now;     /* slowest on the way, as it runs: cards that idle run slower links */
     td_link at_most; /* slowest on the way, as it can run */
 } td_topology;

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -185,11 +184,10 @@ td_status td_transfer_next(td_transfer *transfer, td_batch *out)
     pthread_mutex_lock(&transfer->lock);
     while (transfer->n_taken == transfer->n_published && !transfer->is_over)
         pthread_cond_wait(&transfer->changed, &transfer->lock);
-    if (transfer->n_taken < transfer->n_published) {
+    if (transfer->n_taken < transfer->n_published)
         *out = transfer->slots[transfer->n_taken++ % transfer->settings.n_ready].batch;
-    } else {
+    else
         status = td_error_adopt(&transfer->error);
-    }
     pthread_mutex_unlock(&transfer->lock);
     return status;
 }

@@ -33,7 +33,7 @@ typedef struct td_watch {
 /* After each step, with the bytes that the roles have in use. */
 void td_watch_step(td_watch *watch, uint64_t data_bytes, uint64_t model_bytes);
 
-/* Something that is no step took time; batches from `next` on count again. */
+/* Something other than a step took time; batches from `next` on count again. */
 void td_watch_pause(td_watch *watch, uint64_t next);
 
 /* The stage that is waited for: "train" when none is. */

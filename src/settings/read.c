@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 static const td_option_value *get(const td_options *options, const char *key)
 {
@@ -131,11 +132,55 @@ const td_family *td_settings_family(const td_options *options)
 /* Whichever of its two names was given, both tell it. */
 static td_status name_family(td_options *options, const td_family *family)
 {
+    const char *names[] = {family->name, family->alias};
+    static const char *const KEYS[] = {"model.family", "model.decoder_strategy"};
     td_status status = TD_OK;
-    TD_TRY(td_options_assign(options, "model.family", family->name, TD_ORIGIN_PRESET, "decoder_strategy"));
-    if (family->alias != NULL)
-        TD_TRY(
-            td_options_assign(options, "model.decoder_strategy", family->alias, TD_ORIGIN_PRESET, "family"));
+    for (int i = 0; i < 2; ++i)
+        if (names[i] != NULL && strcmp(get(options, KEYS[i])->text, names[i]) != 0)
+            TD_TRY(td_options_assign(options, KEYS[i], names[i], TD_ORIGIN_PRESET, KEYS[1 - i]));
+fail:
+    return status;
+}
+
+static bool has_key(const td_family *family, const td_model_key *key)
+{
+    for (size_t i = 0; i < family->n_keys; ++i)
+        if (strcmp(family->keys[i].section, key->section) == 0 &&
+            strcmp(family->keys[i].name, key->name) == 0)
+            return true;
+    return false;
+}
+
+/* Puts an option's text into the config. */
+static td_status put_key(const td_options *options, const td_model_key *key, td_model_config *out)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", key->section, key->name);
+    const td_option_value *chosen = get(options, name);
+    if (td_model_config_put(out, key->name, chosen->text) == TD_OK) return TD_OK;
+    return TD_FAIL(TD_ERR_CONFIG, "%s: %s", chosen->place, td_error_last()->message);
+}
+
+/* Keys that are of other families alone are checked, and otherwise not read: a file may be for several. */
+static td_status check_unread(const td_options *options, const td_family *family, const char *size)
+{
+    td_status status = TD_OK;
+    char unread[512] = "", name[64];
+    for (size_t f = 0; f < td_family_count(); ++f) {
+        const td_family *other = td_family_at(f);
+        td_model_config config;
+        TD_TRY(td_model_preset(other, size, &config));
+        for (size_t i = 0; i < other->n_keys; ++i) {
+            const td_model_key *key = &other->keys[i];
+            const size_t used = strlen(unread);
+            snprintf(name, sizeof name, "%s.%s", key->section, key->name);
+            if (has_key(family, key) || get(options, name)->origin <= TD_ORIGIN_PRESET) continue;
+            TD_TRY(put_key(options, key, &config));
+            if (strstr(unread, name) == NULL)
+                snprintf(unread + used, sizeof unread - used, "%s%s", used > 0 ? ", " : "", name);
+        }
+    }
+    if (unread[0] != '\0') td_log_warn("%s: without effect on a model of family %s", unread, family->name);
 fail:
     return status;
 }
@@ -148,6 +193,7 @@ static td_status read_model(td_options *options, td_model_config *out)
     const char *size = get(options, "model.model_size")->text;
     const td_family *family = td_settings_family(options);
     TD_TRY(name_family(options, family));
+    TD_TRY(check_unread(options, family, size));
     TD_TRY(td_model_preset(family, size, out));
     snprintf(place, sizeof place, "preset %s", size);
     for (size_t i = 0; i < family->n_keys; ++i) {
@@ -155,9 +201,7 @@ static td_status read_model(td_options *options, td_model_config *out)
         snprintf(name, sizeof name, "%s.%s", key->section, key->name);
         td_model_config_get(out, i, value);
         TD_TRY(td_options_assign(options, name, value, TD_ORIGIN_PRESET, place));
-        const td_option_value *chosen = get(options, name);
-        if (td_model_config_put(out, key->name, chosen->text) == TD_OK) continue;
-        TD_FAIL_IF(true, TD_ERR_CONFIG, "%s: %s", chosen->place, td_error_last()->message);
+        TD_TRY(put_key(options, key, out));
     }
 fail:
     return status;

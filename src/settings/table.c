@@ -38,7 +38,7 @@ static const td_option FIRST[] = {
     {KEY("data", "val_fraction"), SHARE("0.05"),
      FOR("Data", ROWS, "Share of the rows that validates where there is no table of its own for that")},
     {KEY("data", "max_bad_fraction"), SHARE("0.05"),
-     FOR("Data", TD_TOPIC_PREPARE | TD_TOPIC_LOAD, "Share of bad rows that is put up with")},
+     FOR("Data", TD_TOPIC_PREPARE | TD_TOPIC_LOAD, "Share of bad rows that is tolerated")},
     {KEY("data", "language"), TEXT("LANG"), .default_text = "auto",
      FOR("Data", ROWS | TD_TOPIC_SPEAK,
          "Of rows that do not tell, or of the text to say: a code such as de; auto: the one most rows look "

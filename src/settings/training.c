@@ -52,10 +52,14 @@ const td_error *td_training_error(const td_training *training)
     return &training->error;
 }
 
+static td_status refuse_while_running(void)
+{
+    return TD_FAIL(TD_ERR_ARGUMENT, "the training is running; stop it first");
+}
+
 static td_status check_idle(const td_training *t)
 {
-    if (!atomic_load(&t->runs)) return TD_OK;
-    return TD_FAIL(TD_ERR_ARGUMENT, "the training is running; stop it first");
+    return atomic_load(&t->runs) ? refuse_while_running() : TD_OK;
 }
 
 /* ---------------------------------------------------------------- life */
@@ -344,10 +348,9 @@ fail:
 
 td_status td_training_run(td_training *t, td_training_receiver receiver, void *context)
 {
-    td_status status = check_idle(t);
-    if (status != TD_OK) return status; /* the handle's record belongs to the run */
+    if (atomic_exchange(&t->runs, true)) return refuse_while_running(); /* its record is the run's */
+    td_status status = TD_OK;
     td_log_context *former = enter(t);
-    atomic_store(&t->runs, true);
     t->receiver = receiver;
     t->context = context;
     t->has_result = false;

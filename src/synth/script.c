@@ -2,7 +2,6 @@
  */
 #include "synth/script.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/utf8.h>
@@ -25,7 +24,7 @@ static td_status open_writer(writer *w)
 {
     const td_checkpoint_info *v = w->voice;
     td_status status = TD_OK;
-    TD_TRY(td_normalizer_create(w->out->lang, NULL, &w->normalizer));
+    TD_TRY(td_normalizer_create(w->out->lang, &w->normalizer));
     if (v->token_kind == TD_TOKENS_BPE) {
         TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &w->tokenizer));
     } else {

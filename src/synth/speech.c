@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -37,15 +36,15 @@ typedef struct call {
 
 /* ---------------------------------------------------------------- batches */
 
-/* Tokens of the pieces into their places, and one in those that are padding. */
+/* Tokens of the pieces, item after item, and one in items that are padding. */
 static td_status fill_tokens(call *c)
 {
     const td_script *script = c->request->script;
-    const size_t places = c->speaking.n_utterances * c->speaking.items, most = c->speaking.max_tokens;
+    const size_t n_items = c->speaking.n_utterances * c->speaking.items, most = c->speaking.max_tokens;
     td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&c->tokens, places));
-    TD_TRY(TD_NEW_ARRAY(&c->ids, places * most));
-    for (size_t i = 0; i < places; i++) {
+    TD_TRY(TD_NEW_ARRAY(&c->tokens, n_items));
+    TD_TRY(TD_NEW_ARRAY(&c->ids, n_items * most));
+    for (size_t i = 0; i < n_items; i++) {
         c->tokens[i] = 1;
         if (i >= script->count) continue;
         const td_tokens *tokens = &script->pieces[i].tokens;
@@ -72,7 +71,7 @@ static void describe_speaking(call *c)
     for (size_t i = 0; i < n; i++)
         if (r->script->pieces[i].tokens.count > s->max_tokens)
             s->max_tokens = (uint32_t)r->script->pieces[i].tokens.count;
-    s->max_tokens = (s->max_tokens + ROUND_TOKENS - 1) / ROUND_TOKENS * ROUND_TOKENS;
+    s->max_tokens = (uint32_t)td_round_up(s->max_tokens, ROUND_TOKENS);
     s->n_utterances = (n + s->items - 1) / s->items;
     for (uint32_t i = 0; i < s->items; i++) {
         c->speakers[i] = r->speaker_number;
@@ -120,7 +119,6 @@ static td_status check_finite(const call *c, td_span mel)
     TD_TRY(TD_NEW_ARRAY(&sums, parts));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, sizeof(float) * parts, &partial));
     TD_TRY(td_op_square_sum(list, n, mel, partial, 0));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
     TD_TRY(td_blocking_read(memory, partial, (td_point){0}, sums));
     for (uint32_t i = 0; i < parts; i++)

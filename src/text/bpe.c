@@ -111,9 +111,8 @@ static td_status push_candidate(work *w, size_t left)
     if (status != TD_OK) return status;
     size_t i = w->n_heap++;
     w->heap[i] = (candidate){merge->rank, merge->left, merge->right, left};
-    for (; i > 0 && is_before(&w->heap[i], &w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+    for (; i > 0 && is_before(&w->heap[i], &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
         swap_candidates(&w->heap[i], &w->heap[(i - 1) / 2]);
-    }
     return TD_OK;
 }
 
@@ -123,9 +122,8 @@ static candidate pop_candidate(work *w)
     w->heap[0] = w->heap[--w->n_heap];
     for (size_t i = 0;;) {
         size_t best = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < w->n_heap; ++child) {
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < w->n_heap; ++child)
             if (is_before(&w->heap[child], &w->heap[best])) best = child;
-        }
         if (best == i) return top;
         swap_candidates(&w->heap[i], &w->heap[best]);
         i = best;
@@ -136,9 +134,8 @@ static td_status merge_symbols(work *w)
 {
     td_status status = TD_OK;
     w->n_heap = 0;
-    for (size_t i = 0; i + 1 < w->n_symbols; ++i) {
+    for (size_t i = 0; i + 1 < w->n_symbols; ++i)
         TD_TRY(push_candidate(w, i));
-    }
     while (w->n_heap > 0) {
         candidate c = pop_candidate(w);
         symbol *left = &w->symbols[c.left];
@@ -176,13 +173,12 @@ static td_status encode_word(work *w, const char *text, size_t bytes, td_tokens 
     for (size_t i = w->n_symbols > 0 ? 0 : NONE; i != NONE; i = w->symbols[i].next) {
         const symbol *s = &w->symbols[i];
         bool unknown = s->id < 0;
-        if (!unknown) {
+        if (!unknown)
             TD_TRY(td_tokens_push(tokens, s->id));
-        } else if (w->bpe->unknown >= 0 && !(after_unknown && w->bpe->fuse_unknown)) {
+        else if (w->bpe->unknown >= 0 && !(after_unknown && w->bpe->fuse_unknown))
             TD_TRY(td_tokens_push_unknown(tokens, w->bpe->unknown, s->codepoint));
-        } else if (tokens->n_unknown++ == 0) {
+        else if (tokens->n_unknown++ == 0)
             tokens->first_unknown = s->codepoint;
-        }
         after_unknown = unknown;
     }
 fail:

@@ -2,7 +2,6 @@
  * before it is used. Covered by tests/text/test_tokenizer.c and tests/fuzz/fuzz_tokenizer_json.c.
  */
 #include <cJSON.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +13,8 @@
 static td_status get_id(const cJSON *item, const char *what, int32_t *out)
 {
     if (!cJSON_IsNumber(item)) return TD_FAIL(TD_ERR_FORMAT, "%s is not a number", what);
-    if (!(item->valuedouble >= 0 && item->valuedouble <= TD_BPE_MAX_ID)) {
+    if (!(item->valuedouble >= 0 && item->valuedouble <= TD_BPE_MAX_ID))
         return TD_FAIL(TD_ERR_LIMIT, "%s is outside 0..%d", what, TD_BPE_MAX_ID);
-    }
     *out = (int32_t)item->valuedouble;
     if ((double)*out != item->valuedouble) return TD_FAIL(TD_ERR_FORMAT, "%s is not whole", what);
     return TD_OK;
@@ -27,9 +25,8 @@ static td_status keep_text(td_bpe *bpe, const char *text, const char *what, td_b
 {
     size_t bytes = strlen(text);
     if (bytes == 0) return TD_FAIL(TD_ERR_FORMAT, "%s is empty", what);
-    if (bytes > TD_BPE_MAX_PIECE_BYTES) {
+    if (bytes > TD_BPE_MAX_PIECE_BYTES)
         return TD_FAIL(TD_ERR_LIMIT, "%s has %zu bytes, more than %d", what, bytes, TD_BPE_MAX_PIECE_BYTES);
-    }
     td_status status = td_unicode_check(text, bytes, NULL);
     if (status != TD_OK) return td_error_context("%s", what);
     piece->text = (uint32_t)bpe->text.size;
@@ -40,18 +37,16 @@ static td_status keep_text(td_bpe *bpe, const char *text, const char *what, td_b
 static size_t choose_slots(int count)
 {
     size_t slots = 16;
-    while (slots < (size_t)count * 2) {
+    while (slots < (size_t)count * 2)
         slots *= 2;
-    }
     return slots;
 }
 
 static td_status check_count(const cJSON *list, int limit, const char *what)
 {
     int count = 0;
-    for (const cJSON *item = list->child; item != NULL; item = item->next) {
+    for (const cJSON *item = list->child; item != NULL; item = item->next)
         if (++count > limit) return TD_FAIL(TD_ERR_LIMIT, "%s has more than %d entries", what, limit);
-    }
     return TD_OK;
 }
 
@@ -129,13 +124,11 @@ static td_status read_merges(td_bpe *bpe, const cJSON *merges)
     TD_TRY(check_count(merges, TD_BPE_MAX_PIECES, "model.merges"));
     bpe->n_merge_slots = choose_slots(cJSON_GetArraySize(merges));
     TD_TRY(TD_NEW_ARRAY(&bpe->merges, bpe->n_merge_slots));
-    for (size_t i = 0; i < bpe->n_merge_slots; ++i) {
+    for (size_t i = 0; i < bpe->n_merge_slots; ++i)
         bpe->merges[i].left = -1;
-    }
     int32_t rank = 0;
-    for (const cJSON *item = merges->child; item != NULL; item = item->next) {
+    for (const cJSON *item = merges->child; item != NULL; item = item->next)
         TD_TRY(read_merge(bpe, item, rank++, &scratch, &joined));
-    }
 fail:
     td_buffer_free(&scratch);
     td_buffer_free(&joined);
@@ -182,9 +175,8 @@ static td_status read_added(td_bpe *bpe, const cJSON *added, bool *owner)
     TD_FAIL_IF(!cJSON_IsArray(added), TD_ERR_FORMAT, "added_tokens is not a list");
     TD_TRY(check_count(added, TD_BPE_MAX_ADDED, "added_tokens"));
     TD_TRY(TD_NEW_ARRAY(&bpe->added, (size_t)cJSON_GetArraySize(added) + 1));
-    for (const cJSON *item = added->child; item != NULL; item = item->next) {
+    for (const cJSON *item = added->child; item != NULL; item = item->next)
         TD_TRY(read_added_token(bpe, item, owner));
-    }
     qsort(bpe->added, bpe->n_added, sizeof *bpe->added, compare_added);
 fail:
     return status;

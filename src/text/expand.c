@@ -6,14 +6,9 @@
 #include "base/text.h"
 #include "text/normalize_internal.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 bool td_expand_is_number(const char *text)
 {
-    return is_digit(*text) || (*text == '.' && is_digit(text[1]));
+    return td_text_is_digit(*text) || (*text == '.' && td_text_is_digit(text[1]));
 }
 
 static void say(td_normalizer *n, const char *text)
@@ -28,9 +23,8 @@ static const char *skip_space(const char *text)
 
 static void say_digits(td_normalizer *n, const char *digits, const char *end)
 {
-    for (; digits < end && n->status == TD_OK; ++digits) {
-        if (is_digit(*digits)) say(n, td_speller_digit(n->speller, *digits - '0'));
-    }
+    for (; digits < end && n->status == TD_OK; ++digits)
+        if (td_text_is_digit(*digits)) say(n, td_speller_digit(n->speller, *digits - '0'));
 }
 
 static void say_value(td_normalizer *n, const char *ruleset, uint64_t value)
@@ -48,11 +42,10 @@ static bool is_sayable(const td_number *number)
 
 static void say_whole(td_normalizer *n, const td_number *number, const char *ruleset)
 {
-    if (is_sayable(number)) {
+    if (is_sayable(number))
         say_value(n, ruleset, number->value);
-    } else {
+    else
         say_digits(n, number->whole, number->whole_end);
-    }
 }
 
 static void say_number(td_normalizer *n, const td_number *number, const char *ruleset)
@@ -76,16 +69,14 @@ static const char *choose_form(const td_normalizer *n, const char *forms, const 
                                size_t *bytes)
 {
     size_t n_forms = 1;
-    for (const char *bar = forms; (bar = strchr(bar, '|')) != NULL; ++bar) {
+    for (const char *bar = forms; (bar = strchr(bar, '|')) != NULL; ++bar)
         ++n_forms;
-    }
     td_plural plural = td_speller_plural(n->speller, td_number_double(number));
     size_t index = n_forms == 4   ? (number->fraction != NULL ? 3 : (size_t)plural)
                    : n_forms == 2 ? (plural == TD_PLURAL_ONE ? 0 : 1)
                                   : 0;
-    for (; index > 0; --index) {
+    for (; index > 0; --index)
         forms = strchr(forms, '|') + 1;
-    }
     *bytes = strcspn(forms, "|");
     return forms;
 }
@@ -111,9 +102,8 @@ static bool try_date(td_normalizer *n)
     unsigned parts[3];
     const char *end = td_number_scan_date(n->at, parts);
     if (end == NULL) return false;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 3; ++i)
         say_value(n, parts[i] >= 1100 && parts[i] < 2100 ? n->rules->year : NULL, parts[i]);
-    }
     finish(n, end);
     return true;
 }
@@ -126,9 +116,8 @@ static void say_clock(td_normalizer *n, const char *clock, unsigned hour, unsign
         size_t bytes = strcspn(clock, "{[");
         size_t from = strspn(clock, " ");
         size_t words = bytes;
-        while (words > from && clock[words - 1] == ' ') {
+        while (words > from && clock[words - 1] == ' ')
             --words;
-        }
         if (words > from) td_normalize_say(n, clock + from, words - from);
         if (n->rules->joined && bytes > 0 && clock[bytes - 1] == ' ') n->space = true;
         clock += bytes;
@@ -159,14 +148,14 @@ static bool try_clock(td_normalizer *n)
     unsigned hour = 0;
     unsigned minute = 0;
     const char *end = td_number_scan_clock(n->at, dotted, &hour, &minute);
-    if (end == NULL || (*end == ':' && is_digit(end[1]) && td_number_run(end + 1) != 2)) return false;
+    if (end == NULL || (*end == ':' && td_text_is_digit(end[1]) && td_number_run(end + 1) != 2)) return false;
     if (td_normalize_match_list(n, skip_space(end), rules->clock_tail, &tail)) end = tail;
     n->number_end = end;
     const char *ignored = NULL;
     const td_lang_word *half = td_normalize_match_word(n, skip_space(end), &ignored);
     bool bare = half != NULL && half->when == TD_WHEN_AFTER_NUMBER; /* "3:00 pm" has no o'clock */
     say_clock(n, minute > 0 ? rules->clock : bare ? "{h}" : rules->clock_hour, hour, minute);
-    if (*end == ':' && is_digit(end[1])) ++end;
+    if (*end == ':' && td_text_is_digit(end[1])) ++end;
     finish(n, end);
     return true;
 }
@@ -220,7 +209,7 @@ static const td_lang_unit *match_unit(const td_normalizer *n, const char *text, 
     for (const td_lang_unit *unit = n->rules->units; unit->key != NULL; ++unit) {
         const char *stop = NULL;
         if (unit->key[0] != text[0] || !td_normalize_match(n, text, unit->key, &stop)) continue;
-        if (is_digit(*stop)) continue;
+        if (td_text_is_digit(*stop)) continue;
         if (best == NULL || stop > *end) {
             best = unit;
             *end = stop;
@@ -241,13 +230,12 @@ static bool try_measure(td_normalizer *n, const td_number *number)
     }
     const td_lang_money *money = td_normalize_match_money(n, mark, &end);
     const td_lang_unit *unit = money == NULL ? match_unit(n, mark, &end) : NULL;
-    if (money != NULL) {
+    if (money != NULL)
         say_money(n, number, money);
-    } else if (unit != NULL) {
+    else if (unit != NULL)
         say_counted(n, number, unit->noun);
-    } else {
+    else
         return false;
-    }
     finish(n, end);
     return true;
 }
@@ -274,9 +262,8 @@ static const char *find_word_before(const td_normalizer *n, const char *at, size
 {
     const char *end = at > n->text && at[-1] == ' ' ? at - 1 : at;
     const char *start = end;
-    while (start > n->text && ((start[-1] >= 'a' && start[-1] <= 'z') || (start[-1] & 0x80) != 0)) {
+    while (start > n->text && ((start[-1] >= 'a' && start[-1] <= 'z') || (start[-1] & 0x80) != 0))
         --start;
-    }
     *bytes = (size_t)(end - start);
     return start;
 }
@@ -332,9 +319,8 @@ static bool try_dot_ordinal(td_normalizer *n, const td_number *number)
     size_t bytes = 0;
     const char *before = find_word_before(n, number->whole, &bytes);
     const td_lang_ordinal *row = n->rules->dot_ordinals;
-    while (row->mark != NULL && !(row->mark[0] == '\0' ? day : equals_word(before, bytes, row->mark))) {
+    while (row->mark != NULL && !(row->mark[0] == '\0' ? day : equals_word(before, bytes, row->mark)))
         ++row;
-    }
     if (row->mark == NULL) return false;
     say_ordinal(n, number, row->ruleset);
     finish(n, number->end + dot);
@@ -393,7 +379,7 @@ static void say_chain(td_normalizer *n)
         if (!first && n->rules->decimal == '.') say(n, n->rules->point);
         say_whole(n, &run, NULL);
         finish(n, n->at + digits);
-        if (*n->at != '.' || !is_digit(n->at[1]) || n->status != TD_OK) return;
+        if (*n->at != '.' || !td_text_is_digit(n->at[1]) || n->status != TD_OK) return;
         ++n->at;
     }
 }
@@ -401,7 +387,7 @@ static void say_chain(td_normalizer *n)
 /* "10-20", "1/2": what is said between two numbers. */
 static void join_next(td_normalizer *n, const td_number *number, bool year)
 {
-    if (!is_digit(n->at[0] != '\0' ? n->at[1] : '\0')) return;
+    if (!td_text_is_digit(n->at[0] != '\0' ? n->at[1] : '\0')) return;
     if (*n->at == '/') {
         say(n, n->rules->over);
         ++n->at;
@@ -442,11 +428,11 @@ void td_expand_number(td_normalizer *n, const td_lang_money *money)
     if (try_suffix_ordinal(n, &number) || try_decade(n, &number)) return;
     const char *year = find_year(n, &number);
     td_number next = {0};
-    if (*number.end == '-' && is_digit(number.end[1])) next = td_number_scan(number.end + 1, n->rules);
+    if (*number.end == '-' && td_text_is_digit(number.end[1]))
+        next = td_number_scan(number.end + 1, n->rules);
     if (n->rules->year != NULL && !n->rules->joined && next.n_digits == 4 && number.n_digits == 4 &&
-        number.value >= 1100 && next.value < 2100 && next.value > number.value) {
+        number.value >= 1100 && next.value < 2100 && next.value > number.value)
         year = n->rules->year;
-    }
     n->year_next = false;
     if (year != NULL) {
         say_value(n, year, number.value);

@@ -54,11 +54,10 @@ static const char *find_spelling(uint32_t codepoint)
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (spellings[middle].codepoint == codepoint) return spellings[middle].text;
-        if (spellings[middle].codepoint < codepoint) {
+        if (spellings[middle].codepoint < codepoint)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return NULL;
 }
@@ -70,9 +69,8 @@ static bool is_digit(uint32_t codepoint)
 
 static bool is_known_sign(const td_folder *folder, uint32_t codepoint)
 {
-    for (size_t i = 0; i < folder->n_signs; ++i) {
+    for (size_t i = 0; i < folder->n_signs; ++i)
         if (folder->signs[i] == codepoint) return true;
-    }
     return false;
 }
 
@@ -85,9 +83,8 @@ static void learn_signs(td_folder *folder, const char *key)
         at += td_text_utf8_next(key + at, bytes - at, &codepoint);
         bool plain = td_unicode_is_letter(codepoint) || is_digit(codepoint) ||
                      (codepoint < 0x80 && strchr(" .'-/", (int)codepoint) != NULL);
-        if (!plain && folder->n_signs < MAX_SIGNS && !is_known_sign(folder, codepoint)) {
+        if (!plain && folder->n_signs < MAX_SIGNS && !is_known_sign(folder, codepoint))
             folder->signs[folder->n_signs++] = codepoint;
-        }
     }
 }
 
@@ -97,12 +94,10 @@ td_status td_folder_create(td_lang lang, td_folder **out)
     if (status != TD_OK) return status;
     const td_lang_rules *rules = td_lang_get_rules(lang);
     (*out)->locale = lang == TD_LANG_TR ? "tr" : "";
-    for (const td_lang_word *word = rules->words; word->key != NULL; ++word) {
+    for (const td_lang_word *word = rules->words; word->key != NULL; ++word)
         learn_signs(*out, word->key);
-    }
-    for (const td_lang_money *money = rules->money; money->symbols != NULL; ++money) {
+    for (const td_lang_money *money = rules->money; money->symbols != NULL; ++money)
         learn_signs(*out, money->symbols);
-    }
     return TD_OK;
 }
 
@@ -166,11 +161,10 @@ static td_status put_spelling(td_folder *folder, const char *text, char next)
     for (size_t bytes = strlen(text), step = 0; bytes > 0 && status == TD_OK; text += step, bytes -= step) {
         uint32_t codepoint = 0;
         step = td_text_utf8_next(text, bytes, &codepoint);
-        if (codepoint > 0x7F && !is_known_sign(folder, codepoint)) {
+        if (codepoint > 0x7F && !is_known_sign(folder, codepoint))
             folder->space = true;
-        } else {
+        else
             status = put(folder, text, step, bytes > step ? text[step] : next);
-        }
     }
     return status;
 }
@@ -196,9 +190,8 @@ static td_status put_codepoint(td_folder *folder, uint32_t codepoint, const char
         if (codepoint != '/') return put_codepoint(folder, codepoint, ascii, 1, next);
     }
     if (codepoint < 0x80 && (td_unicode_is_letter(codepoint) || is_digit(codepoint) ||
-                             strchr(".,;:!?'\"()-", (int)codepoint) != NULL)) {
+                             strchr(".,;:!?'\"()-", (int)codepoint) != NULL))
         return put(folder, text, bytes, next);
-    }
     const char *spelling = find_spelling(codepoint);
     if (codepoint == CLOSING_GUILLEMET) folder->space = false;
     if (spelling != NULL) {
@@ -219,11 +212,10 @@ static td_status put_codepoint(td_folder *folder, uint32_t codepoint, const char
         char digit[2] = {(char)('0' + u_charDigitValue((UChar32)codepoint)), 0};
         return put(folder, digit, 1, next);
     }
-    if (class & U_GC_CF_MASK) {
+    if (class & U_GC_CF_MASK)
         folder->gap = true;
-    } else {
+    else
         folder->space = true;
-    }
     return TD_OK;
 }
 
@@ -234,9 +226,8 @@ static td_status lower_text(td_folder *folder, const char *text, size_t bytes)
     bool ascii = false;
     TD_TRY(td_unicode_check(text, bytes, &ascii));
     td_buffer_clear(&folder->lower);
-    if (!ascii || folder->locale[0] != '\0') {
+    if (!ascii || folder->locale[0] != '\0')
         return td_unicode_fold(&folder->unicode, text, bytes, folder->locale, &folder->lower);
-    }
     TD_TRY(td_buffer_append(&folder->lower, text, bytes));
     for (size_t i = 0; i < bytes; ++i) {
         char *c = &folder->lower.data[i];

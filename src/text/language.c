@@ -61,7 +61,6 @@ enum { N_LATIN = sizeof latin / sizeof latin[0] };
 
 struct td_detector {
     char folder[MAX_PATH];
-    td_memo *memo;
     pthread_mutex_t lock;
     void *idle[MAX_IDLE]; /* classifiers, guarded by lock */
     size_t n_idle;
@@ -122,14 +121,13 @@ static td_status get_classifier(td_detector *detector, void **out)
     return *out != NULL ? TD_OK : open_classifier(detector, out);
 }
 
-td_status td_detector_create(const char *fingerprints, td_memo *memo, td_detector **out)
+td_status td_detector_create(const char *fingerprints, td_detector **out)
 {
     td_status status = TD_OK;
     td_detector *detector = NULL;
     void *classifier = NULL;
     TD_TRY(TD_NEW(&detector));
     pthread_mutex_init(&detector->lock, NULL);
-    detector->memo = memo;
     TD_TRY(find_folder(fingerprints, detector->folder));
     TD_TRY(open_classifier(detector, &classifier));
     put_classifier(detector, classifier);
@@ -143,9 +141,8 @@ fail:
 void td_detector_destroy(td_detector *detector)
 {
     if (detector == NULL) return;
-    for (size_t i = 0; i < detector->n_idle; ++i) {
+    for (size_t i = 0; i < detector->n_idle; ++i)
         textcat_Done(detector->idle[i]);
-    }
     pthread_mutex_destroy(&detector->lock);
     free(detector);
 }
@@ -204,9 +201,8 @@ static td_lang judge_script(const census *seen)
         {seen->cyrillic, TD_LANG_RU}, {east * 2, japanese ? TD_LANG_JA : TD_LANG_ZH},
     };
     size_t best = 0;
-    for (size_t i = 1; i < sizeof verdicts / sizeof verdicts[0]; ++i) {
+    for (size_t i = 1; i < sizeof verdicts / sizeof verdicts[0]; ++i)
         if (verdicts[i].weight > verdicts[best].weight) best = i;
-    }
     return verdicts[best].weight > 0 ? verdicts[best].lang : TD_LANG_COUNT;
 }
 
@@ -221,10 +217,9 @@ static void add_points(int points[N_LATIN], const char *token, size_t bytes, boo
     at += bytes;
     if (word) key[at++] = ' ';
     key[at] = '\0';
-    for (int i = 0; i < N_LATIN; ++i) {
+    for (int i = 0; i < N_LATIN; ++i)
         if (strstr(word ? latin[i].words : latin[i].letters, key) != NULL)
             points[i] += word ? WORD_POINTS : LETTER_POINTS;
-    }
 }
 
 /* What letters and small words of lower-case text say. */
@@ -323,17 +318,8 @@ fail:
 td_status td_detector_run(td_detector *detector, const char *text, size_t bytes, td_lang fallback,
                           td_lang *out)
 {
-    td_buffer known = {0};
-    bool hit = detector->memo != NULL && td_memo_get(detector->memo, text, bytes, &known) &&
-               known.size == 1 && known.data[0] >= 0 && known.data[0] < TD_LANG_COUNT;
-    if (hit) *out = (td_lang)known.data[0];
-    td_buffer_free(&known);
-    if (hit) return TD_OK;
     td_lang answer = TD_LANG_COUNT;
     td_status status = detect(detector, text, bytes, &answer);
-    if (status != TD_OK) return status;
-    char byte = (char)answer;
-    if (detector->memo != NULL && answer != TD_LANG_COUNT) td_memo_put(detector->memo, text, bytes, &byte, 1);
-    *out = answer == TD_LANG_COUNT ? fallback : answer;
-    return TD_OK;
+    if (status == TD_OK) *out = answer == TD_LANG_COUNT ? fallback : answer;
+    return status;
 }

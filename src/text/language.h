@@ -7,14 +7,13 @@
 #define TD_TEXT_LANGUAGE_H
 
 #include "text/lang.h"
-#include "text/memo.h"
 
 typedef struct td_detector td_detector;
 
 /* *out: owned, td_detector_destroy(). `fingerprints`: the folder of libexttextcat's *.lm files; NULL = where
- * the system installs them. `memo`: borrowed until destroy, NULL = none. Missing files are TD_ERR_NOT_FOUND
- * with what to install. Any number of threads may use one detector. */
-td_status td_detector_create(const char *fingerprints, td_memo *memo, td_detector **out);
+ * the system installs them. Missing files are TD_ERR_NOT_FOUND with what to install. Any number of
+ * threads may use one detector. */
+td_status td_detector_create(const char *fingerprints, td_detector **out);
 void td_detector_destroy(td_detector *detector);
 
 /* `fallback` is the answer for a text without letters. */

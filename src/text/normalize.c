@@ -10,14 +10,13 @@
 #include "base/text.h"
 #include "text/normalize_internal.h"
 
-td_status td_normalizer_create(td_lang lang, td_memo *memo, td_normalizer **out)
+td_status td_normalizer_create(td_lang lang, td_normalizer **out)
 {
     td_status status = TD_OK;
     td_normalizer *n = NULL;
     TD_TRY(TD_NEW(&n));
     n->lang = lang;
     n->rules = td_lang_get_rules(lang);
-    n->memo = memo;
     TD_TRY(td_folder_create(lang, &n->folder));
     TD_TRY(td_speller_create(lang, &n->speller));
     *out = n;
@@ -32,7 +31,6 @@ void td_normalizer_destroy(td_normalizer *normalizer)
     if (normalizer == NULL) return;
     td_folder_destroy(normalizer->folder);
     td_speller_destroy(normalizer->speller);
-    td_buffer_free(&normalizer->key);
     td_buffer_free(&normalizer->out);
     td_buffer_free(&normalizer->words);
     free(normalizer);
@@ -116,9 +114,8 @@ bool td_normalize_match_list(const td_normalizer *n, const char *text, const cha
 
 const td_lang_money *td_normalize_match_money(const td_normalizer *n, const char *text, const char **end)
 {
-    for (const td_lang_money *money = n->rules->money; money->symbols != NULL; ++money) {
+    for (const td_lang_money *money = n->rules->money; money->symbols != NULL; ++money)
         if (td_normalize_match_list(n, text, money->symbols, end)) return money;
-    }
     return NULL;
 }
 
@@ -172,9 +169,8 @@ static bool try_number(td_normalizer *n)
     bool minus = *at == '-' && first;
     const char *end = at + minus;
     const td_lang_money *money = NULL;
-    if ((unsigned char)*end >= 0x80 || *end == '$' || (is_ascii_letter(*end) && is_word_start(n))) {
+    if ((unsigned char)*end >= 0x80 || *end == '$' || (is_ascii_letter(*end) && is_word_start(n)))
         money = td_normalize_match_money(n, end, &end);
-    }
     if (money != NULL && *end == ' ') ++end;
     bool percent = n->rules->percent_before != NULL && *end == '%' && money == NULL;
     if (percent) ++end;
@@ -190,9 +186,8 @@ static bool try_number(td_normalizer *n)
 static size_t measure_letters(const char *text)
 {
     size_t bytes = 0;
-    while (is_ascii_letter(text[bytes])) {
+    while (is_ascii_letter(text[bytes]))
         ++bytes;
-    }
     if (bytes > 0) return bytes;
     uint32_t codepoint = 0;
     return td_text_utf8_next(text, strnlen(text, 4), &codepoint);
@@ -234,26 +229,12 @@ static void walk(td_normalizer *n)
     }
 }
 
-/* The key of the memo: the language with its zero byte, which no valid text has, then the text. */
-static bool recall(td_normalizer *n, const char *text, size_t bytes)
-{
-    const char *code = td_lang_code(n->lang);
-    td_buffer_clear(&n->key);
-    n->status = td_buffer_append(&n->key, code, 3);
-    if (n->status == TD_OK) n->status = td_buffer_append(&n->key, text, bytes);
-    return n->status == TD_OK && td_memo_get(n->memo, n->key.data, n->key.size, &n->out);
-}
-
 td_status td_normalizer_run(td_normalizer *normalizer, const char *text, size_t bytes, const char **out)
 {
     td_normalizer *n = normalizer;
     td_status status = TD_OK;
     const td_buffer *folded = NULL;
     td_buffer_clear(&n->out);
-    if (n->memo != NULL && recall(n, text, bytes)) {
-        *out = n->out.data;
-        return TD_OK;
-    }
     TD_TRY(td_folder_run(n->folder, text, bytes, &folded));
     n->status = td_buffer_reserve(&n->out, folded->size);
     n->text = n->at = folded->data;
@@ -262,7 +243,6 @@ td_status td_normalizer_run(td_normalizer *normalizer, const char *text, size_t 
     walk(n);
     if (n->status == TD_OK) n->status = td_buffer_append(&n->out, "", 0);
     TD_TRY(n->status);
-    if (n->memo != NULL) td_memo_put(n->memo, n->key.data, n->key.size, n->out.data, n->out.size);
     *out = n->out.data;
 fail:
     return status;

@@ -7,16 +7,14 @@
 #define TD_TEXT_NORMALIZE_H
 
 #include "text/lang.h"
-#include "text/memo.h"
 
 /* Part of the key of every cache that holds normalised text: raised when a rule changes a result. */
 enum { TD_NORMALIZE_VERSION = 1 };
 
 typedef struct td_normalizer td_normalizer;
 
-/* *out: owned, td_normalizer_destroy(). Opening costs milliseconds: one per thread and language. `memo`:
- * borrowed until destroy and shared by any number of threads; NULL = none. */
-td_status td_normalizer_create(td_lang lang, td_memo *memo, td_normalizer **out);
+/* *out: owned, td_normalizer_destroy(). Opening costs milliseconds: one per thread and language. */
+td_status td_normalizer_create(td_lang lang, td_normalizer **out);
 void td_normalizer_destroy(td_normalizer *normalizer);
 
 /* *out: zero-terminated, borrowed until the next run or destroy; "" for a text without anything to say.

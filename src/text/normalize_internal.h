@@ -14,8 +14,6 @@ struct td_normalizer {
     const td_lang_rules *rules;
     td_folder *folder;
     td_speller *speller;
-    td_memo *memo; /* may be NULL */
-    td_buffer key;
     td_buffer out;
     td_buffer words; /* scratch of one number */
 

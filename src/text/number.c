@@ -3,19 +3,15 @@
 
 #include <string.h>
 
-enum { MAX_GROUPS = 12 };
+#include "base/text.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+enum { MAX_GROUPS = 12 };
 
 size_t td_number_run(const char *text)
 {
     size_t n = 0;
-    while (is_digit(text[n])) {
+    while (td_text_is_digit(text[n]))
         ++n;
-    }
     return n;
 }
 
@@ -36,15 +32,14 @@ static const char *scan_groups(const char *text, char mark, bool indian)
     const char *at = text + first;
     if (first == 0 || first > 3 || (text[0] == '0')) return at;
     const char *whole = at; /* the end of the last run of three */
-    for (int groups = 0; *at == mark && is_digit(at[1]); ++groups) {
+    for (int groups = 0; *at == mark && td_text_is_digit(at[1]); ++groups) {
         if (groups == MAX_GROUPS) return text + first;
         size_t run = td_number_run(at + 1);
         at += 1 + run;
-        if (run == 3) {
+        if (run == 3)
             whole = at;
-        } else if (!(indian && run == 2)) {
+        else if (!(indian && run == 2))
             break;
-        }
     }
     /* A run of another length after the groups: this was not a grouping ("1.234.5" is a version). */
     return at == whole ? whole : text + first;
@@ -61,16 +56,16 @@ td_number td_number_scan(const char *text, const td_lang_rules *rules)
         number.whole_end = end;
     }
     for (const char *at = number.whole; at < number.whole_end; ++at) {
-        if (!is_digit(*at)) continue;
+        if (!td_text_is_digit(*at)) continue;
         if (++number.n_digits <= 18) number.value = number.value * 10 + (uint64_t)(*at - '0');
     }
     number.end = number.whole_end;
     bool decimal = *number.end == rules->decimal || (*number.end == '.' && !number.grouped);
-    if (decimal && is_digit(number.end[1])) {
+    if (decimal && td_text_is_digit(number.end[1])) {
         number.fraction = number.end + 1;
         number.end = number.fraction + td_number_run(number.fraction);
     }
-    number.chained = *number.end == '.' && is_digit(number.end[1]);
+    number.chained = *number.end == '.' && td_text_is_digit(number.end[1]);
     return number;
 }
 
@@ -99,7 +94,7 @@ const char *td_number_scan_date(const char *text, unsigned parts[3])
     }
     bool year_last = runs[0] <= 2 && runs[1] <= 2 && runs[2] == 4;
     bool year_first = runs[0] == 4 && runs[1] <= 2 && runs[2] <= 2;
-    bool more = *text == mark && is_digit(text[1]);
+    bool more = *text == mark && td_text_is_digit(text[1]);
     bool days = year_first ? parts[1] <= 12 && parts[2] <= 31 : parts[0] <= 31 && parts[1] <= 31;
     return (year_last || year_first) && !more && days ? text : NULL;
 }

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -64,13 +63,12 @@ static void open_library(void)
     bool complete = find_symbol(library, "espeak_Initialize", &shared.api.initialize) &&
                     find_symbol(library, "espeak_SetVoiceByName", &shared.api.set_voice) &&
                     find_symbol(library, "espeak_TextToPhonemes", &shared.api.to_phonemes);
-    if (!complete) {
+    if (!complete)
         shared.reason = "libespeak-ng.so.1 lacks a function that is needed: install espeak-ng 1.50 or later";
-    } else if (shared.api.initialize(ESPEAK_SYNCHRONOUS, 0, NULL, ESPEAK_DONT_EXIT) < 0) {
+    else if (shared.api.initialize(ESPEAK_SYNCHRONOUS, 0, NULL, ESPEAK_DONT_EXIT) < 0)
         shared.reason = "espeak-ng does not find its data: install espeak-ng-data, or set ESPEAK_DATA_PATH";
-    } else {
+    else
         shared.ready = true;
-    }
 }
 
 /* Called with the lock held. */
@@ -122,9 +120,8 @@ static size_t measure_clause(const char *text, size_t bytes)
     }
     if (end < MAX_CLAUSE_BYTES || end == bytes) return end;
     if (space > 0) return space;
-    while (end > 1 && ((unsigned char)text[end] & 0xC0) == 0x80) {
+    while (end > 1 && ((unsigned char)text[end] & 0xC0) == 0x80)
         --end;
-    }
     return end;
 }
 

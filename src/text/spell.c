@@ -175,7 +175,7 @@ fail:
 }
 
 /* By the rule set, else as a plain number, else by digits; left in speller->words. */
-static td_status spell_anew(td_speller *speller, const char *ruleset, uint64_t value)
+static td_status spell_number(td_speller *speller, const char *ruleset, uint64_t value)
 {
     td_status status = ask_icu(speller, ruleset, value);
     if (status == TD_OK && has_digits(&speller->words)) status = ask_icu(speller, PLAIN_NUMBERS, value);
@@ -190,11 +190,9 @@ td_status td_speller_say(td_speller *speller, const char *ruleset, uint64_t valu
     if (ruleset == NULL) ruleset = PLAIN_NUMBERS;
     size_t slot = (size_t)((value ^ (uint64_t)(uintptr_t)ruleset >> 3) % MEMORY_SLOTS);
     char *known = speller->memory[slot].words;
-    if (known[0] != '\0' && speller->memory[slot].value == value &&
-        speller->memory[slot].ruleset == ruleset) {
+    if (known[0] != '\0' && speller->memory[slot].value == value && speller->memory[slot].ruleset == ruleset)
         return td_buffer_append(out, known, strlen(known));
-    }
-    TD_TRY(spell_anew(speller, ruleset, value));
+    TD_TRY(spell_number(speller, ruleset, value));
     if (speller->words.size < MEMORY_BYTES) {
         memcpy(known, speller->words.data, speller->words.size + 1);
         speller->memory[slot].value = value;

@@ -42,13 +42,6 @@ td_status td_symbol_set_add(td_symbol_set *set, const char *text, size_t bytes)
     return status;
 }
 
-void td_symbol_set_join(td_symbol_set *set, const td_symbol_set *other)
-{
-    for (size_t i = 0; i < N_CODEPOINTS / 64; ++i) {
-        set->bits[i] |= other->bits[i];
-    }
-}
-
 static size_t encode_utf8(uint32_t codepoint, char out[4])
 {
     if (codepoint < 0x80) {
@@ -56,9 +49,8 @@ static size_t encode_utf8(uint32_t codepoint, char out[4])
         return 1;
     }
     size_t bytes = codepoint < 0x800 ? 2 : codepoint < 0x10000 ? 3 : 4;
-    for (size_t i = bytes - 1; i > 0; --i, codepoint >>= 6) {
+    for (size_t i = bytes - 1; i > 0; --i, codepoint >>= 6)
         out[i] = (char)(0x80 | (codepoint & 0x3F));
-    }
     out[0] = (char)((0xF00u >> bytes & 0xF0) | codepoint);
     return bytes;
 }
@@ -89,9 +81,8 @@ td_status td_symbols_parse(const char *text, td_symbols **out)
     TD_TRY(TD_NEW_ARRAY(&symbols->text, bytes + 1));
     TD_TRY(TD_NEW_ARRAY(&symbols->codepoints, bytes + 1));
     memcpy(symbols->text, text, bytes);
-    for (int i = 0; i < N_DIRECT; ++i) {
+    for (int i = 0; i < N_DIRECT; ++i)
         symbols->direct[i] = TD_SYMBOL_UNKNOWN;
-    }
     uint32_t last = 0;
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint = 0;
@@ -138,11 +129,10 @@ int32_t td_symbols_find(const td_symbols *symbols, uint32_t codepoint)
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (symbols->codepoints[middle] == codepoint) return (int32_t)(TD_SYMBOL_FIRST + middle);
-        if (symbols->codepoints[middle] < codepoint) {
+        if (symbols->codepoints[middle] < codepoint)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return TD_SYMBOL_UNKNOWN;
 }

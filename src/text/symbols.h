@@ -29,7 +29,6 @@ void td_symbol_set_destroy(td_symbol_set *set);
 
 /* TD_ERR_FORMAT names the offset of a byte that is not UTF-8; then nothing is added. */
 td_status td_symbol_set_add(td_symbol_set *set, const char *text, size_t bytes);
-void td_symbol_set_join(td_symbol_set *set, const td_symbol_set *other);
 
 /* Immutable, so any number of threads may use it at once. */
 typedef struct td_symbols td_symbols;

@@ -54,12 +54,6 @@ size_t td_tokenizer_vocab_size(const td_tokenizer *tokenizer)
     return tokenizer->bpe != NULL ? td_bpe_vocab_size(tokenizer->bpe) : td_symbols_count(tokenizer->symbols);
 }
 
-td_status td_tokenizer_find(const td_tokenizer *tokenizer, const char *token, int32_t *id)
-{
-    *id = tokenizer->bpe != NULL ? td_bpe_find(tokenizer->bpe, token) : -1;
-    return *id >= 0 ? TD_OK : TD_FAIL(TD_ERR_NOT_FOUND, "the tokenizer has no token '%s'", token);
-}
-
 td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text, size_t bytes, td_buffer *out)
 {
     return kind == TD_TOKENS_PHONEMES ? td_phonemes_convert(lang, text, bytes, out)

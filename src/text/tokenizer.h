@@ -25,9 +25,6 @@ void td_tokenizer_destroy(td_tokenizer *tokenizer);
 /* How many ids there may be: one more than the largest. */
 size_t td_tokenizer_vocab_size(const td_tokenizer *tokenizer);
 
-/* The id of a BPE token such as "[START]"; TD_ERR_NOT_FOUND if the file has none. */
-td_status td_tokenizer_find(const td_tokenizer *tokenizer, const char *token, int32_t *id);
-
 /* The text whose symbols become tokens: the text itself, or its phonemes. Appended to `out`. This is what a
  * symbol table for the kind is collected from. */
 td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text, size_t bytes,

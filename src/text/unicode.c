@@ -2,7 +2,6 @@
 #include "text/unicode.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <unicode/uchar.h>
 #include <unicode/unorm2.h>
@@ -101,9 +100,8 @@ bool td_unicode_is_letter(uint32_t codepoint)
 uint32_t td_unicode_before(const char *text, size_t at)
 {
     size_t start = at - 1;
-    while (start > 0 && at - start < 4 && ((unsigned char)text[start] & 0xC0) == 0x80) {
+    while (start > 0 && at - start < 4 && ((unsigned char)text[start] & 0xC0) == 0x80)
         --start;
-    }
     uint32_t codepoint = 0;
     td_text_utf8_next(text + start, at - start, &codepoint);
     return codepoint;

@@ -96,14 +96,14 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
     const uint32_t n = rig->data.settings.batch_size;
     const double mean_s = out->free_run.audio_s / (double)out->free_run.n_items;
     const uint32_t samples = (uint32_t)(mean_s * c->rate) + 1, frames = td_mel_frames(c, samples);
-    td_span host = {0}, places = {0};
+    td_span host = {0}, ranges = {0};
     td_mel_args args = {.items = n, .max_frames = frames};
     td_list *list = NULL;
     double ms[MEL_ROUNDS];
     td_status status = TD_OK;
     const uint64_t pcm_bytes = 4 * (uint64_t)n * samples, frame_bytes = 4 * (uint64_t)n * frames;
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_HOST, pcm_bytes, &host));
-    TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_HOST, 8 * (uint64_t)n, &places));
+    TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_HOST, 8 * (uint64_t)n, &ranges));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, pcm_bytes, &args.pcm));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, 8 * (uint64_t)n, &args.ranges));
     TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes * c->n_mels, &args.mel));
@@ -112,14 +112,14 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
         TD_TRY(td_memory_alloc(rig->memory, TD_MEMORY_DEVICE, frame_bytes, &args.pitch));
     memset(td_span_host(host), 0, pcm_bytes);
     for (uint32_t i = 0; i < n; ++i) {
-        uint32_t *place = (uint32_t *)td_span_host(places) + (size_t)2 * i;
-        place[0] = i * samples;
-        place[1] = samples;
+        uint32_t *range = (uint32_t *)td_span_host(ranges) + (size_t)2 * i;
+        range[0] = i * samples;
+        range[1] = samples;
     }
     TD_TRY(td_list_create(rig->device, TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_list_copy(list, td_span_part(args.pcm, 0, pcm_bytes), td_span_part(host, 0, pcm_bytes)));
     TD_TRY(td_list_copy(list, td_span_part(args.ranges, 0, 8 * (uint64_t)n),
-                        td_span_part(places, 0, 8 * (uint64_t)n)));
+                        td_span_part(ranges, 0, 8 * (uint64_t)n)));
     TD_TRY(td_mel_record(rig->data.mel, list, &args));
     TD_TRY(td_list_finish(list));
     for (size_t i = 0; i < MEL_ROUNDS; ++i) {
@@ -131,7 +131,7 @@ static td_status time_mel(const td_load_rig *rig, td_analysis *out)
 fail:
     td_list_destroy(list);
     td_memory_free(rig->memory, host);
-    td_memory_free(rig->memory, places);
+    td_memory_free(rig->memory, ranges);
     td_memory_free(rig->memory, args.pcm);
     td_memory_free(rig->memory, args.ranges);
     td_memory_free(rig->memory, args.mel);
@@ -174,7 +174,7 @@ static td_status run_cached(const td_load_rig *rig, size_t max_batches, td_analy
     td_mel_cache *cache = NULL;
     TD_TRY(td_data_open_cache(&rig->data, &cache));
     out->cache = td_mel_cache_count(cache).kind;
-    /* Without a shuffle in between, a shortened epoch repeats its batches only if it is run anew. */
+    /* Without a shuffle in between, a shortened epoch repeats its batches only if it is run again. */
     if (out->cache != TD_MEL_CACHE_NONE) {
         const td_load_plan plan = {.cache = cache, .n_epochs = 1, .max_batches = max_batches};
         TD_TRY(td_load_rig_run(rig, &plan, &out->cached_run));
@@ -244,7 +244,7 @@ static void judge(const td_analyze_options *o, td_analysis *a)
     const double saved_ms = (a->decode_ms.mean - a->decode_ms.median) / (double)a->workers;
     if (a->decode_ms.cv > HIGH_CV && saved_ms < 1e3 / now)
         advise(a, step_gain(a, o->step_ms, 1e3 / (1e3 / now - saved_ms)), "",
-               "decoding times vary (CV %.1f): put the slowest files in a faster place or format",
+               "decoding times vary (CV %.1f): put the slowest files in a faster range or format",
                a->decode_ms.cv);
     qsort(a->advice, a->n_advice, sizeof *a->advice, compare_advice);
 }

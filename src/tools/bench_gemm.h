@@ -18,7 +18,7 @@ typedef struct td_bench_gemm_options {
 typedef struct td_bench_gemm_row {
     td_gemm_shape shape;
     td_gemm_layout layout;
-    const char *provider; /* who made it; borrowed for ever */
+    const char *provider; /* who made it; borrowed forever */
     const char *variant;
     double gflops, spread;  /* median, and half the distance of the quartiles as a share of it */
     double max_rel_err;     /* largest error of sampled elements, as a share of the largest of them */

@@ -261,11 +261,10 @@ static void summarize(timed_list *own, timed_list *other, uint32_t rounds, td_be
     row->least_ms = 1e3 * stats.min;
     snprintf(row->shape, sizeof row->shape, "%s", own->bench.shape);
     row->of = is_product ? "gemm" : "copy";
-    if (is_product) {
+    if (is_product)
         row->gflops = 1e-9 * own->bench.flops / stats.median;
-    } else {
+    else
         row->gbps = 1e-9 * own->bench.bytes / stats.median;
-    }
     /* What disturbs a computer for a while disturbs both runs of a round alike. */
     for (uint32_t i = 0; i < rounds; i++)
         other->seconds[i] /= own->seconds[i];

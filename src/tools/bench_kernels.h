@@ -13,7 +13,7 @@ typedef struct td_bench_kernels_options {
 } td_bench_kernels_options;
 
 typedef struct td_bench_kernels_row {
-    const char *op; /* borrowed for ever */
+    const char *op; /* borrowed forever */
     char shape[64];
     double ms, spread; /* of one launch: median, and half the distance of the quartiles as a share of it */
     double least_ms;   /* of the fastest run: what counts on a computer that has other work */

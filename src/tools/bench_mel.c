@@ -1,4 +1,4 @@
-/* See bench_mel.h. The clips are a gliding buzz in noise; each batch is uploaded anew. */
+/* See bench_mel.h. The clips are a gliding buzz in noise; each batch is uploaded again. */
 #include "tools/bench_mel.h"
 
 #include <math.h>
@@ -60,10 +60,10 @@ static td_status make_buffers(mel_bench *b)
     TD_TRY(take(b, TD_MEMORY_DEVICE, total, &b->args.pcm));
     TD_TRY(take(b, TD_MEMORY_DEVICE, 2 * (uint64_t)clips, &b->args.ranges));
     TD_TRY(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->frames * bands, &b->args.mel));
-    uint32_t *places = td_span_host(b->ranges), *gl_ranges = td_span_host(b->gl_ranges);
+    uint32_t *pcm_ranges = td_span_host(b->ranges), *gl_ranges = td_span_host(b->gl_ranges);
     for (uint32_t i = 0; i < clips; i++) {
-        places[(size_t)2 * i] = i * b->samples;
-        places[2 * i + 1] = b->samples;
+        pcm_ranges[(size_t)2 * i] = i * b->samples;
+        pcm_ranges[2 * i + 1] = b->samples;
     }
     for (uint32_t i = 0; i < GRIFFIN_CLIPS; i++) {
         gl_ranges[(size_t)2 * i] = i * b->samples;

@@ -67,10 +67,9 @@ fail:
 static td_status fill(const bench *b)
 {
     td_status status = TD_OK;
-    for (size_t i = 0; i < b->work.n_inputs; i++) {
+    for (size_t i = 0; i < b->work.n_inputs; i++)
         for (uint32_t slot = 0; slot < 2; slot++)
             TD_TRY(td_plan_fill(b->plan, slot, b->work.inputs[i].tensor, b->work.inputs[i].words));
-    }
 fail:
     return status;
 }

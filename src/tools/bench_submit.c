@@ -29,13 +29,11 @@ static td_status record(submit_bench *bench, uint32_t kernels)
     const td_grid grid = td_grid_elements(td_device_class(bench->device), SMALL_ELEMENTS);
     td_span spans[3];
     td_status status = TD_OK;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * SMALL_ELEMENTS, &spans[i]));
-    }
     TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->list));
-    for (uint32_t i = 0; i < kernels; i++) {
+    for (uint32_t i = 0; i < kernels; i++)
         TD_TRY(td_list_dispatch(bench->list, TD_K_add, spans, &params, grid, (td_cost){0}));
-    }
     TD_TRY(td_list_finish(bench->list));
 fail:
     return status;

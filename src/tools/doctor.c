@@ -3,7 +3,6 @@
 
 #include <cJSON.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <stdarg.h>
@@ -25,8 +24,8 @@ enum { MAX_MANIFEST_BYTES = 1 << 16, LEAST_CACHE_MB = 200 };
 
 /* ---------------------------------------------------------------- findings */
 
-td_finding *td_doctor_add(td_doctor *d, const char *group, td_finding_status status, const char *name,
-                          const char *format, ...)
+void td_doctor_add(td_doctor *d, const char *group, td_finding_status status, const char *name,
+                   const char *format, ...)
 {
     td_diagnosis *out = d->out;
     va_list arguments;
@@ -40,11 +39,11 @@ td_finding *td_doctor_add(td_doctor *d, const char *group, td_finding_status sta
     vsnprintf(finding->detail, sizeof finding->detail, format, arguments);
     va_end(arguments);
     out->n_problems += status == TD_FINDING_PROBLEM;
-    return finding;
 }
 
-void td_doctor_advise(td_finding *finding, const char *packages, const char *format, ...)
+void td_doctor_advise(td_doctor *d, const char *packages, const char *format, ...)
 {
+    td_finding *finding = d->status == TD_OK ? &d->out->findings[d->out->count - 1] : &d->lost;
     va_list arguments;
     snprintf(finding->packages, sizeof finding->packages, "%s", packages);
     va_start(arguments, format);
@@ -58,6 +57,12 @@ void td_diagnosis_clear(td_diagnosis *diagnosis)
     *diagnosis = (td_diagnosis){0};
 }
 
+static bool ends_with(const char *text, const char *suffix)
+{
+    const size_t length = strlen(text), tail = strlen(suffix);
+    return length >= tail && strcmp(text + length - tail, suffix) == 0;
+}
+
 void td_doctor_list(td_doctor *d, const char *folder, const char *suffix,
                     void (*visit)(td_doctor *d, const char *path))
 {
@@ -68,8 +73,7 @@ void td_doctor_list(td_doctor *d, const char *folder, const char *suffix,
         td_doctor_add(d, "folders", TD_FINDING_PROBLEM, "folder", "%s", td_error_last()->message);
     for (size_t i = 0; i < names.count; ++i) {
         const char *name = names.at[i];
-        const size_t length = strlen(name), tail = strlen(suffix);
-        if (name[0] == '.' || length < tail || strcmp(name + length - tail, suffix) != 0) continue;
+        if (name[0] == '.' || !ends_with(name, suffix)) continue;
         if (snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path) visit(d, path);
     }
     td_file_names_free(&names);
@@ -123,10 +127,9 @@ static void look_at_loader(td_doctor *d, td_api api)
     if (report->loaded && open_library(report->library, file)) {
         td_doctor_add(d, group_of(api), TD_FINDING_OK, "loader", "%.400s", file);
     } else {
-        td_finding *finding =
-            td_doctor_add(d, group_of(api), weigh_absence(d), "loader", "%s cannot be opened",
-                          *report->library ? report->library : package);
-        td_doctor_advise(finding, package, "install %s", package);
+        td_doctor_add(d, group_of(api), weigh_absence(d), "loader", "%s cannot be opened",
+                      *report->library ? report->library : package);
+        td_doctor_advise(d, package, "install %s", package);
     }
 }
 
@@ -139,9 +142,8 @@ static void look_at_driver(td_doctor *d, const char *group, const char *manifest
         td_doctor_add(d, group, TD_FINDING_OK, "driver", "%.200s (%.200s)", manifest, file);
         return;
     }
-    td_finding *finding =
-        td_doctor_add(d, group, TD_FINDING_PROBLEM, "driver", "%.160s: %.300s", manifest, dlerror());
-    td_doctor_advise(finding, "",
+    td_doctor_add(d, group, TD_FINDING_PROBLEM, "driver", "%.160s: %.300s", manifest, dlerror());
+    td_doctor_advise(d, "",
                      "reinstall the package that has it (`dpkg -S %.120s` tells which), or remove "
                      "the file",
                      manifest);
@@ -171,9 +173,9 @@ static void look_at_manifest(td_doctor *d, const char *path)
     const cJSON *icd = cJSON_GetObjectItemCaseSensitive(manifest, "ICD");
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(icd, "library_path");
     if (!cJSON_IsString(name)) {
-        td_finding *finding = td_doctor_add(d, "vulkan", TD_FINDING_PROBLEM, "driver",
-                                            "%.400s cannot be read, or has no ICD.library_path", path);
-        td_doctor_advise(finding, "", "reinstall the package that has it, or remove the file");
+        td_doctor_add(d, "vulkan", TD_FINDING_PROBLEM, "driver",
+                      "%.400s cannot be read, or has no ICD.library_path", path);
+        td_doctor_advise(d, "", "reinstall the package that has it, or remove the file");
     } else {
         /* Relative to the manifest if it is a path. */
         const char *end = strrchr(path, '/');
@@ -186,12 +188,6 @@ static void look_at_manifest(td_doctor *d, const char *path)
     free(text);
 }
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    const size_t length = strlen(text), tail = strlen(suffix);
-    return length >= tail && strcmp(text + length - tail, suffix) == 0;
-}
-
 static void look_at_opencl(td_doctor *d)
 {
     char folder[TD_FILE_PATH_BYTES];
@@ -200,9 +196,9 @@ static void look_at_opencl(td_doctor *d)
     d->n_drivers = 0;
     snprintf(folder, sizeof folder, "%s/etc/OpenCL/vendors", d->request->root);
     if (given != NULL && *given) {
-        td_finding *note = td_doctor_add(d, "opencl", TD_FINDING_NOTE, "OCL_ICD_VENDORS",
-                                         "only drivers of %.400s are looked at", given);
-        td_doctor_advise(note, "", "unset it to look at those of /etc/OpenCL/vendors");
+        td_doctor_add(d, "opencl", TD_FINDING_NOTE, "OCL_ICD_VENDORS", "only drivers of %.400s are looked at",
+                      given);
+        td_doctor_advise(d, "", "unset it to look at those of /etc/OpenCL/vendors");
         snprintf(folder, sizeof folder, "%s", given);
     }
     if (ends_with(folder, ".icd"))
@@ -210,10 +206,9 @@ static void look_at_opencl(td_doctor *d)
     else
         td_doctor_list(d, folder, ".icd", look_at_icd);
     if (d->n_drivers > 0) return;
-    td_finding *finding =
-        td_doctor_add(d, "opencl", weigh_absence(d), "driver", "no .icd file in %.400s", folder);
+    td_doctor_add(d, "opencl", weigh_absence(d), "driver", "no .icd file in %.400s", folder);
     td_doctor_advise(
-        finding, "pocl-opencl-icd",
+        d, "pocl-opencl-icd",
         "install pocl-opencl-icd (CPU), intel-opencl-icd (Intel), mesa-opencl-icd or ROCm (AMD) or "
         "nvidia-opencl-icd (NVIDIA)");
 }
@@ -248,9 +243,9 @@ static void look_at_vulkan(td_doctor *d)
             given = NULL;
             continue;
         }
-        td_finding *note = td_doctor_add(d, "vulkan", TD_FINDING_NOTE, VARIABLES[i],
-                                         "only drivers of %.400s are looked at", given);
-        td_doctor_advise(note, "", "unset it to look at those of the system");
+        td_doctor_add(d, "vulkan", TD_FINDING_NOTE, VARIABLES[i], "only drivers of %.400s are looked at",
+                      given);
+        td_doctor_advise(d, "", "unset it to look at those of the system");
         look_at_list(d, given);
     }
     for (size_t i = 0; given == NULL && i < sizeof FOLDERS / sizeof FOLDERS[0]; ++i) {
@@ -261,9 +256,8 @@ static void look_at_vulkan(td_doctor *d)
         snprintf(path, sizeof path, "%s/.local/share/vulkan/icd.d", home) < (int)sizeof path)
         td_doctor_list(d, path, ".json", look_at_manifest);
     if (d->n_drivers > 0) return;
-    td_finding *finding =
-        td_doctor_add(d, "vulkan", weigh_absence(d), "driver", "no driver's .json file was found");
-    td_doctor_advise(finding, "mesa-vulkan-drivers",
+    td_doctor_add(d, "vulkan", weigh_absence(d), "driver", "no driver's .json file was found");
+    td_doctor_advise(d, "mesa-vulkan-drivers",
                      "install mesa-vulkan-drivers (AMD, Intel, and the CPU) or the NVIDIA driver");
 }
 
@@ -279,14 +273,14 @@ static void look_at_devices(td_doctor *d)
                           info->name, info->driver, info->selftest_done ? "passed" : "not run yet",
                           *info->reason ? "; " : "", info->reason);
         } else {
-            td_finding *finding = td_doctor_add(d, "devices", TD_FINDING_PROBLEM, info->selector,
-                                                "%s, driver %s: %s", info->name, info->driver, info->reason);
-            td_doctor_advise(finding, "", "update its driver, or choose another device");
+            td_doctor_add(d, "devices", TD_FINDING_PROBLEM, info->selector, "%s, driver %s: %s", info->name,
+                          info->driver, info->reason);
+            td_doctor_advise(d, "", "update its driver, or choose another device");
         }
     }
     if (td_registry_count(registry) == 0) {
-        td_finding *finding = td_doctor_add(d, "devices", TD_FINDING_PROBLEM, "none", "no device was found");
-        td_doctor_advise(finding, "pocl-opencl-icd",
+        td_doctor_add(d, "devices", TD_FINDING_PROBLEM, "none", "no device was found");
+        td_doctor_advise(d, "pocl-opencl-icd",
                          "install a driver; pocl-opencl-icd makes the CPU a device. If "
                          "TANDEM_VISIBLE_DEVICES is set, unset it");
     }
@@ -295,29 +289,26 @@ static void look_at_devices(td_doctor *d)
 static void look_at_libraries(td_doctor *d)
 {
     char file[PATH_MAX];
-    td_finding *finding;
     if (td_phonemes_check() == TD_OK) {
         td_doctor_add(d, "libraries", TD_FINDING_OK, "espeak-ng", "found with its data, for --phonemes");
     } else {
-        finding =
-            td_doctor_add(d, "libraries", TD_FINDING_NOTE, "espeak-ng", "%.400s", td_error_last()->message);
-        td_doctor_advise(finding, "libespeak-ng1 espeak-ng-data", "only --phonemes needs it");
+        td_doctor_add(d, "libraries", TD_FINDING_NOTE, "espeak-ng", "%.400s", td_error_last()->message);
+        td_doctor_advise(d, "libespeak-ng1 espeak-ng-data", "only --phonemes needs it");
     }
     if (open_library("libclblast.so.1", file)) {
         td_doctor_add(d, "libraries", TD_FINDING_OK, "CLBlast", "%.400s", file);
     } else {
-        finding =
-            td_doctor_add(d, "libraries", TD_FINDING_NOTE, "CLBlast", "libclblast.so.1 is not installed");
+        td_doctor_add(d, "libraries", TD_FINDING_NOTE, "CLBlast", "libclblast.so.1 is not installed");
         td_doctor_advise(
-            finding, "libclblast1",
+            d, "libclblast1",
             "matrix products on OpenCL graphics cards may be faster with it after `tandem tune`");
     }
     snprintf(file, sizeof file, "%s/usr/share/libexttextcat", d->request->root);
     if (td_file_exists(file)) {
         td_doctor_add(d, "libraries", TD_FINDING_OK, "libexttextcat", "its data is in %.400s", file);
     } else {
-        finding = td_doctor_add(d, "libraries", TD_FINDING_NOTE, "libexttextcat", "no data in %.400s", file);
-        td_doctor_advise(finding, "libexttextcat-data", "without it name the language: --language");
+        td_doctor_add(d, "libraries", TD_FINDING_NOTE, "libexttextcat", "no data in %.400s", file);
+        td_doctor_advise(d, "libexttextcat-data", "without it name the language: --language");
     }
 }
 
@@ -339,10 +330,9 @@ static void look_at_caches(td_doctor *d)
     char folder[TD_FILE_PATH_BYTES], room[TD_TEXT_FORMAT_BYTES];
     struct statvfs about;
     const char *given = d->request->cache_dir ? d->request->cache_dir : getenv("TANDEM_CACHE_DIR");
-    td_finding *finding;
     if (td_file_cache_dir(given, folder) != TD_OK || try_cache(folder) != TD_OK) {
-        finding = td_doctor_add(d, "caches", TD_FINDING_PROBLEM, "cache", "%.500s", td_error_last()->message);
-        td_doctor_advise(finding, "",
+        td_doctor_add(d, "caches", TD_FINDING_PROBLEM, "cache", "%.500s", td_error_last()->message);
+        td_doctor_advise(d, "",
                          "name a folder that can be written: --cache-dir or XDG_CACHE_HOME; without it "
                          "kernels are compiled at each start");
         return;
@@ -351,8 +341,8 @@ static void look_at_caches(td_doctor *d)
     const uint64_t bytes = is_known ? (uint64_t)about.f_bavail * about.f_frsize : 0;
     td_text_format_bytes(bytes, room);
     if (is_known && bytes < (uint64_t)LEAST_CACHE_MB << 20) {
-        finding = td_doctor_add(d, "caches", TD_FINDING_PROBLEM, "cache", "%.400s has %s left", folder, room);
-        td_doctor_advise(finding, "", "free space there, or name another folder: --cache-dir");
+        td_doctor_add(d, "caches", TD_FINDING_PROBLEM, "cache", "%.400s has %s left", folder, room);
+        td_doctor_advise(d, "", "free space there, or name another folder: --cache-dir");
     } else {
         td_doctor_add(d, "caches", TD_FINDING_OK, "cache", "%.400s can be written, %s left", folder, room);
     }

@@ -39,7 +39,7 @@ typedef struct td_doctor_request {
     const char *root;      /* "", or the folder that stands for / (TANDEM_SYSTEM_ROOT, for tests) */
 } td_doctor_request;
 
-/* Fails only for want of memory. *out is owned: td_diagnosis_clear(), also after a failure. */
+/* Fails only when memory runs out. *out is owned: td_diagnosis_clear(), also after a failure. */
 td_status td_doctor_run(const td_doctor_request *request, td_diagnosis *out);
 void td_diagnosis_clear(td_diagnosis *diagnosis);
 

@@ -69,10 +69,9 @@ static void look_at_card(td_doctor *d, const char *path)
             td_doctor_add(d, GROUP, TD_FINDING_OK, address, "%s %04x:%04x, %zu device%s of the list below",
                           VENDORS[i].name, vendor, device, count, count == 1 ? "" : "s");
         } else {
-            td_finding *finding =
-                td_doctor_add(d, GROUP, TD_FINDING_PROBLEM, address, "%s %04x:%04x, but no driver offers it",
-                              VENDORS[i].name, vendor, device);
-            td_doctor_advise(finding, VENDORS[i].packages,
+            td_doctor_add(d, GROUP, TD_FINDING_PROBLEM, address, "%s %04x:%04x, but no driver offers it",
+                          VENDORS[i].name, vendor, device);
+            td_doctor_advise(d, VENDORS[i].packages,
                              "install one of %s; if they are, see the nodes below, then restart",
                              VENDORS[i].packages);
         }
@@ -97,9 +96,8 @@ static void look_at_node(td_doctor *d, const char *path)
     }
     const char *why = strerror(errno);
     const struct group *group = getgrgid(about.st_gid);
-    td_finding *finding =
-        td_doctor_add(d, GROUP, TD_FINDING_PROBLEM, "permission", "%.400s may not be used: %s", path, why);
-    td_doctor_advise(finding, "", "sudo usermod -aG %s \"$USER\", then log in again",
+    td_doctor_add(d, GROUP, TD_FINDING_PROBLEM, "permission", "%.400s may not be used: %s", path, why);
+    td_doctor_advise(d, "", "sudo usermod -aG %s \"$USER\", then log in again",
                      group && strcmp(group->gr_name, "root") != 0 ? group->gr_name : "render");
 }
 
@@ -118,9 +116,9 @@ void td_doctor_look_at_cards(td_doctor *d)
     if (d->n_cards == 0 && d->n_nodes == 0)
         td_doctor_add(d, GROUP, TD_FINDING_NOTE, "none", "no graphics card was found; the CPU computes");
     if (d->n_cards_of_vendors > 0 && d->n_nodes == 0) {
-        td_finding *finding = td_doctor_add(d, GROUP, TD_FINDING_PROBLEM, "kernel driver",
-                                            "there is no /dev/dri/renderD* and no /dev/nvidiactl");
-        td_doctor_advise(finding, "",
+        td_doctor_add(d, GROUP, TD_FINDING_PROBLEM, "kernel driver",
+                      "there is no /dev/dri/renderD* and no /dev/nvidiactl");
+        td_doctor_advise(d, "",
                          "install the card's firmware or kernel driver (firmware-amd-graphics, "
                          "firmware-misc-nonfree, nvidia-driver), then restart");
     }

@@ -14,12 +14,12 @@ typedef struct td_doctor {
     size_t n_cards_of_vendors; /* cards that compute if they have a driver */
 } td_doctor;
 
-/* Adds a finding; valid until the next one. */
-td_finding *td_doctor_add(td_doctor *d, const char *group, td_finding_status status, const char *name,
-                          const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Adds a finding. */
+void td_doctor_add(td_doctor *d, const char *group, td_finding_status status, const char *name,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* What to do about it. */
-void td_doctor_advise(td_finding *finding, const char *packages, const char *format, ...)
+/* What to do about the last finding. */
+void td_doctor_advise(td_doctor *d, const char *packages, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Visits the entries of a folder that end with `suffix`, in the order of their names. */

@@ -2,7 +2,6 @@
  * simulated devices, which take the time that rates, bytes and operations give. See planner.h. Loading is not
  * forecast: it is this computer's disk and cores. Covered by tests/cli/test_profile.py. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "audio/mel.h"
 #include "base/error.h"

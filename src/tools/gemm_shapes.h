@@ -9,7 +9,7 @@ typedef struct td_gemm_shape {
     uint32_t batch, m, n, k;
 } td_gemm_shape;
 
-/* *out: owned, free(); *count of them. TD_ERR_CONFIG names the piece that is no shape. */
+/* *out: owned, free(); *count of them. TD_ERR_CONFIG names the piece that is not a shape. */
 td_status td_gemm_shapes_parse(const char *text, td_gemm_shape **out, size_t *count);
 
 /* A product of that shape with rows and matrices tight; operands are not set. */

@@ -20,7 +20,7 @@ size_t td_openblas_count(const td_openblas_peers *peers);
 const char *td_openblas_core(const td_openblas_peers *peers, size_t peer); /* "Haswell", or "default" */
 
 /* Lets a peer make `repeats` products (a batch is a loop of calls) and tells the time of one. Operands are
- * made anew when the shape or layout changes, outside the time, and one product goes before it. */
+ * made again when the shape or layout changes, outside the time, and one product goes before it. */
 td_status td_openblas_run(td_openblas_peers *peers, size_t peer, const td_gemm_shape *shape,
                           td_gemm_layout layout, uint32_t repeats, double *seconds);
 

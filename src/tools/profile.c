@@ -2,9 +2,9 @@
 #include "tools/profile.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 
@@ -19,12 +19,18 @@ void td_profile_free(td_profile *profile)
 
 /* ---------------------------------------------------------------- verdicts */
 
-static td_verdict *add_verdict(td_profile *profile, const char *code, const char *advice)
+static void add_verdict(td_profile *profile, const char *code, const char *advice, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void add_verdict(td_profile *profile, const char *code, const char *advice, const char *format, ...)
 {
     td_verdict *verdict = &profile->verdicts[profile->n_verdicts++];
+    va_list args;
     verdict->code = code;
     (void)snprintf(verdict->advice, sizeof verdict->advice, "%s", advice);
-    return verdict;
+    va_start(args, format);
+    (void)vsnprintf(verdict->message, sizeof verdict->message, format, args);
+    va_end(args);
 }
 
 static double get_share(const td_pipeline_figures *f, td_stage stage)
@@ -44,56 +50,42 @@ static void judge_phases(td_profile *profile)
     const double load = get_share(f, TD_STAGE_LOAD), transfer = get_share(f, TD_STAGE_TRANSFER);
     const double train = get_share(f, TD_STAGE_TRAIN);
     if (load > 0.20)
-        (void)snprintf(add_verdict(profile, "load_slow",
-                                   "raise --num-workers, keep mels with --mel-cache, or put the dataset on a "
-                                   "faster disk; `tandem analyze` tells which")
-                           ->message,
-                       sizeof profile->verdicts->message, "loading takes %.0f %% of a step%s", 100 * load,
-                       tell_hidden(f));
+        add_verdict(profile, "load_slow",
+                    "raise --num-workers, keep mels with --mel-cache, or put the dataset on a faster disk; "
+                    "`tandem analyze` tells which",
+                    "loading takes %.0f %% of a step%s", 100 * load, tell_hidden(f));
     if (transfer > 0.15)
-        (void)snprintf(add_verdict(profile, "transfer_slow",
-                                   "choose two devices on one PCIe root, raise --prefetch-buffer-size, or "
-                                   "give both roles to one device")
-                           ->message,
-                       sizeof profile->verdicts->message, "transfer takes %.0f %% of a step%s",
-                       100 * transfer, tell_hidden(f));
+        add_verdict(profile, "transfer_slow",
+                    "choose two devices on one PCIe root, raise --prefetch-buffer-size, or give both roles "
+                    "to one device",
+                    "transfer takes %.0f %% of a step%s", 100 * transfer, tell_hidden(f));
     if (train < 0.50)
-        (void)snprintf(
-            add_verdict(
-                profile, "train_small",
-                "raise --batch-size: the model device has time for more, or see what holds it up above")
-                ->message,
-            sizeof profile->verdicts->message, "training is only %.0f %% of a step", 100 * train);
+        add_verdict(profile, "train_small",
+                    "raise --batch-size: the model device has time for more, or see what holds it up above",
+                    "training is only %.0f %% of a step", 100 * train);
 }
 
 static void judge_devices(td_profile *profile)
 {
     const td_pipeline_figures *f = &profile->figures;
-    const char *slowest = td_stage_name(f->slowest);
     if (f->cv > 0.30)
-        (void)snprintf(
-            add_verdict(profile, "steps_vary",
-                        "raise --buffer-size, use --enable-static-shapes, and let nothing else run "
-                        "on the devices")
-                ->message,
-            sizeof profile->verdicts->message, "steps vary by %.2f of their mean", f->cv);
+        add_verdict(
+            profile, "steps_vary",
+            "raise --buffer-size, use --enable-static-shapes, and let nothing else run on the devices",
+            "steps vary by %.2f of their mean", f->cv);
     if (f->model_utilisation < 0.70)
-        (void)snprintf(add_verdict(profile, "model_starved",
-                                   f->slowest == TD_STAGE_TRAIN
-                                       ? "raise --pipeline-depth and --prefetch-buffer-size"
-                                       : "make that stage faster, or give the stronger device its role")
-                           ->message,
-                       sizeof profile->verdicts->message,
-                       "the model device works %.0f %% of the time; the %s stage sets the pace",
-                       100 * f->model_utilisation, slowest);
+        add_verdict(profile, "model_starved",
+                    f->slowest == TD_STAGE_TRAIN
+                        ? "raise --pipeline-depth and --prefetch-buffer-size"
+                        : "make that stage faster, or give the stronger device its role",
+                    "the model device works %.0f %% of the time; the %s stage sets the pace",
+                    100 * f->model_utilisation, td_stage_name(f->slowest));
     if (!profile->is_single && f->data_utilisation > 0.80)
-        (void)snprintf(add_verdict(profile, "data_busy",
-                                   "keep mels with --mel-cache, or give the data role to a faster device")
-                           ->message,
-                       sizeof profile->verdicts->message,
-                       "the data device works %.0f %% of the time: the %s stage is %s the pace of training",
-                       100 * f->data_utilisation, td_stage_name(TD_STAGE_PREPARE),
-                       f->slowest == TD_STAGE_PREPARE ? "setting" : "near");
+        add_verdict(profile, "data_busy",
+                    "keep mels with --mel-cache, or give the data role to a faster device",
+                    "the data device works %.0f %% of the time: the %s stage is %s the pace of training",
+                    100 * f->data_utilisation, td_stage_name(TD_STAGE_PREPARE),
+                    f->slowest == TD_STAGE_PREPARE ? "setting" : "near");
 }
 
 /* All times from the first on, longer. */
@@ -124,8 +116,8 @@ td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up
     profile->n_warm_up = n_warm_up;
     if (profile->stretch > 0) stretch_times(profile);
     TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
-               "%zu steps are too few for figures after %zu to warm up; raise profile.num_steps", profile->n_times,
-               n_warm_up);
+               "%zu steps are too few for figures after %zu to warm up; raise profile.num_steps",
+               profile->n_times, n_warm_up);
     (void)td_pipeline_figures_of(profile->times, profile->n_times, n_warm_up, profile->is_single,
                                  &profile->figures);
     judge_phases(profile);
@@ -203,15 +195,7 @@ static void put_phase(td_json *json, const char *name, const td_stats *s, double
 
 static void put_step(td_json *json, const td_pipeline_figures *f)
 {
-    td_json_put_object(json, "step_ms");
-    td_json_put_double(json, "mean", f->step_ms.mean);
-    td_json_put_double(json, "median", f->step_ms.median);
-    td_json_put_double(json, "std", f->step_ms.std);
-    td_json_put_double(json, "min", f->step_ms.min);
-    td_json_put_double(json, "max", f->step_ms.max);
-    td_json_put_double(json, "p95", f->step_ms.p95);
-    td_json_put_double(json, "cv", f->cv);
-    td_json_end_object(json);
+    td_stats_put_json(json, "step_ms", &f->step_ms, "mean median std min max p95 cv");
     td_json_put_object(json, "phases");
     for (int s = 0; s < TD_STAGE_COUNT; ++s)
         put_phase(json, td_stage_name((td_stage)s), &f->stage_ms[s], f->step_ms.mean);

@@ -1,5 +1,4 @@
 /* A profile as a trace and as a page. See profile.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"

@@ -110,7 +110,7 @@ static void count_lines(td_report_state *state, const char *text, size_t bytes)
     run->points_every = 1 + (run->n_steps > 0 ? (run->n_steps - 1) / TD_REPORT_POINTS : 0);
 }
 
-/* Every event that is no step; of the steps the first, every points_every-th and the last. */
+/* Every event that is not a step; of the steps the first, every points_every-th and the last. */
 static void put_lines(const td_report_state *state, const char *text, size_t bytes)
 {
     const td_report_run *run = state->run;
@@ -190,11 +190,10 @@ static td_status check_dir(const char *dir)
         const int length = snprintf(path, sizeof path, "%s/%s", dir, NAMES[i]);
         if (length < (int)sizeof path && td_file_exists(path)) return TD_OK;
     }
-    return TD_FAIL(
-        TD_ERR_CONFIG,
-        "'%s' is not a run: it has neither metrics.jsonl nor config.ini; name the folder of "
-        "a `tandem train`",
-        dir);
+    return TD_FAIL(TD_ERR_CONFIG,
+                   "'%s' is not a run: it has neither metrics.jsonl nor config.ini; name the folder of "
+                   "a `tandem train`",
+                   dir);
 }
 
 static void put_head(td_json *json)

@@ -38,7 +38,7 @@ typedef struct td_report_request {
     const char *path;             /* the page */
 } td_report_request;
 
-/* TD_ERR_CONFIG if a folder is no run: it has neither metrics.jsonl nor config.ini. */
+/* TD_ERR_CONFIG if a folder is not a run: it has neither metrics.jsonl nor config.ini. */
 td_status td_report_write(const td_report_request *request, td_report_run runs[TD_REPORT_RUNS]);
 
 #endif

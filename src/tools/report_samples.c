@@ -85,10 +85,9 @@ static td_status find_samples(td_report_state *state, sample_list *list)
     if (list->count == 0) goto fail;
     qsort(list->samples, list->count, sizeof *list->samples, compare_samples);
     TD_TRY(TD_NEW_ARRAY(&list->steps, list->count));
-    for (size_t i = 0; i < list->count; ++i) {
+    for (size_t i = 0; i < list->count; ++i)
         if (i == 0 || list->samples[i].step != list->samples[i - 1].step)
             list->steps[list->n_steps++] = list->samples[i].step;
-    }
 fail:
     td_file_names_free(&names);
     return status;
@@ -187,10 +186,9 @@ td_status td_report_put_samples(td_report_state *state)
     run->n_sample_steps_shown = list.n_steps > 0 ? choose_steps(&list) : 0;
     td_json_key(state->json, "samples");
     td_json_begin_array(state->json);
-    for (size_t i = 0; i < list.count; ++i) {
+    for (size_t i = 0; i < list.count; ++i)
         if (is_shown(&list, run->n_sample_steps_shown, &list.samples[i]))
             TD_TRY(put_sample(state, &list.samples[i]));
-    }
     td_json_end_array(state->json);
     td_json_put_uint(state->json, "media_bytes", run->media_bytes);
     td_json_put_uint(state->json, "sample_steps", list.n_steps);

@@ -1,5 +1,5 @@
 /* `tandem validate`: the five groups of checks on a pair of devices. This file runs prerequisites and
- * placement and keeps the book; the other groups are in validate_model.c, validate_transfer.c and
+ * placement and records the results; the other groups are in validate_model.c, validate_transfer.c and
  * validate_pipeline.c. A failed check never ends the run: what depends on it is skipped with the reason.
  * Prints nothing; cli/cmd_validate.c does. Covered by tests/device/test_validate.c. */
 #include "tools/validate.h"
@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -201,20 +200,20 @@ static td_status check_isolation(td_validate_run_state *run, int role)
     return td_validate_note_call(run, TD_VALIDATE_PLACEMENT, try_limit(run->devices[role]), name, detail);
 }
 
-/* What could be better is said, and is no failure: the pair works. */
+/* What could be better is said, and is not a failure: the pair works. */
 static td_status check_topology(td_validate_run_state *run)
 {
     const char *root = run->request->root ? run->request->root : "";
-    td_topology places[2];
+    td_topology topologies[2];
     char text[2][TD_TOPOLOGY_TEXT_BYTES], judgement[TD_TOPOLOGY_PAIR_BYTES];
     for (int role = 0; role < 2; role++) {
-        td_topology_read(root, run->infos[role], &places[role]);
-        td_topology_describe(&places[role], text[role]);
-        if (!places[role].is_known) snprintf(text[role], sizeof text[role], "no PCI device");
+        td_topology_read(root, run->infos[role], &topologies[role]);
+        td_topology_describe(&topologies[role], text[role]);
+        if (!topologies[role].is_known) snprintf(text[role], sizeof text[role], "no PCI device");
     }
     if (run->n_roles == 1)
         return td_validate_note(run, TD_VALIDATE_PLACEMENT, TD_CHECK_PASS, "topology", "%s", text[1]);
-    td_topology_judge(run->infos[0], &places[0], run->infos[1], &places[1], judgement);
+    td_topology_judge(run->infos[0], &topologies[0], run->infos[1], &topologies[1], judgement);
     return td_validate_note(run, TD_VALIDATE_PLACEMENT, TD_CHECK_PASS, "topology",
                             "data: %.90s. model: %.90s.%s%.300s", text[0], text[1],
                             judgement[0] ? " But " : "", judgement);
@@ -274,9 +273,8 @@ td_status td_validate_run(const td_validate_request *request, td_validation *out
                                  .infos = {roles->data, roles->model},
                                  .n_roles = roles->data == roles->model ? 1 : 2};
     *out = (td_validation){0};
-    for (int group = 0; group < TD_VALIDATE_GROUPS; group++) {
+    for (int group = 0; group < TD_VALIDATE_GROUPS; group++)
         snprintf(out->groups[group].name, sizeof out->groups[group].name, "%s", GROUP_NAMES[group]);
-    }
     run.opened_infos[0] = run.infos[run.n_roles == 1];
     run.opened_infos[1] = run.infos[1];
     const td_status status = check_all(&run);

@@ -23,7 +23,7 @@ typedef struct td_validate_run_state {
     td_device *opened[2]; /* owned */
 } td_validate_run_state;
 
-/* Adds one check to the book and reports it. Fails only for want of host memory. */
+/* Records one check and reports it. Fails only when host memory runs out. */
 td_status td_validate_note(td_validate_run_state *run, td_validate_group group, td_check_status verdict,
                            const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 td_status td_validate_note_call(td_validate_run_state *run, td_validate_group group, td_status outcome,

@@ -203,7 +203,7 @@ static td_status compare_gradients(step *s, size_t *compared, double *worst)
                    entry.name, error);
     }
     TD_FAIL_IF(*compared != N_GRADIENTS, TD_ERR_INTEGRITY,
-               "the model has %zu of the reference's %d gradients; make the table anew", *compared,
+               "the model has %zu of the reference's %d gradients; make the table again", *compared,
                (int)N_GRADIENTS);
 fail:
     free(values);

@@ -3,7 +3,6 @@
  * computes a step for it; how much of that ran at the same time comes from the queues' timestamps. Covered
  * by tests/device/test_validate.c. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
 #include "device/dispatch.h"

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -257,9 +256,8 @@ static td_status check_direction(td_validate_run_state *run, int from, const cha
     char name[64];
     char detail[160];
     td_status status = TD_OK;
-    if (open_direction(run->devices[from], run->devices[!from], TD_PATH_AUTO, LARGEST_BYTES, &way) != TD_OK) {
+    if (open_direction(run->devices[from], run->devices[!from], TD_PATH_AUTO, LARGEST_BYTES, &way) != TD_OK)
         return td_validate_note_call(run, TD_VALIDATE_TRANSFER, td_error_last()->status, arrow, "");
-    }
     for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
         char size[TD_TEXT_FORMAT_BYTES];
         td_text_format_bytes(SIZES[i], size);

@@ -1,6 +1,8 @@
 /* One step written out: its batch, every parameter before, every gradient, every loss term, every parameter
- * after, with dropout off, so that it can be done again elsewhere from docs/model.md. See train.h. Covered by
+ * after, with dropout off, so that it can be done again elsewhere from docs/model.md. A run that goes on from
+ * a checkpoint adds the moments that it begins with; without them they are zero. See train.h. Covered by
  * tests/cli/test_train.py. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,8 @@ typedef struct dump {
     size_t count, capacity;
     char names[MAX_NAMES][64]; /* of losses and of numbers that batches do not have */
     size_t n_names;
+    td_safetensors_pair *pairs; /* owned, and their texts */
+    size_t n_pairs, pair_capacity;
 } dump;
 
 #define ALL_LEARNERS UINT32_MAX
@@ -150,8 +154,8 @@ static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch
     TD_TRY(td_plan_scalars(shaped->plan, 0, &scalars));
     TD_TRY(add_losses(d, t, number, &scalars));
     TD_TRY(add_block(d, t->store, (uint32_t)number, TD_BLOCK_GRADIENT, "grad."));
-    TD_TRY(td_optimizer_step(td_learner_optimizer(learner),
-                             (float)td_schedule_lr(&t->s.schedule, t->state.step), NULL));
+    TD_TRY(td_optimizer_step(td_learner_optimizer(learner), (float)td_learner_rate(learner, t->state.step),
+                             NULL));
     *taken = td_plan_taken(shaped->plan, slot);
 fail:
     return status;
@@ -165,6 +169,10 @@ static td_status run_step(td_trainer *t, dump *d)
     TD_TRY(td_batches_next(&t->train, &batch));
     TD_TRY(add_batch(d, t, &batch));
     TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "param."));
+    if (t->resumes) {
+        TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_MOMENT1, "moment1."));
+        TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_MOMENT2, "moment2."));
+    }
     for (size_t i = 0; i < t->n_learners; ++i)
         TD_TRY(run_learner(t, i, &batch, d, &taken));
     TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "updated."));
@@ -173,41 +181,111 @@ fail:
     return status;
 }
 
-static td_status write_dump(td_trainer *t, dump *d)
+/* ---------------------------------------------------------------- metadata */
+
+static td_status copy_text(const char *text, const char **out)
+{
+    char *copy = NULL;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&copy, strlen(text) + 1));
+    memcpy(copy, text, strlen(text) + 1);
+fail:
+    *out = copy;
+    return status;
+}
+
+/* "train.KEY", or "train.LEARNER.KEY" where a learner is named. */
+static td_status add_pair(dump *d, const char *learner, const char *key, const char *value)
 {
     td_status status = TD_OK;
-    const td_optimizer_options *o = &t->s.optimizer;
+    char name[96];
+    snprintf(name, sizeof name, "train.%s%s%s", learner ? learner : "", learner ? "." : "", key);
+    TD_TRY(td_alloc_grow(&d->pairs, &d->pair_capacity, d->n_pairs + 1, sizeof *d->pairs));
+    td_safetensors_pair *pair = &d->pairs[d->n_pairs++];
+    *pair = (td_safetensors_pair){0};
+    TD_TRY(copy_text(name, &pair->key));
+    TD_TRY(copy_text(value, &pair->value));
+fail:
+    return status;
+}
+
+static td_status add_whole(dump *d, const char *learner, const char *key, uint64_t value)
+{
+    char text[TD_TEXT_FORMAT_BYTES];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return add_pair(d, learner, key, text);
+}
+
+/* How a learner updates, and how often it has. */
+static td_status describe_learner(dump *d, td_trainer *t, size_t number)
+{
+    td_status status = TD_OK;
+    const td_learner *learner = t->learners[number];
+    const char *name = t->n_learners > 1 ? td_learner_name(learner) : NULL;
+    const td_optimizer_options *o = &td_learner_pace(learner)->optimizer;
     const struct {
         const char *key;
         double value;
-    } numbers[] = {{"train.lr", td_schedule_lr(&t->s.schedule, t->state.step)},
-                   {"train.beta1", (double)o->beta1},
-                   {"train.beta2", (double)o->beta2},
-                   {"train.eps", (double)o->eps},
-                   {"train.weight_decay", (double)o->decay},
-                   {"train.grad_clip", (double)o->max_norm}};
-    enum { N_NUMBERS = sizeof numbers / sizeof numbers[0] };
-    td_safetensors_pair pairs[N_NUMBERS];
-    char values[N_NUMBERS][TD_TEXT_FORMAT_BYTES];
-    for (size_t i = 0; i < N_NUMBERS; ++i) {
-        td_text_format_double(numbers[i].value, values[i]);
-        pairs[i] = (td_safetensors_pair){numbers[i].key, values[i]};
+    } numbers[] = {{"lr", td_learner_rate(learner, t->state.step)},
+                   {"beta1", (double)o->beta1},
+                   {"beta2", (double)o->beta2},
+                   {"eps", (double)o->eps},
+                   {"weight_decay", (double)o->decay},
+                   {"grad_clip", (double)o->max_norm}};
+    uint32_t control[TD_CONTROL_WORDS];
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
+        char text[TD_TEXT_FORMAT_BYTES];
+        td_text_format_double(numbers[i].value, text);
+        TD_TRY(add_pair(d, name, numbers[i].key, text));
     }
-    TD_TRY(td_checkpoint_write(t->s.dump_step, &t->info, pairs, N_NUMBERS, d->tensors, d->count));
+    TD_TRY(td_store_read_control(t->store, number, control));
+    TD_TRY(add_whole(d, name, "updates", control[TD_CONTROL_STEPS]));
 fail:
     return status;
+}
+
+/* The family's keys that checkpoints do not have: weights of the loss terms, and how they are measured. */
+static td_status describe_losses(dump *d, const td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_model_config *model = &t->info.model;
+    for (size_t i = 0; i < model->family->n_keys; ++i) {
+        char value[TD_MODEL_VALUE_BYTES];
+        if (strcmp(model->family->keys[i].section, "training") != 0) continue;
+        td_model_config_get(model, i, value);
+        TD_TRY(add_pair(d, NULL, model->family->keys[i].name, value));
+    }
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static void free_dump(dump *d)
+{
+    for (size_t i = 0; i < d->count; ++i)
+        free((void *)d->tensors[i].data);
+    for (size_t i = 0; i < d->n_pairs; ++i) {
+        free((void *)d->pairs[i].key);
+        free((void *)d->pairs[i].value);
+    }
+    free(d->tensors);
+    free(d->pairs);
 }
 
 td_status td_trainer_dump(td_trainer *t)
 {
     td_status status = TD_OK;
     dump d = {0};
+    TD_TRY(add_whole(&d, NULL, "seed", t->s.seed));
+    TD_TRY(add_whole(&d, NULL, "step", t->state.step));
+    for (size_t i = 0; i < t->n_learners; ++i)
+        TD_TRY(describe_learner(&d, t, i));
+    TD_TRY(describe_losses(&d, t));
     TD_TRY(run_step(t, &d));
-    TD_TRY(write_dump(t, &d));
+    TD_TRY(td_checkpoint_write(t->s.dump_step, &t->info, d.pairs, d.n_pairs, d.tensors, d.count));
     t->result->reason = TD_END_DUMPED;
 fail:
-    for (size_t i = 0; i < d.count; ++i)
-        free((void *)d.tensors[i].data);
-    free(d.tensors);
+    free_dump(&d);
     return status;
 }

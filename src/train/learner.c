@@ -27,7 +27,11 @@ td_status td_learner_open(const td_learner_settings *settings, td_learner **out)
     learner->settings = *settings;
     if (learner->settings.grad_accum == 0) learner->settings.grad_accum = 1;
     if (learner->settings.n_slots == 0) learner->settings.n_slots = 1;
-    TD_TRY(td_optimizer_create(settings->store, settings->number, &settings->optimizer, &learner->optimizer));
+    const td_learner_row *row = &settings->model.family->learners[settings->number];
+    td_pace *pace = &learner->settings.pace;
+    if (row->adjust != NULL) row->adjust(&settings->model.values, pace);
+    TD_TRY(td_schedule_check(&pace->schedule));
+    TD_TRY(td_optimizer_create(settings->store, settings->number, &pace->optimizer, &learner->optimizer));
     *out = learner;
     return TD_OK;
 fail:
@@ -61,6 +65,16 @@ const char *td_learner_name(const td_learner *learner)
 td_optimizer *td_learner_optimizer(const td_learner *learner)
 {
     return learner->optimizer;
+}
+
+const td_pace *td_learner_pace(const td_learner *learner)
+{
+    return &learner->settings.pace;
+}
+
+double td_learner_rate(const td_learner *learner, uint64_t step)
+{
+    return td_schedule_lr(&learner->settings.pace.schedule, step);
 }
 
 /* ---------------------------------------------------------------- plans */
@@ -98,12 +112,6 @@ fail:
     return status;
 }
 
-static bool is_same_shape(const td_batch_shape *a, const td_batch_shape *b)
-{
-    return a->items == b->items && a->tokens == b->tokens && a->frames == b->frames &&
-           a->reference_frames == b->reference_frames;
-}
-
 td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_shape *shape,
                           td_shaped_plan **out)
 {
@@ -112,7 +120,7 @@ td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_s
     *out = NULL;
     for (size_t i = 0; i < learner->count; ++i) {
         td_shaped_plan *item = learner->items[i];
-        if (item->use == use && is_same_shape(&item->shape, shape)) {
+        if (item->use == use && td_batch_shape_equal(&item->shape, shape)) {
             item->used = ++learner->clock;
             *out = item;
             return TD_OK;

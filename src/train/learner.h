@@ -21,7 +21,7 @@ typedef struct td_learner_settings {
     const char *freeze; /* borrowed until close */
     td_plan_options plan;
     uint32_t n_slots; /* batches of a loader on the device at a time */
-    td_optimizer_options optimizer;
+    td_pace pace;     /* of the run; the learner may have its own */
 } td_learner_settings;
 
 typedef struct td_learner td_learner;
@@ -43,6 +43,9 @@ void td_learner_close(td_learner *learner);
 
 const char *td_learner_name(const td_learner *learner);
 td_optimizer *td_learner_optimizer(const td_learner *learner); /* borrowed */
+const td_pace *td_learner_pace(const td_learner *learner);     /* its own; borrowed */
+double td_learner_rate(const td_learner *learner,
+                       uint64_t step); /* of learning, in the update after `step` others */
 
 td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_shape *shape,
                           td_shaped_plan **out);

@@ -274,7 +274,8 @@ static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch
     points->count += TD_RUN_POINTS;
     if (pending->is_last) {
         td_optimizer *optimizer = td_learner_optimizer(learner);
-        TD_TRY(td_optimizer_step(optimizer, (float)pending->lr, &points->all[points->count]));
+        TD_TRY(td_optimizer_step(optimizer, (float)td_learner_rate(learner, t->state.step),
+                                 &points->all[points->count]));
         pending->of[number].update = td_optimizer_steps(optimizer) - 1;
         ++points->count;
     }
@@ -314,7 +315,7 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
     td_pending next = {.step = t->state.step + 1,
                        .micro = micro,
                        .is_last = micro + 1 == t->s.grad_accum,
-                       .lr = td_schedule_lr(&t->s.schedule, t->state.step)};
+                       .lr = td_learner_rate(t->learners[t->info.model.family->judge], t->state.step)};
     t->is_whole = micro == 0;
     TD_TRY(take_batch(t, &batch, &next));
     t->is_whole = false;

@@ -90,7 +90,7 @@ td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_
                                     .freeze = s->freeze,
                                     .plan = s->plan,
                                     .n_slots = 1,
-                                    .optimizer = s->optimizer};
+                                    .pace = {{.lr = 1, .kind = TD_SCHEDULE_CONSTANT}, s->optimizer}};
     *out = (td_ready_step){0};
     TD_TRY(td_family_store(memory, &settings.model, s->freeze, &options, &out->store));
     settings.store = out->store;

@@ -399,7 +399,7 @@ static td_status open_learners(td_trainer *t)
                                     .freeze = t->s.freeze,
                                     .plan = t->s.plan,
                                     .n_slots = t->n_rooms,
-                                    .optimizer = t->s.optimizer};
+                                    .pace = {t->s.schedule, t->s.optimizer}};
     for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
         TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
         ++t->n_learners;

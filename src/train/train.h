@@ -12,8 +12,8 @@
 #include "data/data.h"
 #include "families/family.h"
 #include "graph/optimizer.h"
+#include "graph/schedule.h"
 #include "pipeline/monitor.h"
-#include "train/schedule.h"
 
 /* ---------------------------------------------------------------- what happens */
 

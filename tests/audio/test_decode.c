@@ -134,7 +134,7 @@ static void test_checks(void **state)
 }
 
 /* 0.5 s of silence, 1 s of tone, 0.25 s of silence. */
-static void test_trim_and_level(void **state)
+static void test_trim(void **state)
 {
     float *x = make_tone(22050, 1, 22050 * 7 / 4, 300, 0.2);
     (void)state;
@@ -147,20 +147,9 @@ static void test_trim_and_level(void **state)
     assert_int_equal(audio.count + audio.report.trimmed_start + audio.report.trimmed_end, 22050 * 7 / 4);
     assert_memory_equal(audio.samples, x + audio.report.trimmed_start, audio.count * sizeof *x);
     td_audio_free(&audio);
-    audio = decode(path, (td_decode_options){.trim_db = 40, .level = TD_LEVEL_PEAK, .level_db = -6});
-    double peak = 0, squares = 0;
-    for (size_t i = 0; i < audio.count; i++)
-        peak = fmax(peak, fabs((double)audio.samples[i]));
-    assert_true(fabs(20 * log10(peak) + 6) < 0.01);
-    td_audio_free(&audio);
-    audio = decode(path, (td_decode_options){.trim_db = 40, .level = TD_LEVEL_RMS, .level_db = -20});
-    for (size_t i = 0; i < audio.count; i++)
-        squares += (double)audio.samples[i] * (double)audio.samples[i];
-    assert_true(fabs(10 * log10(squares / (double)audio.count) + 20) < 0.01);
-    td_audio_free(&audio);
     memset(x, 0, 5000 * sizeof *x);
     path = write_file("silent.wav", SF_FORMAT_WAV | SF_FORMAT_FLOAT, 22050, 1, x, 5000);
-    audio = decode(path, (td_decode_options){.trim_db = 40, .level = TD_LEVEL_PEAK});
+    audio = decode(path, (td_decode_options){.trim_db = 40});
     assert_int_equal(audio.count, 5000);
     td_audio_free(&audio);
     free(x);
@@ -237,7 +226,7 @@ static void test_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact),  cmocka_unit_test(test_formats),
-                                       cmocka_unit_test(test_checks), cmocka_unit_test(test_trim_and_level),
+                                       cmocka_unit_test(test_checks), cmocka_unit_test(test_trim),
                                        cmocka_unit_test(test_short),  cmocka_unit_test(test_bad_files),
                                        cmocka_unit_test(test_long)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);

@@ -547,11 +547,11 @@ class Devices(CliTest):
 
     def test_only_a_data_device(self):
         result = self.run_program("validate", "--data-device", "sim")
-        self.expect_usage_error(result, "without a model device", "devices.model")
+        self.expect_usage_error(result, "without a model device", "--model-gpu")
 
     def test_one_device_twice(self):
         arguments = ["validate", "--data-device", "sim", "--model-device", "sim:0"]
-        self.expect_usage_error(self.run_program(*arguments), "same device", "devices.allow_same_device")
+        self.expect_usage_error(self.run_program(*arguments), "same device", "--allow-same-device")
         self.assertEqual(self.validate(*arguments[1:], "--allow-same-device")["mode"], "two-device")
 
     def test_hidden_device(self):

@@ -102,7 +102,7 @@ class FaultsTest(unittest.TestCase):
         self.train("--model-device", "cl:0.0", "--max-steps", "2", code=0)
         done = self.train("--model-device", "cl:0.0", "--max-steps", "4", "--enable-memory-isolation", "--model-gpu-memory",
                           "1", code=1)
-        self.assertIn("raise pipeline.model_gpu_memory", done.stderr)
+        self.assertIn("raise --model-gpu-memory", done.stderr)
         self.check_goes_on()
         self.run_dir += "-tiny"
         done = self.train("--model-device", "cl:0.0", "--max-steps", "4", "--model-size", "tiny", "--enable-memory-isolation",
@@ -112,7 +112,7 @@ class FaultsTest(unittest.TestCase):
     def test_roles_that_cannot_be(self):
         for devices, word in ((("--data-gpu", "0", "--model-gpu", "99"), "99"),
                               (("--data-device", "cl:0.0", "--model-device", "cl:0.0"), "same device"),
-                              (("--data-device", "cl:0.0"), "devices.model"),
+                              (("--data-device", "cl:0.0"), "--model-gpu"),
                               (("--data-device", "cl:0.0", "--model-device", "name:no such card"), "no such card")):
             done = self.train(*devices, "--max-steps", "1", code=2)
             self.assertIn(word, done.stderr)

@@ -17,6 +17,7 @@ import tempfile
 import unittest
 import wave
 
+from share import SHARE
 from tones import RATE, write_wav
 
 PROGRAM = "./tandem"
@@ -163,6 +164,8 @@ class VoiceTest(Synth):
             self.synth(*options, "--text", "Now say a.", "-o", self.path(f"{name}.wav"))
             with wave.open(self.path(f"{name}.wav"), "rb") as file:
                 self.assertGreater(file.getnframes(), 0)
+                written = file.readframes(file.getnframes())
+            self.assertEqual(self.synth(*options, "--text", "Now say a.", "-o", "-", text=False).stdout, written)
 
     def test_another_architecture(self):
         def set_meta(key, value):
@@ -172,7 +175,7 @@ class VoiceTest(Synth):
                 ("no checkpoint of this program", lambda header: header.pop("__metadata__")),
                 ("'tandem checkpoint 9'", set_meta("format", "tandem checkpoint 9")),
                 ("no 'model.text_layers'", lambda header: header["__metadata__"].pop("model.text_layers")),
-                ("model.decoder_strategy", set_meta("model.decoder_strategy", "diffusion")),
+                ("its family is 'diffusion'", set_meta("family", "diffusion")),
                 ("another shape", set_meta("model.ff_factor", "3")),
                 ("has no tensor", set_meta("model.text_layers", "9")),
                 ("has no tensor param.text.embedding", lambda header: header.update(
@@ -180,18 +183,31 @@ class VoiceTest(Synth):
             with self.subTest(words=words):
                 self.refuse_text(words, "--checkpoint", self.edit(change), "--text", "say a")
 
+    def test_file_of_version_0_1(self):
+        def make_old(header):
+            meta = header["__metadata__"]
+            self.assertEqual(meta.pop("family"), "parallel")
+            meta.update({"model.decoder_strategy": "non_autoregressive", "model.reduction": "2"})
+
+        for name, voice in (("new.wav", self.voice), ("old.wav", self.edit(make_old))):
+            self.synth("--checkpoint", voice, "--text", "say a", "-o", self.path(name))
+        with open(self.path("new.wav"), "rb") as new, open(self.path("old.wav"), "rb") as old:
+            self.assertEqual(new.read(), old.read())
+
     def test_texts(self):
         self.refuse_text("'q' (U+0071)", "--checkpoint", self.voice, "--text", "say q now")
         self.refuse_text("'\u6f22' (U+6F22)", "--checkpoint", self.voice, "--text", "say \u6f22 now")
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", "", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", " \n ", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "-", code=2, input="")
+        self.refuse_text("zero byte", "--checkpoint", self.voice, "-", input="say\0a")
         self.refuse_text("UTF-8", "--checkpoint", self.voice, "-", input="say \udcff", errors="surrogateescape")
 
     def test_long_text(self):
-        text = ("Say a now say b now. " * 1000)[:20000]
+        length = 20000 // SHARE
+        text = ("Say a now say b now. " * 1000)[:length]
         done = self.synth("--checkpoint", self.voice, "-", "-o", self.path("a.wav"), "--json", input=text)
-        self.assertGreater(json.loads(done.stdout)["pieces"], 20000 // 160)
+        self.assertGreater(json.loads(done.stdout)["pieces"], length // 160)
 
     def test_references(self):
         short, silent = self.path("short.wav"), self.path("silent.wav")

@@ -131,6 +131,37 @@ class TrainTest(unittest.TestCase):
             for w, g, u in zip(*(tensors[kind + name][2] for kind in ("param.", "grad.", "updated."))):
                 g *= factor
                 self.assertAlmostEqual(u, w - lr * g / (abs(g) + eps), places=5, msg=name)
+        told = {key[6:]: value for key, value in metadata.items() if key.startswith("train.")}
+        self.assertEqual((told["step"], told["updates"], told["mel_loss"], told["loss_prior"]), ("0", "0", "l1", "1"))
+        self.assertFalse(any(name.startswith("moment") for name in tensors))  # they are zero
+
+    def test_dump_of_a_run_that_goes_on(self):
+        """The moments it begins with are in the file, and its terms are weighted as it says."""
+        path = os.path.join(self.folder.name, "dump.safetensors")
+        options = ("--family", "autoregressive", "--val-every", "0", "--sample-every", "0", "--set",
+                   "training.loss_mel=0.25", "--set", "training.supervision_start=7", "--lr", "0.01")
+        self.train("--max-steps", "2", *options)
+        kept, _ = read_tensors(os.path.join(self.run_dir, "checkpoint-2.safetensors"))
+        self.train("--dump-step", path, *options)
+        tensors, metadata = read_tensors(path)
+        told = {key[6:]: value for key, value in metadata.items() if key.startswith("train.")}
+        self.assertEqual((told["step"], told["updates"], told["supervision_start"]), ("2", "2", "7"))
+        total = 0
+        for name in [name[5:] for name in tensors if name.startswith("loss.") and name != "loss.total"]:
+            factor = tensors.get(f"batch.{name}_weight", (None, None, [1]))[2][0]
+            total += float(told["loss_" + name]) * factor * tensors["loss." + name][2][0]
+        self.assertAlmostEqual(tensors["loss.total"][2][0], total, places=4)
+        norm = math.sqrt(sum(g * g for name in tensors if name.startswith("grad.") for g in tensors[name][2]))
+        factor = min(1, float(told["grad_clip"]) / norm)
+        b1, b2, lr, eps = (float(told[key]) for key in ("beta1", "beta2", "lr", "eps"))
+        for name in ("text.embedding", "decoder.stop.bias"):
+            for block in ("param.", "moment1.", "moment2."):
+                self.assertEqual(tensors[block + name][2], kept[block + name][2])
+            kinds = ("param.", "moment1.", "moment2.", "grad.", "updated.")
+            for w, m, v, g, u in zip(*(tensors[kind + name][2] for kind in kinds)):
+                m, v = b1 * m + (1 - b1) * factor * g, b2 * v + (1 - b2) * (factor * g) ** 2
+                step = lr * m / (1 - b1 ** 3) / (math.sqrt(v / (1 - b2 ** 3)) + eps)
+                self.assertAlmostEqual(u, w - step, places=5, msg=name)
 
     def test_inspect_and_slim(self):
         self.train("--max-steps", "1", "--val-every", "0", "--sample-every", "0")

@@ -1,4 +1,4 @@
-/* Datasets: the same for any number of threads, kept in the cache, and made anew only where something has
+/* Datasets: the same for any number of threads, kept in the cache, and rebuilt only where something has
  * changed or the cache is damaged; bad data is named and the run goes on or ends. */
 #include "data/fixture.h"
 
@@ -240,7 +240,7 @@ static void symbols_are_those_of_the_training_rows(void **state)
     td_dataset_close(d);
 }
 
-/* ---------------------------------------------------------------- what is made anew */
+/* ---------------------------------------------------------------- what is rebuilt */
 
 static void touching_nothing_makes_nothing(void **state)
 {
@@ -372,7 +372,7 @@ static void expect_rebuilt(const td_dataset *right, const char *words)
     assert_int_equal(d->block.bytes, right->block.bytes);
     assert_memory_equal(d->block.data, right->block.data, right->block.bytes);
     assert_int_equal(count_lines(logged), 1);
-    expect_logged("is made anew");
+    expect_logged("is rebuilt");
     expect_logged(words);
     td_dataset_close(d);
 }
@@ -416,7 +416,7 @@ static void flipped_bytes_are_found(void **state)
         td_dataset *d = open_with(1);
         assert_false(d->origin.from_cache);
         assert_memory_equal(d->block.data, right->block.data, right->block.bytes);
-        expect_logged("is made anew");
+        expect_logged("is rebuilt");
         td_dataset_close(d);
     }
     free(copy);
@@ -634,7 +634,7 @@ static void flaws_are_heard_once(void **state)
         assert_int_equal(d->origin.n_clips_heard, round == 0 ? 4 : 0);
         assert_int_equal(d->origin.n_clips_read, 0);
         assert_int_equal(d->problems.total, 2);
-        expect_logged("metadata.csv:2: wavs/nan.wav has 1 samples that are no numbers");
+        expect_logged("metadata.csv:2: wavs/nan.wav has 1 samples that are not finite");
         expect_logged("metadata.csv:3: wavs/inf.wav has 2 samples");
         assert_int_equal(d->view.rows[0].clip.n_clipped, 1);
         assert_true(d->view.rows[0].clip.peak > 0.99F && d->view.rows[0].clip.rms > 0.49F);

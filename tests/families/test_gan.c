@@ -57,7 +57,9 @@ static void open_plans(hand *h, const td_train_settings *s, const td_batch_shape
                                 .backward_scale = 1.0F / (float)(s->grad_accum > 0 ? s->grad_accum : 1)};
         check(td_family_build(&build, &h->graphs[i]));
         check(td_plan_create(h->store, h->graphs[i], &(td_plan_options){.learner = i}, &h->plans[i]));
-        check(td_optimizer_create(h->store, i, &s->optimizer, &h->optimizers[i]));
+        td_optimizer_options optimizer = s->optimizer;
+        if (i == DISCRIMINATOR) optimizer.beta1 = 0.5f;
+        check(td_optimizer_create(h->store, i, &optimizer, &h->optimizers[i]));
     }
     for (size_t i = 0; i < td_store_count(h->store); ++i)
         h->n_values += td_shape_size(td_store_get(h->store, i).shape);
@@ -133,7 +135,8 @@ static void step_by_hand(hand *h, const td_train_settings *s)
         for (size_t i = 0; i < N_LEARNERS; ++i) {
             run_by_hand(h, i, &batch, micro);
             if (micro + 1 < n_micro) continue;
-            check(td_optimizer_step(h->optimizers[i], (float)s->schedule.lr, &done));
+            const double lr = s->schedule.lr * (i == DISCRIMINATOR ? 0.5 : 1);
+            check(td_optimizer_step(h->optimizers[i], (float)lr, &done));
             check(td_point_wait(done, TD_WAIT_FOREVER));
             expect_moved(h, i);
         }
@@ -244,7 +247,7 @@ static double validate_file(const char *path, const char *run)
     run_losses losses = {0};
     td_train_settings s = run_settings("gan", run, 1);
     s.init_from = path;
-    s.schedule.lr = 1e-12;
+    s.schedule.lr = 2e-12;
     s.val_every = 1;
     s.tell = run_keep_loss;
     s.context = &losses;
@@ -297,6 +300,9 @@ static void test_a_step_is_dumped(void **state)
     check(td_safetensors_open(path, &file));
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
         if (td_safetensors_find(file, NAMES[i]) == NULL) fail_msg("there is no %s", NAMES[i]);
+    assert_non_null(td_safetensors_metadata_find(file, "train.generator.lr"));
+    assert_non_null(td_safetensors_metadata_find(file, "train.discriminator.updates"));
+    assert_null(td_safetensors_metadata_find(file, "train.lr")); /* each learner tells its own */
     td_safetensors_close(file);
 }
 

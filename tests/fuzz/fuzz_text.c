@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     td_piece piece;
     if (bytes == 0) return 0;
     const td_lang lang = data[0] % TD_LANG_COUNT;
-    if (normalizers[lang] == NULL && td_normalizer_create(lang, NULL, &normalizers[lang]) != TD_OK) abort();
+    if (normalizers[lang] == NULL && td_normalizer_create(lang, &normalizers[lang]) != TD_OK) abort();
     if (td_normalizer_run(normalizers[lang], (const char *)data + 1, bytes - 1, &spoken) != TD_OK) return 0;
     char *first = strdup(spoken);
     if (first == NULL) return 0;

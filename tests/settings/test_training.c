@@ -58,7 +58,11 @@ static void keep_event(void *context, const td_training_event *event)
         t->losses[t->n_losses++] = td_training_event_value(event, "loss");
     }
     if (event->kind == TD_TRAINING_START || event->kind == TD_TRAINING_SAVED) assert_non_null(event->path);
-    if (t->stop_at > 0 && event->step >= t->stop_at) td_training_stop(t->training);
+    if (t->stop_at > 0 && event->step >= t->stop_at) {
+        assert_int_equal(td_training_set(t->training, "training.lr", "1"), TD_ERR_ARGUMENT);
+        assert_int_equal(td_training_run(t->training, NULL, NULL), TD_ERR_ARGUMENT);
+        td_training_stop(t->training);
+    }
 }
 
 static void set(const trial *t, const char *key, const char *value)

@@ -31,36 +31,55 @@ td_checkpoint_info make_info(const char *family)
     return info;
 }
 
-void write_voice(const rig *r, const char *path, const td_checkpoint_info *info)
+/* A block of values, of what a checkpoint keeps of a store. */
+static size_t add_tensors(td_store *store, const char *prefix, td_checkpoint_tensor_data *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < td_store_count(store); i++) {
+        const td_store_entry entry = td_store_get(store, i);
+        const uint64_t bytes = 4 * td_shape_size(entry.shape);
+        if (entry.role == TD_TENSOR_STATE) continue; /* constants alone */
+        float *values = malloc((size_t)bytes);
+        assert_non_null(values);
+        check(td_store_read(store, i, TD_BLOCK_WEIGHT, values));
+        out[n] = (td_checkpoint_tensor_data){.prefix = prefix,
+                                             .name = entry.name,
+                                             .dtype = TD_SAFETENSORS_F32,
+                                             .rank = entry.shape.n_dims,
+                                             .data = values,
+                                             .bytes = bytes};
+        for (size_t d = 0; d < entry.shape.n_dims; d++)
+            out[n].dims[d] = entry.shape.dims[d];
+        n++;
+    }
+    return n;
+}
+
+static void write_tensors(const rig *r, const char *path, const td_checkpoint_info *info, bool averaged)
 {
     td_checkpoint_tensor_data *tensors;
     td_store *store;
     size_t n = 0;
     check(td_family_store(r->memory, &info->model, NULL, &(td_store_options){0}, &store));
-    check(td_store_init(store, 7));
-    tensors = calloc(td_store_count(store), sizeof *tensors);
+    tensors = calloc(2 * td_store_count(store), sizeof *tensors);
     assert_non_null(tensors);
-    for (size_t i = 0; i < td_store_count(store); i++) {
-        const td_store_entry entry = td_store_get(store, i);
-        const uint64_t bytes = 4 * td_shape_size(entry.shape);
-        if (entry.role == TD_TENSOR_STATE && entry.state_kind != TD_STATE_KEPT) continue;
-        float *values = malloc((size_t)bytes);
-        assert_non_null(values);
-        check(td_store_read(store, i, TD_BLOCK_WEIGHT, values));
-        tensors[n] =
-            (td_checkpoint_tensor_data){.prefix = entry.role == TD_TENSOR_STATE ? "state." : "param.",
-                                        .name = entry.name,
-                                        .dtype = TD_SAFETENSORS_F32,
-                                        .rank = entry.shape.n_dims,
-                                        .data = values,
-                                        .bytes = bytes};
-        for (size_t d = 0; d < entry.shape.n_dims; d++)
-            tensors[n].dims[d] = entry.shape.dims[d];
-        n++;
-    }
+    check(td_store_init(store, 7));
+    n += add_tensors(store, averaged ? "average." : "param.", tensors);
+    check(td_store_init(store, 8));
+    if (averaged) n += add_tensors(store, "param.", tensors + n);
     check(td_checkpoint_write(path, info, NULL, 0, tensors, n));
     for (size_t i = 0; i < n; i++)
         free((void *)(uintptr_t)tensors[i].data);
     free(tensors);
     td_store_destroy(store);
+}
+
+void write_voice(const rig *r, const char *path, const td_checkpoint_info *info)
+{
+    write_tensors(r, path, info, false);
+}
+
+void write_averaged_voice(const rig *r, const char *path, const td_checkpoint_info *info)
+{
+    write_tensors(r, path, info, true);
 }

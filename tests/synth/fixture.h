@@ -11,6 +11,9 @@
 /* Writes the checkpoint of a pico model for the letters a to z. Durations come out near to four frames. */
 void write_voice(const rig *r, const char *path, const td_checkpoint_info *info);
 
+/* The same values as averages, beside other parameters. */
+void write_averaged_voice(const rig *r, const char *path, const td_checkpoint_info *info);
+
 /* Usual values of an info for write_voice. */
 td_checkpoint_info make_info(const char *family);
 

@@ -106,6 +106,30 @@ static void test_parallel(void **state)
     rig_close(&r);
 }
 
+/* Where a file has averages, they speak. */
+static void test_averages(void **state)
+{
+    const td_checkpoint_info info = make_info("parallel");
+    td_voice *averaged;
+    speech expected, got;
+    rig r;
+    (void)state;
+    rig_open_on(&r, "cpu", false, 0);
+    td_voice *voice = open_voice(&r, &info);
+    write_averaged_voice(&r, temp_path("a.safetensors"), &info);
+    check(td_voice_open_on(r.memory, temp_path("a.safetensors"), &averaged));
+    td_voice_keep_mel(averaged);
+    say(voice, "hello world", &USUAL, &expected);
+    say(averaged, "hello world", &USUAL, &got);
+    assert_int_equal(got.count, expected.count);
+    assert_memory_equal(got.samples, expected.samples, got.count * sizeof(float));
+    free_speech(&got);
+    free_speech(&expected);
+    td_voice_close(averaged);
+    td_voice_close(voice);
+    rig_close(&r);
+}
+
 /* More pieces than a batch takes; each is what it is alone. */
 static void test_batches(void **state)
 {
@@ -356,9 +380,9 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parallel),   cmocka_unit_test(test_batches),
-                                       cmocka_unit_test(test_steps),      cmocka_unit_test(test_speakers),
-                                       cmocka_unit_test(test_references), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_stream),     cmocka_unit_test(test_many_shapes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parallel), cmocka_unit_test(test_batches),     cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_speakers), cmocka_unit_test(test_references),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_stream),   cmocka_unit_test(test_many_shapes), cmocka_unit_test(test_averages)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

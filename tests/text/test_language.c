@@ -68,14 +68,11 @@ static void test_threads(void **state)
 {
     (void)state;
     td_pool *pool = NULL;
-    td_memo *memo = NULL;
     td_detector *detector = NULL;
     assert_int_equal(td_pool_create(4, &pool), TD_OK);
-    assert_int_equal(td_memo_create(100, 1000, &memo), TD_OK);
-    assert_int_equal(td_detector_create(NULL, memo, &detector), TD_OK);
+    assert_int_equal(td_detector_create(NULL, &detector), TD_OK);
     assert_int_equal(td_pool_map(pool, 4 * N_SENTENCES, check_one, detector), TD_OK);
     td_detector_destroy(detector);
-    td_memo_destroy(memo);
     td_pool_destroy(pool);
 }
 
@@ -83,14 +80,14 @@ static void test_missing_folder(void **state)
 {
     (void)state;
     td_detector *detector = NULL;
-    assert_int_equal(td_detector_create("/nowhere", NULL, &detector), TD_ERR_NOT_FOUND);
+    assert_int_equal(td_detector_create("/nowhere", &detector), TD_ERR_NOT_FOUND);
     assert_non_null(strstr(td_error_last()->message, "/nowhere"));
     td_detector_destroy(NULL);
 }
 
 static int setup(void **state)
 {
-    return td_detector_create(NULL, NULL, (td_detector **)state) != TD_OK;
+    return td_detector_create(NULL, (td_detector **)state) != TD_OK;
 }
 
 static int teardown(void **state)

@@ -48,7 +48,7 @@ static void assert_content_refused(const unsigned char *content, size_t bytes, t
     if (status != expected)
         fail_msg("%s for '%s': %s", td_status_name(status), word, td_error_last()->message);
     assert_null(file);
-    assert_message("'hostile.file' is no valid safetensors file: ");
+    assert_message("'hostile.file' is not a valid safetensors file: ");
     assert_message(word);
 }
 
@@ -350,11 +350,12 @@ static void test_hostile_fields(void **state)
         {"{" T("a", "F33", "2", 0, 8) "}", "tensor 'a': the dtype 'F33' is not known"},
         {"{" T("a", "f32", "2", 0, 8) "}", "the dtype 'f32' is not known"},
         {"{" T("a", "", "2", 0, 8) "}", "the dtype '' is not known"},
-        {"{\"a\":{\"dtype\":4,\"shape\":[2],\"data_offsets\":[0,8]}}", "tensor 'a': the dtype is no string"},
+        {"{\"a\":{\"dtype\":4,\"shape\":[2],\"data_offsets\":[0,8]}}",
+         "tensor 'a': the dtype is not a string"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}",
-         "tensor 'a': the shape is no list"},
+         "tensor 'a': the shape is not a list"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"2\"],\"data_offsets\":[0,8]}}", "the shape holds something"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":{\"x\":2},\"data_offsets\":[0,8]}}", "the shape is no list"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":{\"x\":2},\"data_offsets\":[0,8]}}", "the shape is not a list"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", "no list of two numbers"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4,8]}}", "no list of two numbers"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[]}}", "no list of two numbers"},
@@ -369,13 +370,13 @@ static void test_hostile_fields(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":1}}",
          "a field that is none of"},
         {"{\"a\":{}}", "tensor 'a': it has no dtype"},
-        {"{\"a\":[0,8]}", "tensor 'a': it is no object"},
-        {"{\"a\":\"F32\"}", "tensor 'a': it is no object"},
+        {"{\"a\":[0,8]}", "tensor 'a': it is not an object"},
+        {"{\"a\":\"F32\"}", "tensor 'a': it is not an object"},
         {"{" T("", "F32", "2", 0, 8) "}", "a tensor has an empty name"},
         {"{" T("a\\nb", "F32", "2", 0, 8) "}", "a tensor's name has a control character at byte 1"},
         {"{" T("a\\u007f", "F32", "2", 0, 8) "}", "a tensor's name has a control character"},
         {"{\"__metadata__\":{\"k\":1}," T("a", "F32", "2", 0, 8) "}", "__metadata__ has a value that is no"},
-        {"{\"__metadata__\":[\"k\"]," T("a", "F32", "2", 0, 8) "}", "__metadata__ is no object"},
+        {"{\"__metadata__\":[\"k\"]," T("a", "F32", "2", 0, 8) "}", "__metadata__ is not an object"},
         {"{\"__metadata__\":{},\"__metadata__\":{}," T("a", "F32", "2", 0, 8) "}",
          "__metadata__ is there twice"},
         {"{\"__metadata__\":{\"k\":\"1\",\"j\":\"\",\"k\":\"2\"}," T("a", "F32", "2", 0, 8) "}",

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "train/schedule.h"
+#include "graph/schedule.h"
 
 static const td_schedule NOAM = {.kind = TD_SCHEDULE_NOAM, .lr = 1e-3, .warmup_steps = 100};
 static const td_schedule COSINE = {

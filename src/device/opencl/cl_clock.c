@@ -50,9 +50,8 @@ static td_status sample_marker(td_cl_device *device, sample *best, int *stamp)
         const uint64_t after_ns = td_clock_ns();
         TD_CL_TRY(device, clGetEventProfilingInfo, event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
         keep_tighter(best, end, before_ns, after_ns);
-        for (int j = 0; j < N_STAMPS; j++) {
+        for (int j = 0; j < N_STAMPS; j++)
             if (begun[j] <= end && end <= read_stamp(j)) *stamp = j;
-        }
         (void)device->api->clReleaseEvent(event);
         event = NULL;
     }
@@ -100,11 +99,10 @@ td_status td_cl_calibrate(td_device *base, td_clock_map *out)
     TD_FAIL_IF(!base->info.caps.timestamps, TD_ERR_UNSUPPORTED, "%s was opened without timestamps",
                base->info.name);
     TD_TRY(sample_marker(device, &marker, &stamp));
-    if (stamp >= 0) {
+    if (stamp >= 0)
         sample_stamp(stamp, &best);
-    } else if (device->has_host_timer) {
+    else if (device->has_host_timer)
         sample_timer(device, &best);
-    }
     if (best.window_ns >= marker.window_ns || !agree(&best, &marker)) best = marker;
     *out = (td_clock_map){.device_ref_ns = best.device_ns, .host_ref_ns = best.host_ns, .scale = 1.0};
 fail:

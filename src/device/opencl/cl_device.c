@@ -3,7 +3,6 @@
  * Covered by tests/device/test_registry.c and tests/faults. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "device/dispatch.h"
@@ -192,9 +191,8 @@ static td_status open_devices(void *opaque, const td_device_info *const *infos, 
     for (size_t i = 0; i < count; i++)
         out[i] = &devices[i]->base;
 fail:
-    for (size_t i = 0; status != TD_OK && devices && i < count; i++) {
+    for (size_t i = 0; status != TD_OK && devices && i < count; i++)
         if (devices[i]) close_device(&devices[i]->base);
-    }
     td_cl_share_release(share);
     free(ids);
     free(devices);

@@ -1,6 +1,8 @@
 /* Names and meanings of OpenCL's error codes. Covered by tests/faults. */
 #include "device/opencl/cl_error.h"
 
+#include "device/backend.h"
+
 /* Vendors' codes that the headers do not have. */
 #define CL_PLATFORM_NOT_FOUND_KHR (-1001)
 #define CL_NV_ILLEGAL_BUFFER_ACCESS (-9999)
@@ -58,32 +60,20 @@
     X(CL_NV_ILLEGAL_BUFFER_ACCESS, TD_ERR_DEVICE_LOST)
 /* clang-format on */
 
-static const struct {
-    cl_int code;
-    td_status status;
-    const char *name;
-} TABLE[] = {
+static const td_native_code TABLE[] = {
 #define ROW(code, status) {code, status, #code},
     CODES(ROW)
 #undef ROW
-};
-
-#define TABLE_ROWS (sizeof TABLE / sizeof TABLE[0])
+        {TD_CODE_END, TD_ERR_DRIVER, "CL_ERROR_UNKNOWN"}};
 
 const char *td_cl_error_name(cl_int code)
 {
-    for (size_t i = 0; i < TABLE_ROWS; i++) {
-        if (TABLE[i].code == code) return TABLE[i].name;
-    }
-    return "CL_ERROR_UNKNOWN";
+    return td_native_code_find(TABLE, code)->name;
 }
 
 td_status td_cl_error_status(cl_int code)
 {
-    for (size_t i = 0; i < TABLE_ROWS; i++) {
-        if (TABLE[i].code == code) return TABLE[i].status;
-    }
-    return TD_ERR_DRIVER;
+    return td_native_code_find(TABLE, code)->status;
 }
 
 bool td_cl_error_is_loss(cl_int code)

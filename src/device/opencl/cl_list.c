@@ -234,10 +234,9 @@ void td_cl_list_discard(td_list *list)
         if (native->steps[i].kind != TD_CL_KERNEL) continue;
         if (native->steps[i].kernel) (void)device->api->clReleaseKernel(native->steps[i].kernel);
     }
-    for (size_t i = 0; i < native->n_views; i++) {
+    for (size_t i = 0; i < native->n_views; i++)
         if (native->views[i].owned && native->views[i].mem)
             (void)device->api->clReleaseMemObject(native->views[i].mem);
-    }
     if (native->bounce) (void)device->api->clReleaseMemObject(native->bounce);
     free(native->views);
     free(native->steps);

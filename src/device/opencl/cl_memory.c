@@ -9,7 +9,6 @@
  * commands. Elsewhere a mapped buffer must not be touched by commands: they get its address instead.
  * Covered by tests/device/test_memory.c. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
@@ -64,9 +63,8 @@ fail:
 static td_status create_in_place(td_cl_device *device, td_cl_buffer *buffer)
 {
     const uint64_t bytes = buffer->base.bytes;
-    void *block = bytes <= SIZE_MAX - PAGE_BYTES
-                      ? aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
-                      : NULL;
+    void *block =
+        bytes <= SIZE_MAX - PAGE_BYTES ? aligned_alloc(PAGE_BYTES, td_round_up(bytes, PAGE_BYTES)) : NULL;
     if (!block) {
         return TD_FAIL(TD_ERR_HOST_MEMORY,
                        "no host memory for a block of %llu bytes; close other programs or add swap",
@@ -135,13 +133,12 @@ td_status td_cl_buffer_create(td_device *base, td_memory_kind kind, uint64_t byt
     *out = NULL;
     TD_TRY(TD_NEW(&buffer));
     buffer->base = (td_buffer){.device = base, .kind = kind, .bytes = bytes};
-    if (kind == TD_MEMORY_DEVICE) {
+    if (kind == TD_MEMORY_DEVICE)
         TD_TRY(create_on_device(device, buffer));
-    } else if (is_cpu(base)) {
+    else if (is_cpu(base))
         TD_TRY(create_in_place(device, buffer));
-    } else {
+    else
         TD_TRY(create_mapped(device, buffer));
-    }
     *out = &buffer->base;
     return TD_OK;
 fail:

@@ -2,7 +2,6 @@
  * Covered by tests/device/test_registry.c. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
@@ -58,11 +57,10 @@ static td_status find_devices(td_cl_state *state, td_cl_platform *platform, td_a
         TD_TRY(TD_NEW_ARRAY(&platform->devices, count));
         code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, count, platform->devices, NULL);
     }
-    if (code == CL_SUCCESS) {
+    if (code == CL_SUCCESS)
         platform->n_devices = count;
-    } else {
+    else
         say_call(report, "clGetDeviceIDs", code);
-    }
 fail:
     return status;
 }

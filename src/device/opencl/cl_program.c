@@ -97,9 +97,8 @@ static void read_build_log(const td_cl_device *device, cl_program program, char 
     if (api->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) ==
         CL_SUCCESS) {
         td_log_debug("build log of %s: %s", device->base.info.name, text);
-        for (char *c = text; *c; c++) {
+        for (char *c = text; *c; c++)
             if ((unsigned char)*c < ' ') *c = ' ';
-        }
         strncat(out, text, room - 1);
     }
     free(text);
@@ -196,11 +195,10 @@ static td_status load_or_build(td_cl_device *device, td_cl_program *program)
     if (!known) atomic_fetch_add(&device->base.kernel_builds, 1);
     const td_status status = build_source(device, program);
     if (status != TD_OK || known) return status;
-    if (own) {
+    if (own)
         td_blob_cache_store(device->base.cache, MARK_KIND, program->key, MARK_KIND, sizeof MARK_KIND);
-    } else {
+    else
         store_binary(device, program);
-    }
     return TD_OK;
 }
 

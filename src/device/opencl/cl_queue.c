@@ -5,7 +5,6 @@
  * that failed (PoCL 3.1), so a sleeper also looks for itself a few times a second. Covered by
  * tests/device/test_queue.c. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "device/opencl/cl_error.h"

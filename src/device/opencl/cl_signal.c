@@ -66,8 +66,7 @@ void td_cl_signal_sleep(td_cl_signal *signal, uint64_t count, uint64_t deadline_
     const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                                    .tv_nsec = (long)(deadline_ns % 1000000000u)};
     pthread_mutex_lock(&signal->mutex);
-    while (signal->count <= count) {
+    while (signal->count <= count)
         if (pthread_cond_timedwait(&signal->fired, &signal->mutex, &until) == ETIMEDOUT) break;
-    }
     pthread_mutex_unlock(&signal->mutex);
 }

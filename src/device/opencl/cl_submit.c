@@ -113,9 +113,8 @@ fail:
 
 static void release_events(const td_cl_api *api, const cl_event *events, cl_uint n_events)
 {
-    for (cl_uint i = 0; i < n_events; i++) {
+    for (cl_uint i = 0; i < n_events; i++)
         if (events[i]) (void)api->clReleaseEvent(events[i]);
-    }
 }
 
 td_status td_cl_submit(td_queue *base, const td_native_submission *submission)

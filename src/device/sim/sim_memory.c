@@ -74,9 +74,8 @@ td_status td_sim_buffer_create(td_device *base, td_memory_kind kind, uint64_t by
     td_status status = TD_OK;
     TD_TRY(create_record(device, kind, bytes, &buffer));
     if (kind == TD_MEMORY_DEVICE) {
-        if (bytes > base->info.caps.max_alloc_bytes) {
+        if (bytes > base->info.caps.max_alloc_bytes)
             TD_TRY(refuse(device, bytes, "it is larger than the model's max_alloc_mb"));
-        }
         charged = charge(device, bytes);
         if (!charged)
             TD_TRY(refuse(device, bytes, "the model's memory_mb is used up; free some or raise it"));

@@ -66,20 +66,18 @@ static td_status store_value(const model_key *key, const char *text, sim_model *
                        text, key->whole ? "whole number" : "number", key->least, key->most, KEY_LIST);
     }
     char *field = (char *)model + key->offset;
-    if (key->whole) {
+    if (key->whole)
         memcpy(field, &whole, sizeof whole);
-    } else {
+    else
         memcpy(field, &value, sizeof value);
-    }
     return TD_OK;
 }
 
 static td_status parse_item(char *item, bool seen[KEY_COUNT], sim_model *model)
 {
     char *equals = strchr(item, '=');
-    if (!equals) {
+    if (!equals)
         return TD_FAIL(TD_ERR_CONFIG, "sim model: '%s' is not key=value; the keys are%s", item, KEY_LIST);
-    }
     *equals = '\0';
     const model_key *key = find_key(item);
     if (!key) return refuse_key(item);

@@ -325,11 +325,10 @@ td_status td_sim_wait(td_queue *base, uint64_t value, uint64_t timeout_ns)
     while (queue->reached < value && !has_failed(queue) && timeout_ns > 0 &&
            sleep_until(group, deadline_ns)) {
     }
-    if (fault || (queue->reached < value && has_failed(queue))) {
+    if (fault || (queue->reached < value && has_failed(queue)))
         status = report_failure(queue, "wait");
-    } else if (queue->reached < value) {
+    else if (queue->reached < value)
         status = TD_ERR_TIMEOUT;
-    }
     pthread_mutex_unlock(&group->mutex);
     return status;
 }

@@ -3,7 +3,6 @@
 #include "device/vulkan/vk_api.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"

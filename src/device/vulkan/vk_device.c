@@ -1,6 +1,5 @@
 /* Opening a physical device as one VkDevice with its queues, and closing it, also when half made or lost.
  * Covered by every program of tests/device and by tests/faults. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "device/vulkan/vk.h"
@@ -15,9 +14,8 @@ static void close_device(td_device *base)
     if (device->handle) {
         td_vk_device_settle(device);
         (void)device->api.vkDeviceWaitIdle(device->handle); /* markers; a lost device answers at once */
-        if (base->queues[TD_QUEUE_COPY] != base->queues[TD_QUEUE_COMPUTE]) {
+        if (base->queues[TD_QUEUE_COPY] != base->queues[TD_QUEUE_COMPUTE])
             td_vk_queue_destroy((vk_queue *)base->queues[TD_QUEUE_COPY]);
-        }
         td_vk_queue_destroy((vk_queue *)base->queues[TD_QUEUE_COMPUTE]);
         td_vk_pipelines_close(device);
         device->api.vkDestroyDevice(device->handle, NULL);
@@ -139,9 +137,8 @@ static td_status open_one(const vk_state *state, const td_device_info *info, td_
     TD_TRY(create_native(device));
     for (int kind = 0; kind < TD_QUEUE_KIND_COUNT; kind++) {
         vk_queue *queue = (vk_queue *)device->base.queues[TD_QUEUE_COMPUTE];
-        if (kind == TD_QUEUE_COMPUTE || info->caps.copy_queue) {
+        if (kind == TD_QUEUE_COMPUTE || info->caps.copy_queue)
             TD_TRY(td_vk_queue_create(device, (td_queue_kind)kind, &queue));
-        }
         device->base.queues[kind] = &queue->base;
     }
     TD_TRY(td_vk_pipelines_open(device));

@@ -2,49 +2,46 @@
  * codes that compute can meet are listed. Covered by tests/faults. */
 #include "device/vulkan/vk_error.h"
 
-static const struct {
-    VkResult result;
-    td_status status;
-    const char *name;
-} RESULTS[] = {
-#define ROW(result, status) {result, status, #result},
-    ROW(VK_SUCCESS, TD_OK) ROW(VK_NOT_READY, TD_ERR_TIMEOUT) ROW(VK_TIMEOUT, TD_ERR_TIMEOUT)
-        ROW(VK_INCOMPLETE, TD_ERR_DRIVER) ROW(VK_ERROR_OUT_OF_HOST_MEMORY, TD_ERR_HOST_MEMORY)
-            ROW(VK_ERROR_OUT_OF_DEVICE_MEMORY, TD_ERR_DEVICE_MEMORY) ROW(
-                VK_ERROR_INITIALIZATION_FAILED, TD_ERR_DRIVER) ROW(VK_ERROR_DEVICE_LOST, TD_ERR_DEVICE_LOST)
-                ROW(VK_ERROR_MEMORY_MAP_FAILED, TD_ERR_DEVICE_MEMORY)
-                    ROW(VK_ERROR_LAYER_NOT_PRESENT, TD_ERR_UNSUPPORTED) ROW(VK_ERROR_EXTENSION_NOT_PRESENT,
-                                                                            TD_ERR_UNSUPPORTED)
-                        ROW(VK_ERROR_FEATURE_NOT_PRESENT, TD_ERR_UNSUPPORTED)
-                            ROW(VK_ERROR_INCOMPATIBLE_DRIVER, TD_ERR_UNSUPPORTED)
-                                ROW(VK_ERROR_TOO_MANY_OBJECTS, TD_ERR_DEVICE_MEMORY)
-                                    ROW(VK_ERROR_FRAGMENTED_POOL, TD_ERR_DEVICE_MEMORY)
-                                        ROW(VK_ERROR_UNKNOWN, TD_ERR_DRIVER) ROW(VK_ERROR_OUT_OF_POOL_MEMORY,
-                                                                                 TD_ERR_DEVICE_MEMORY)
-                                            ROW(VK_ERROR_INVALID_EXTERNAL_HANDLE, TD_ERR_UNSUPPORTED)
-                                                ROW(VK_ERROR_FRAGMENTATION, TD_ERR_DEVICE_MEMORY)
-                                                    ROW(VK_ERROR_VALIDATION_FAILED_EXT, TD_ERR_DRIVER)
-                                                        ROW(VK_ERROR_INVALID_SHADER_NV, TD_ERR_BUILD)
-                                                            ROW(VK_PIPELINE_COMPILE_REQUIRED, TD_ERR_BUILD)
-#undef ROW
-};
+/* clang-format off */
+#define RESULTS(X)                                                                                           \
+    X(VK_SUCCESS, TD_OK)                                                                                     \
+    X(VK_NOT_READY, TD_ERR_TIMEOUT)                                                                          \
+    X(VK_TIMEOUT, TD_ERR_TIMEOUT)                                                                            \
+    X(VK_INCOMPLETE, TD_ERR_DRIVER)                                                                          \
+    X(VK_ERROR_OUT_OF_HOST_MEMORY, TD_ERR_HOST_MEMORY)                                                       \
+    X(VK_ERROR_OUT_OF_DEVICE_MEMORY, TD_ERR_DEVICE_MEMORY)                                                   \
+    X(VK_ERROR_INITIALIZATION_FAILED, TD_ERR_DRIVER)                                                         \
+    X(VK_ERROR_DEVICE_LOST, TD_ERR_DEVICE_LOST)                                                              \
+    X(VK_ERROR_MEMORY_MAP_FAILED, TD_ERR_DEVICE_MEMORY)                                                      \
+    X(VK_ERROR_LAYER_NOT_PRESENT, TD_ERR_UNSUPPORTED)                                                        \
+    X(VK_ERROR_EXTENSION_NOT_PRESENT, TD_ERR_UNSUPPORTED)                                                    \
+    X(VK_ERROR_FEATURE_NOT_PRESENT, TD_ERR_UNSUPPORTED)                                                      \
+    X(VK_ERROR_INCOMPATIBLE_DRIVER, TD_ERR_UNSUPPORTED)                                                      \
+    X(VK_ERROR_TOO_MANY_OBJECTS, TD_ERR_DEVICE_MEMORY)                                                       \
+    X(VK_ERROR_FRAGMENTED_POOL, TD_ERR_DEVICE_MEMORY)                                                        \
+    X(VK_ERROR_UNKNOWN, TD_ERR_DRIVER)                                                                       \
+    X(VK_ERROR_OUT_OF_POOL_MEMORY, TD_ERR_DEVICE_MEMORY)                                                     \
+    X(VK_ERROR_INVALID_EXTERNAL_HANDLE, TD_ERR_UNSUPPORTED)                                                  \
+    X(VK_ERROR_FRAGMENTATION, TD_ERR_DEVICE_MEMORY)                                                          \
+    X(VK_ERROR_VALIDATION_FAILED_EXT, TD_ERR_DRIVER)                                                         \
+    X(VK_ERROR_INVALID_SHADER_NV, TD_ERR_BUILD)                                                              \
+    X(VK_PIPELINE_COMPILE_REQUIRED, TD_ERR_BUILD)
+/* clang-format on */
 
-enum { N_RESULTS = sizeof RESULTS / sizeof *RESULTS };
+static const td_native_code TABLE[] = {
+#define ROW(result, status) {result, status, #result},
+    RESULTS(ROW)
+#undef ROW
+        {TD_CODE_END, TD_ERR_DRIVER, "VkResult"}};
 
 const char *td_vk_result_name(VkResult result)
 {
-    for (size_t i = 0; i < N_RESULTS; i++) {
-        if (RESULTS[i].result == result) return RESULTS[i].name;
-    }
-    return "VkResult";
+    return td_native_code_find(TABLE, result)->name;
 }
 
 td_status td_vk_result_status(VkResult result)
 {
-    for (size_t i = 0; i < N_RESULTS; i++) {
-        if (RESULTS[i].result == result) return RESULTS[i].status;
-    }
-    return TD_ERR_DRIVER;
+    return td_native_code_find(TABLE, result)->status;
 }
 
 static const char *next_step(td_status status)

@@ -26,9 +26,8 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL count_message(VkDebugUtilsMessageSeverityF
     atomic_fetch_add(&state->messages, 1);
     char line[2048];
     snprintf(line, sizeof line, "Vulkan validation: %s", data->pMessage);
-    for (char *c = line; *c; c++) {
+    for (char *c = line; *c; c++)
         if (*c == '\n') *c = ' ';
-    }
     td_log_error("%s", line);
     return VK_FALSE;
 }

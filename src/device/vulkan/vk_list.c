@@ -45,9 +45,8 @@ static td_status find_sets(const td_list *list, vk_sets *sets)
         const td_command *command = &list->commands[i];
         if (command->kind != TD_COMMAND_DISPATCH) continue;
         size_t slot = td_hash64(command->spans, command->n_spans * sizeof command->spans[0]) & (n_slots - 1);
-        while (table[slot] && !same_spans(command, &list->commands[sets->used[table[slot] - 1]])) {
+        while (table[slot] && !same_spans(command, &list->commands[sets->used[table[slot] - 1]]))
             slot = (slot + 1) & (n_slots - 1);
-        }
         if (!table[slot]) {
             sets->used[sets->n_used] = i;
             table[slot] = ++sets->n_used;
@@ -154,9 +153,8 @@ static td_status record_dispatch(vk_device *device, VkCommandBuffer commands, co
     td_status status = TD_OK;
     TD_TRY(td_vk_pipeline_get(device, command->kernel, &pipeline));
     TD_TRY(td_vk_layout_get(device, command->n_spans, &layout));
-    if (bound->pipeline != pipeline) {
+    if (bound->pipeline != pipeline)
         device->api.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    }
     if (bound->set != set) {
         device->api.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipeline, 0, 1,
                                             &set, 0, NULL);

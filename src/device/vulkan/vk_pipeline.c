@@ -216,9 +216,8 @@ fail:
 void td_vk_pipelines_close(vk_device *device)
 {
     const td_vk_api *api = &device->api;
-    for (size_t i = 0; i < device->n_pipelines; i++) {
+    for (size_t i = 0; i < device->n_pipelines; i++)
         api->vkDestroyPipeline(device->handle, device->pipelines[i].handle, NULL);
-    }
     free(device->pipelines);
     for (size_t i = 0; i <= TD_KERNEL_MAX_BUFFERS; i++) {
         if (!device->layouts[i].pipeline) continue;

@@ -42,9 +42,8 @@ static VkResult list_extensions(const td_vk_api *api, vk_physical *physical)
     if (TD_NEW_ARRAY(&found, count) != TD_OK) return VK_ERROR_OUT_OF_HOST_MEMORY;
     result = api->vkEnumerateDeviceExtensionProperties(physical->handle, NULL, &count, found);
     for (uint32_t i = 0; result >= VK_SUCCESS && i < count; i++) {
-        for (uint32_t id = 0; id < VK_EXTENSION_COUNT; id++) {
+        for (uint32_t id = 0; id < VK_EXTENSION_COUNT; id++)
             if (strcmp(found[i].extensionName, NAMES[id]) == 0) physical->extensions |= 1u << id;
-        }
     }
     free(found);
     return result;
@@ -90,10 +89,9 @@ static void ask(const td_vk_api *api, const vk_physical *physical, vk_answers *a
         {features, &a->atomic_float, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT,
          VK_HAS_ATOMIC_FLOAT},
     };
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (td_vk_has(physical, optional[i].extension))
             chain(optional[i].head, optional[i].link, optional[i].type);
-    }
     api->vkGetPhysicalDeviceProperties2(physical->handle, &a->properties);
     api->vkGetPhysicalDeviceFeatures2(physical->handle, &a->features);
 }
@@ -105,11 +103,9 @@ static uint32_t find_family(const VkQueueFamilyProperties *families, uint32_t co
                             VkQueueFlags unwanted, uint32_t skip)
 {
     uint32_t i = 0;
-    while (i < count &&
-           (i == skip || !families[i].queueCount || (families[i].queueFlags & wanted) != wanted ||
-            (families[i].queueFlags & unwanted))) {
+    while (i < count && (i == skip || !families[i].queueCount ||
+                         (families[i].queueFlags & wanted) != wanted || (families[i].queueFlags & unwanted)))
         i++;
-    }
     return i;
 }
 
@@ -143,15 +139,14 @@ static bool choose_queues(const td_vk_api *api, vk_physical *physical, td_device
                                           VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT, compute);
     const uint32_t other = find_family(families, count, VK_QUEUE_COMPUTE_BIT, 0, compute);
     caps->copy_queue = true;
-    if (transfer < count) {
+    if (transfer < count)
         physical->queues[TD_QUEUE_COPY] = choose(families, transfer, 0);
-    } else if (families[compute].queueCount > 1) {
+    else if (families[compute].queueCount > 1)
         physical->queues[TD_QUEUE_COPY] = choose(families, compute, 1);
-    } else if (other < count) {
+    else if (other < count)
         physical->queues[TD_QUEUE_COPY] = choose(families, other, 0);
-    } else {
+    else
         caps->copy_queue = false;
-    }
     return true;
 }
 
@@ -182,10 +177,9 @@ static void name_vendor(td_device_info *info)
         {0x5143, "Qualcomm"}, {0x106b, "Apple"},  {0x1010, "Imagination"}, {VK_VENDOR_ID_MESA, "Mesa"},
     };
     snprintf(info->vendor, sizeof info->vendor, "0x%04x", info->vendor_id);
-    for (size_t i = 0; i < sizeof VENDORS / sizeof *VENDORS; i++) {
+    for (size_t i = 0; i < sizeof VENDORS / sizeof *VENDORS; i++)
         if (VENDORS[i].id == info->vendor_id)
             snprintf(info->vendor, sizeof info->vendor, "%s", VENDORS[i].name);
-    }
 }
 
 /* What every device answers, however old. */
@@ -243,9 +237,8 @@ static void fill_memory(td_device_caps *caps, const vk_physical *physical, const
     }
     /* Some drivers promise allocations larger than their heap. */
     caps->max_alloc_bytes = least(a->properties11.maxMemoryAllocationSize, largest_heap);
-    if (td_vk_has(physical, VK_HAS_MAINTENANCE4)) {
+    if (td_vk_has(physical, VK_HAS_MAINTENANCE4))
         caps->max_alloc_bytes = least(caps->max_alloc_bytes, a->maintenance4.maxBufferSize);
-    }
     caps->max_binding_bytes = limits->maxStorageBufferRange;
     caps->offset_align = (uint32_t)limits->minStorageBufferOffsetAlignment;
     caps->unified_memory = type == TD_DEVICE_CPU || type == TD_DEVICE_IGPU;

@@ -133,9 +133,7 @@ td_status td_vk_semaphore_wait(vk_device *device, VkSemaphore semaphore, uint64_
         const VkResult result = wait_slice(device, semaphore, value, left_ns);
         if (result == VK_SUCCESS) return TD_OK;
         if (result != VK_TIMEOUT) return td_vk_fail(device, result, "vkWaitSemaphores", __FILE__, __LINE__);
-        if (atomic_load(&device->base.lost)) {
-            return td_device_tell_lost(&device->base);
-        }
+        if (atomic_load(&device->base.lost)) return td_device_tell_lost(&device->base);
         if (left_ns <= SLICE_NS) return TD_ERR_TIMEOUT;
     }
 }

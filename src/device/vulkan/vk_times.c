@@ -181,9 +181,8 @@ static bool reads_both_clocks(const vk_device *device)
     if (!device->api.vkGetCalibratedTimestampsEXT || !api->vkGetPhysicalDeviceCalibrateableTimeDomainsEXT)
         return false;
     if (api->vkGetPhysicalDeviceCalibrateableTimeDomainsEXT(device->physical->handle, &count, domains) <
-        VK_SUCCESS) {
+        VK_SUCCESS)
         return false;
-    }
     for (uint32_t i = 0; i < count; i++) {
         has_device |= domains[i] == VK_TIME_DOMAIN_DEVICE_EXT;
         has_host |= domains[i] == VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT; /* what td_clock_ns reads */

@@ -100,7 +100,6 @@ static td_status take_frames(td_acoustic_speaker *s, const td_utterance *u, td_s
     td_status status = TD_OK;
     TD_TRY(td_list_create(td_memory_device(s->base.memory), TD_QUEUE_COMPUTE, &list));
     TD_TRY(record_taking(s, u, plan, step, list));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);
@@ -161,7 +160,6 @@ static td_status begin(td_acoustic_speaker *s, const td_speech_plan *plan, uint3
     TD_TRY(td_list_create(td_memory_device(s->base.memory), TD_QUEUE_COMPUTE, &list));
     TD_TRY(td_list_fill(list, w->mel, 0));
     TD_TRY(td_list_fill(list, plan->rooms[TD_ROOM_PREVIOUS], 0));
-    TD_TRY(td_list_finish(list));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);

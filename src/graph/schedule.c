@@ -1,5 +1,5 @@
 /* Learning-rate schedules (schedule.h). Covered by tests/unit/test_schedule.c. */
-#include "train/schedule.h"
+#include "graph/schedule.h"
 
 #include <inttypes.h>
 #include <math.h>

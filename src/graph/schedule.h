@@ -2,8 +2,8 @@
  * All rise linearly during the warm-up to `lr` and join their curve there. A pure function of the step:
  * resuming needs no state. Does not look at losses. Covered by tests/unit/test_schedule.c.
  */
-#ifndef TD_TRAIN_SCHEDULE_H
-#define TD_TRAIN_SCHEDULE_H
+#ifndef TD_GRAPH_SCHEDULE_H
+#define TD_GRAPH_SCHEDULE_H
 
 #include <stdint.h>
 
