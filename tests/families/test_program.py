@@ -44,6 +44,15 @@ class ToyTest(unittest.TestCase):
         text = self.run_program("check-config", self.path("toy.ini"), "--set", "model.width=0", code=1)
         self.assertIn("model.width is 0, but can be from 1 to 4096", text)
 
+    def test_all_are_planned(self):
+        for family in ("toy", "gan", "content"):
+            with self.subTest(family=family):
+                chosen = ("--set", f"model.family={family}", "--set", "model.width=24")
+                self.assertIn("0 errors", self.run_program("check-config", self.path("toy.ini"), *chosen))
+                text = self.run_program("profile", "--config", self.path("toy.ini"), "--num-steps", "5", *chosen,
+                                        "--simulate-device", "gflops=1000,gbps=100,memory_mb=8000")
+                self.assertIn("model role", text)
+
     def test_from_training_to_the_report(self):
         self.run_program("train", "--config", self.path("toy.ini"))
         checkpoint = self.path("run/checkpoint-4.safetensors")

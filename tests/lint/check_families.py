@@ -38,6 +38,8 @@ def drop_comments(text):
 
 
 def find_uses(line, name):
+    if name not in line.lower():
+        return []
     identifier = re.compile(rf"\b(?:td_family_|td_){name}\b|\b(?:td|TD)_(?:family_)?{name}_\w*", re.I)
     uses = [found[0] for found in identifier.finditer(line)]
     uses += [found[0] for found in STRING.finditer(line)
