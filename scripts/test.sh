@@ -42,24 +42,39 @@ report() {
     printf '%-6s %-28s %4d s  %s\n' "$1" "$2" "$3" "${4:-}"
 }
 
-# stage NAME COMMAND...: one check; 77 means that it cannot be made here. Its output is shown only when it fails.
-stage() {
-    local name=$1 start=$SECONDS log code=0
-    log=$logs/${name// /-}.log
-    shift
-    "$@" > "$log" 2>&1 || code=$?
+# judge NAME SECONDS CODE: counts one check; 77 means that it cannot be made here. Its output is shown only when it failed.
+judge() {
+    local name=$1 seconds=$2 code=$3 log=$logs/${1// /-}.log
     if ((code == 0)); then
         passed=$((passed + 1))
-        report ok "$name" $((SECONDS - start))
+        report ok "$name" "$seconds"
     elif ((code == 77)); then
         skipped=$((skipped + 1))
-        report skip "$name" $((SECONDS - start)) "$(tail -n 1 "$log")"
+        report skip "$name" "$seconds" "$(tail -n 1 "$log")"
     else
         failed=$((failed + 1))
-        report FAILED "$name" $((SECONDS - start)) "see $log"
+        report FAILED "$name" "$seconds" "see $log"
         grep -m 40 'error:' "$log" || tail -n 40 "$log"
         return 1
     fi
+}
+
+# stage NAME COMMAND...: one check.
+stage() {
+    local name=$1 start=$SECONDS code=0
+    shift
+    "$@" > "$logs/${name// /-}.log" 2>&1 || code=$?
+    judge "$name" $((SECONDS - start)) "$code"
+}
+
+# stage_beside NAME COMMAND NAME COMMAND: two checks at a time, of which the first keeps one core busy.
+stage_beside() {
+    local start=$SECONDS code=0 job
+    "$2" > "$logs/${1// /-}.log" 2>&1 &
+    job=$!
+    stage "$3" "$4" || true
+    wait "$job" || code=$?
+    judge "$1" $((SECONDS - start)) "$code"
 }
 
 # The number that an attribute of a JUnit file's first element has.
@@ -154,8 +169,7 @@ if stage "release build" build release; then
         tests "release tests" release
         TANDEM_VALIDATION=1 tests "validation tests" release -L 'device|example|ops' -E "$without_vulkan"
         stage "install" install_check || true
-        stage "packages" package_check || true
-        stage "clang-tidy" tidy_check || true
+        stage_beside "packages" package_check "clang-tidy" tidy_check || true
         stage "GPU gate" scripts/gpu_gate.sh --spirv build/release/src/kernels/spirv || true
         grep '^gpu_gate:' "$logs/GPU-gate.log" || true
     fi
