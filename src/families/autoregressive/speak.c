@@ -82,7 +82,8 @@ static td_status record_taking(td_acoustic_speaker *s, const td_utterance *u, td
     TD_TRY(td_speech_output(plan, "stop", &stop));
     for (uint32_t i = 0; i < u->count; i++) {
         if (w->is_done[i]) continue;
-        TD_TRY(td_list_copy(list, td_span_part(w->mel, i * s->max_frames * frame + step * group, group),
+        TD_TRY(td_list_copy(list,
+                            td_span_part(w->mel, (uint64_t)i * s->max_frames * frame + step * group, group),
                             td_span_part(made, i * group, group)));
         TD_TRY(td_list_copy(list, td_span_part(plan->rooms[TD_ROOM_PREVIOUS], i * frame, frame),
                             td_span_part(made, (i + 1) * group - frame, frame)));
