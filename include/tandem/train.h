@@ -43,8 +43,7 @@ typedef struct td_training_options {
 td_status td_training_create(const td_training_options *options, td_training **out);
 void td_training_free(td_training *training); /* NULL is fine; not while it runs */
 
-/* Why the last call on this handle that failed did so. Never NULL; status TD_OK while none has. Valid until
- * the next failure. */
+/* Of the last call on this handle: status TD_OK after a success. Never NULL; borrowed until the next call. */
 const td_error *td_training_error(const td_training *training);
 
 /* ---------------------------------------------------------------- configuration */

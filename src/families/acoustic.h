@@ -164,7 +164,8 @@ typedef struct td_speaker_inputs {
 
 bool td_acoustic_has_speaker(const td_acoustic *c);
 td_speaker_inputs td_acoustic_speaker_inputs(td_acoustic_builder *b);
-td_tensor td_acoustic_embed_speaker(td_acoustic_builder *b, const td_speaker_inputs *in); /* [B, S], or none */
+td_tensor td_acoustic_embed_speaker(td_acoustic_builder *b,
+                                    const td_speaker_inputs *in); /* [B, S], or none */
 
 /* The speaker embedding as an input [B, S], or none. */
 td_tensor td_acoustic_speaker_input(td_acoustic_builder *b);

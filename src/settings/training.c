@@ -43,7 +43,7 @@ static td_log_context *enter(const td_training *t)
 static td_status leave(td_training *t, td_log_context *former, td_status status)
 {
     td_log_bind(former);
-    if (status != TD_OK) t->error = *td_error_last();
+    t->error = status == TD_OK ? (td_error){0} : *td_error_last();
     return status;
 }
 
@@ -172,8 +172,8 @@ td_status td_training_get(td_training *training, const char *key, const char **o
 {
     const td_option_value *value = strchr(key, '.') ? td_options_get(training->options, key) : NULL;
     *out = value != NULL ? value->text : NULL;
-    if (value != NULL) return TD_OK;
-    return leave(training, td_log_bound(), TD_FAIL(TD_ERR_NOT_FOUND, "there is no key '%s'", key));
+    return leave(training, td_log_bound(),
+                 value != NULL ? TD_OK : TD_FAIL(TD_ERR_NOT_FOUND, "there is no key '%s'", key));
 }
 
 /* ---------------------------------------------------------------- events */

@@ -132,6 +132,7 @@ static void test_wrong_keys_and_values_are_refused(void **state)
     refuse(&t, td_training_get(t.training, "training.lrr", &text), "training.lrr");
     assert_int_equal(td_training_error(other.training)->status, TD_OK); /* each has its own */
     set(&t, "training.lr", "0.5");
+    assert_int_equal(td_training_error(t.training)->status, TD_OK); /* of the last call */
     assert_int_equal(td_training_get(t.training, "training.lr", &text), TD_OK);
     assert_string_equal(text, "0.5");
     assert_int_equal(td_training_get(t.training, "training.resume", &text), TD_OK);
