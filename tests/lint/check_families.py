@@ -38,8 +38,6 @@ def drop_comments(text):
 
 
 def find_uses(line, name):
-    if name not in line.lower():
-        return []
     identifier = re.compile(rf"\b(?:td_family_|td_){name}\b|\b(?:td|TD)_(?:family_)?{name}_\w*", re.I)
     uses = [found[0] for found in identifier.finditer(line)]
     uses += [found[0] for found in STRING.finditer(line)
@@ -56,9 +54,11 @@ def check_tree(root):
         place = file.relative_to(root).as_posix()
         if place in SHARED or file.name == "families.def":
             continue
-        for number, line in enumerate(drop_comments(file.read_text()).splitlines(), 1):
-            for name, folder in folders.items():
-                for use in find_uses(line, name) if folder not in file.parents else []:
+        text = file.read_text()
+        others = [name for name, folder in folders.items() if folder not in file.parents and name in text.lower()]
+        for number, line in enumerate(drop_comments(text).splitlines() if others else [], 1):
+            for name in others:
+                for use in find_uses(line, name):
                     faults.append(f"{place}:{number}: {use} names the family {name}; ask its table instead")
     return len(files), len(folders)
 
