@@ -47,3 +47,32 @@ def to_bytes(text):
 def raise_error(code, record):
     """The exception for a failed call."""
     raise Error(code, record.message.decode("utf-8", "replace"))
+
+
+class Handle:
+    """Something of the library that is freed by close(), at the end of `with`, or when nobody has it any more.
+    `_free` and `_error` are the library's functions for its kind."""
+    _free = _error = None
+
+    def __init__(self, log):
+        self._handle = ctypes.c_void_p()
+        self._log = make_log_sink(log)
+
+    def close(self):
+        """Frees it; it is of no use then."""
+        self._free(self._handle)
+        self._handle = ctypes.c_void_p()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def _check(self, code):
+        if code:
+            raise_error(code, self._error(self._handle).contents)

@@ -4,7 +4,7 @@ import collections
 import ctypes
 import os
 
-from ._library import LOG_SINK, ErrorRecord, library, make_log_sink, raise_error, to_bytes
+from ._library import LOG_SINK, ErrorRecord, Handle, library, raise_error, to_bytes
 
 
 class _Options(ctypes.Structure):
@@ -59,16 +59,16 @@ def _copy_event(event):
                  _to_text(event.text))
 
 
-class Training:
+class Training(Handle):
     """A training run: INI files, then keys with values that win over them ({"training.max_steps": 1000}).
 
     One thread at a time, but for stop(); several runs may go on at once, each in a folder of its own. `log` is called
     with a level's name and a line.
     """
+    _free, _error = library.td_training_free, library.td_training_error
 
     def __init__(self, *files, settings=None, log=None):
-        self._handle = ctypes.c_void_p()
-        self._log = make_log_sink(log)
+        super().__init__(log)
         options = _Options(ctypes.sizeof(_Options), 2, self._log, None)
         code = library.td_training_create(ctypes.byref(options), ctypes.byref(self._handle))
         if code:
@@ -77,25 +77,6 @@ class Training:
             self._check(library.td_training_load(self._handle, to_bytes(path)))
         for key, value in (settings or {}).items():
             self[key] = value
-
-    def close(self):
-        """Frees the run; it is of no use then."""
-        library.td_training_free(self._handle)
-        self._handle = ctypes.c_void_p()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "_handle", None):
-            self.close()
-
-    def _check(self, code):
-        if code:
-            raise_error(code, library.td_training_error(self._handle).contents)
 
     def __setitem__(self, key, value):
         text = str(value).lower() if isinstance(value, bool) else value

@@ -7,7 +7,7 @@ import queue
 import threading
 import wave
 
-from ._library import LOG_SINK, ErrorRecord, library, make_log_sink, raise_error, to_bytes
+from ._library import LOG_SINK, ErrorRecord, Handle, library, raise_error, to_bytes
 
 try:
     import numpy
@@ -60,17 +60,17 @@ def _make_options(speaker=None, reference=None, language=None, speed=1.0, pitch_
                          pitch_shift, energy, seed)
 
 
-class Voice:
+class Voice(Handle):
     """A voice's file, opened on a device ("cpu", "gpu", "cl:0.0" ...; None: the best there is).
 
     One thread at a time, but for cancel(); several voices may speak at once. speak(), stream() and save() take
     speaker, reference (path of a recording), language, speed, pitch_shift (semitones), energy and seed.
     `log` is called with a level's name and a line.
     """
+    _free, _error = library.td_voice_close, library.td_voice_error
 
     def __init__(self, path, device=None, cache_dir=None, log=None):
-        self._handle = ctypes.c_void_p()
-        self._log = make_log_sink(log)
+        super().__init__(log)
         options = _VoiceOptions(ctypes.sizeof(_VoiceOptions), to_bytes(path), to_bytes(device), to_bytes(cache_dir),
                                 self._log, None, 2)
         error = ErrorRecord()
@@ -82,25 +82,6 @@ class Voice:
         self.info = Info(info.family.decode(), info.languages.decode().splitlines(), info.speakers.decode().splitlines(),
                          info.parameters, info.rate, info.needs_reference, info.has_speed, info.has_pitch,
                          info.has_energy)
-
-    def close(self):
-        """Frees the voice; it is of no use then."""
-        library.td_voice_close(self._handle)
-        self._handle = ctypes.c_void_p()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "_handle", None):
-            self.close()
-
-    def _check(self, code):
-        if code:
-            raise_error(code, library.td_voice_error(self._handle).contents)
 
     def speak(self, text, **options):
         """All samples of a text, 1 being full scale."""
