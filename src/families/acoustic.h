@@ -87,14 +87,7 @@ typedef struct td_acoustic {
 
 /* Rows of a family's table of keys. */
 #define TD_ACOUSTIC_KEY_ROW(type_, key_, least_, most_, is_shape_, help_)                                    \
-    {.section = "model",                                                                                     \
-     .name = #key_,                                                                                          \
-     .help = help_,                                                                                          \
-     .type = TD_KEY_##type_,                                                                                 \
-     .offset = offsetof(td_acoustic, key_),                                                                  \
-     .least = least_,                                                                                        \
-     .most = most_,                                                                                          \
-     .is_shape = is_shape_},
+    TD_MODEL_KEY(td_acoustic, type_, key_, least_, most_, is_shape_, help_),
 #define TD_ACOUSTIC_TERM_ROW(term_)                                                                          \
     {.section = "training",                                                                                  \
      .name = "loss_" #term_,                                                                                 \
@@ -123,16 +116,16 @@ extern const char *const td_acoustic_order[];
 td_acoustic td_acoustic_get(const td_model_config *config);
 void td_acoustic_put(td_model_config *config, const td_acoustic *values);
 
-#define TD_ACOUSTIC_PRESETS "pico|nano|tiny|small|base|big"
-#define TD_ACOUSTIC_PARTS                                                                                    \
-    {                                                                                                        \
-        {                                                                                                    \
-            "acoustic", ""                                                                                   \
-        }                                                                                                    \
-    }
+/* Rows of a family's own table that are the same in both. */
+extern const td_part td_acoustic_parts[1];
+extern const td_learner_row td_acoustic_learners[1];
+#define TD_ACOUSTIC_TABLE                                                                                    \
+    .parts = td_acoustic_parts, .n_parts = 1, .order = td_acoustic_order, .learners = td_acoustic_learners,  \
+    .n_learners = 1, .symbol_table = "text.embedding", .speaker_table = "speaker.table",                     \
+    .check_shape = td_acoustic_check_shape
 
 /* `sequential`: of a decoder that makes one step after the other. */
-td_status td_acoustic_preset(const char *name, bool sequential, td_acoustic *out);
+void td_acoustic_preset(uint32_t size, bool sequential, td_acoustic *out);
 td_status td_acoustic_check(const td_acoustic *c);
 void td_acoustic_fit(const td_data_facts *facts, td_acoustic *c);
 void td_acoustic_describe(const td_acoustic *c, td_model_facts *out);

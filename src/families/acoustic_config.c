@@ -13,6 +13,9 @@ const char *const td_acoustic_order[] = {"text.",    "speaker.table", "audio.", 
                                          "prior.",   "duration.",     "pitch.", "energy.",
                                          "decoder.", "postnet.",      NULL};
 
+const td_part td_acoustic_parts[1] = {{"acoustic", ""}};
+const td_learner_row td_acoustic_learners[1] = {{.name = "acoustic"}};
+
 td_acoustic td_acoustic_get(const td_model_config *config)
 {
     td_acoustic c;
@@ -70,28 +73,20 @@ fail:
 /* ---------------------------------------------------------------- presets */
 
 typedef struct preset {
-    const char *name;
     uint32_t text[3], audio[3], decoder[3]; /* width, layers, heads */
     uint32_t ff_factor, audio_channels, speaker_width, prenet_width;
     bool rich; /* speaker encoder, pitch, energy, post-net, dropout */
 } preset;
 
 static const preset presets[] = {
-    {"pico", {32, 2, 1}, {32, 1, 1}, {32, 2, 1}, 2, 8, 16, 16, false},
-    {"nano", {128, 3, 0}, {128, 2, 0}, {128, 3, 0}, 3, 32, 128, 128, false},
-    {"tiny", {256, 4, 4}, {256, 4, 4}, {768, 8, 12}, 4, 64, 256, 256, true},
-    {"small", {384, 6, 6}, {512, 6, 8}, {1024, 12, 16}, 4, 64, 320, 256, true},
-    {"base", {512, 8, 8}, {768, 8, 12}, {1536, 16, 24}, 4, 64, 512, 256, true},
-    {"big", {768, 10, 12}, {1024, 10, 16}, {2048, 20, 32}, 4, 64, 640, 256, true},
+    /* pico, nano, tiny, small, base, big */
+    {{32, 2, 1}, {32, 1, 1}, {32, 2, 1}, 2, 8, 16, 16, false},
+    {{128, 3, 0}, {128, 2, 0}, {128, 3, 0}, 3, 32, 128, 128, false},
+    {{256, 4, 4}, {256, 4, 4}, {768, 8, 12}, 4, 64, 256, 256, true},
+    {{384, 6, 6}, {512, 6, 8}, {1024, 12, 16}, 4, 64, 320, 256, true},
+    {{512, 8, 8}, {768, 8, 12}, {1536, 16, 24}, 4, 64, 512, 256, true},
+    {{768, 10, 12}, {1024, 10, 16}, {2048, 20, 32}, 4, 64, 640, 256, true},
 };
-
-static const preset *find_preset(const char *name)
-{
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        if (strcmp(presets[i].name, name) == 0) return &presets[i];
-    }
-    return NULL;
-}
 
 /* nano has heads only where a sequential decoder cannot do without. */
 static uint32_t heads_of(const uint32_t part[3], bool sequential)
@@ -119,12 +114,8 @@ static void put_sizes(const preset *p, bool sequential, td_acoustic *out)
     out->dropout = p->rich ? 0.1f : 0;
 }
 
-td_status td_acoustic_preset(const char *name, bool sequential, td_acoustic *out)
+void td_acoustic_preset(uint32_t size, bool sequential, td_acoustic *out)
 {
-    const preset *p = find_preset(name);
-    td_status status = TD_OK;
-    TD_FAIL_IF(!p, TD_ERR_CONFIG,
-               "there is no model size \"%.40s\"; choose pico, nano, tiny, small, base or big", name);
     *out = (td_acoustic){.n_symbols = 64,
                          .n_mels = 80,
                          .kernel = 3,
@@ -146,9 +137,7 @@ td_status td_acoustic_preset(const char *name, bool sequential, td_acoustic *out
                          .loss_supervision = 0.3f,
                          .loss_guided = 5,
                          .supervision_start = 300};
-    put_sizes(p, sequential, out);
-fail:
-    return status;
+    put_sizes(&presets[size], sequential, out);
 }
 
 /* ---------------------------------------------------------------- data */

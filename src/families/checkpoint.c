@@ -50,14 +50,12 @@ static td_status read_model(td_checkpoint *c)
 {
     td_status status = TD_OK;
     const char *name;
-    char preset[32];
     const bool has_family = td_safetensors_metadata_find(c->file, "family") != NULL;
     TD_TRY(need_text(c, has_family ? "family" : "model.decoder_strategy", &name));
     const td_family *family = td_family_find(name);
     TD_FAIL_IF(family == NULL, TD_ERR_FORMAT, "its family is '%.40s', which this program does not have",
                name);
-    snprintf(preset, sizeof preset, "%.*s", (int)strcspn(family->presets, "|"), family->presets);
-    TD_TRY(td_model_preset(family, preset, &c->info.model));
+    TD_TRY(td_model_preset(family, "pico", &c->info.model));
     for (size_t i = 0; i < family->n_keys; ++i) {
         char key[64];
         const char *value;

@@ -199,6 +199,14 @@ fail:
 
 td_status td_model_preset(const td_family *family, const char *name, td_model_config *out)
 {
+    static const char *const NAMES[] = {"pico", "nano", "tiny", "small", "base", "big"};
+    const char *wanted = strcmp(name, "normal") == 0 ? "base" : name;
     *out = (td_model_config){.family = family};
-    return family->preset(strcmp(name, "normal") == 0 ? "base" : name, &out->values);
+    for (uint32_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        if (strcmp(NAMES[i], wanted) != 0) continue;
+        family->preset(i, &out->values);
+        return TD_OK;
+    }
+    return TD_FAIL(TD_ERR_CONFIG,
+                   "there is no model size \"%.40s\"; choose pico, nano, tiny, small, base or big", name);
 }

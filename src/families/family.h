@@ -52,7 +52,14 @@ typedef struct td_model_config {
     } values;
 } td_model_config;
 
-/* One of the family's presets. TD_ERR_CONFIG names them. */
+/* A row of a table of keys: struct, COUNT, NUMBER or FLAG, member, least, most, is_shape, help. */
+#define TD_MODEL_KEY(struct_, type_, name_, least_, most_, is_shape_, help_)                                 \
+    {                                                                                                        \
+        .section = "model", .name = #name_, .help = help_, .type = TD_KEY_##type_,                           \
+        .offset = offsetof(struct_, name_), .least = least_, .most = most_, .is_shape = is_shape_            \
+    }
+
+/* One of the presets, "pico" to "big"; "normal" is "base". TD_ERR_CONFIG names them. */
 td_status td_model_preset(const td_family *family, const char *name, td_model_config *out);
 
 /* TD_ERR_CONFIG with the key, its value and what it can be. */
@@ -139,7 +146,6 @@ struct td_family {
         *order; /* of parameters in stores and files (td_store_options); NULL: as graphs use them */
     const td_model_key *keys;
     size_t n_keys;
-    const char *presets; /* "nano|tiny|..."; every family has them all */
     const td_learner_row *learners;
     size_t n_learners;
     const td_front_end_row *front_ends; /* besides that of "mel" */
@@ -151,8 +157,8 @@ struct td_family {
     const char *speaker_table; /* NULL: it has none */
 
     /* `values` is the family's own struct. */
-    td_status (*preset)(const char *name, void *values);
-    td_status (*check)(const void *values); /* what ranges do not say; may be NULL */
+    void (*preset)(uint32_t size, void *values); /* pico: 0, nano, tiny, small, base, big: 5 */
+    td_status (*check)(const void *values);      /* what ranges do not say; may be NULL */
     void (*describe)(const void *values, td_model_facts *out);
     /* Fits values to the data; `old`: those of a run that goes on, or NULL. */
     void (*fit)(const td_data_facts *facts, const void *old, void *values);

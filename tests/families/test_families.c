@@ -11,11 +11,9 @@ typedef struct spare {
     uint32_t width;
 } spare;
 
-static td_status preset(const char *name, void *values)
+static void preset(uint32_t size, void *values)
 {
-    if (strcmp(name, "huge") == 0) return TD_FAIL(TD_ERR_CONFIG, "there is no preset huge; put pico");
-    *(spare *)values = (spare){.width = 4};
-    return TD_OK;
+    *(spare *)values = (spare){.width = 4 + size};
 }
 
 static td_tensor build(td_nn *nn, const td_build *build)
@@ -39,8 +37,7 @@ static void fit(const td_data_facts *facts, const void *old, void *values)
     (void)facts, (void)old, (void)values;
 }
 
-static const td_model_key keys[] = {
-    {.section = "model", .name = "width", .help = "channels", .type = TD_KEY_COUNT, .least = 1, .most = 64}};
+static const td_model_key keys[] = {TD_MODEL_KEY(spare, COUNT, width, 1, 64, false, "channels")};
 static const td_learner_row learners[] = {{.name = "only"}};
 
 static const td_family spare_family = {.name = "spare",

@@ -13,7 +13,7 @@ static const td_batch_shape shape = {.items = 3, .tokens = 9, .frames = 41, .ref
 static td_acoustic make_config(bool sequential)
 {
     td_acoustic c;
-    check(td_acoustic_preset("pico", sequential, &c));
+    td_acoustic_preset(0, sequential, &c);
     c.n_mels = 12;
     c.n_speakers = 2;
     c.speaker_encoder = true;

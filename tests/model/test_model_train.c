@@ -39,7 +39,7 @@ static void test_nar(void **state)
     rig r;
     td_acoustic c;
     float first[2], last[2];
-    check(td_acoustic_preset("pico", false, &c));
+    td_acoustic_preset(0, false, &c);
     c.n_mels = 20;
     c.pitch_predictor = c.energy_predictor = true;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
@@ -55,7 +55,7 @@ static void test_ar(void **state)
     rig r;
     td_acoustic c;
     float first[2], last[2];
-    check(td_acoustic_preset("pico", true, &c));
+    td_acoustic_preset(0, true, &c);
     c.n_mels = 20;
     if (!rig_open(&r, RIG_CL_CPU, 0)) return;
     overfit(&r, &td_family_autoregressive, &c, 300, first, last);

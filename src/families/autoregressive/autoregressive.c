@@ -163,9 +163,9 @@ static const td_model_key keys[] = {
                                   .offset = offsetof(td_acoustic, supervision_start),
                                   .most = 1e9}};
 
-static td_status preset(const char *name, void *values)
+static void preset(uint32_t size, void *values)
 {
-    return td_acoustic_preset(name, true, values);
+    td_acoustic_preset(size, true, values);
 }
 
 static td_status check(const void *values)
@@ -195,28 +195,17 @@ static void fit(const td_data_facts *facts, const void *old, void *values)
     if (old) c->attention_rate = ((const td_acoustic *)old)->attention_rate;
 }
 
-static const td_part parts[] = TD_ACOUSTIC_PARTS;
-static const td_learner_row learners[] = {{.name = "acoustic"}};
-
 const td_family td_family_autoregressive = {
     .name = "autoregressive",
     .help = "text to spectrogram, one step after the other",
     .alias = "autoregressive",
-    .parts = parts,
-    .n_parts = 1,
-    .order = td_acoustic_order,
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
-    .presets = TD_ACOUSTIC_PRESETS,
-    .learners = learners,
-    .n_learners = 1,
-    .symbol_table = "text.embedding",
-    .speaker_table = "speaker.table",
+    TD_ACOUSTIC_TABLE,
     .preset = preset,
     .check = check,
     .describe = describe,
     .fit = fit,
-    .check_shape = td_acoustic_check_shape,
     .build = build,
     .scalar = scalar,
     .speaker = &td_ar_speaker,

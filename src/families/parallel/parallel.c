@@ -138,9 +138,9 @@ static const td_model_key keys[] = {TD_ACOUSTIC_KEYS(TD_ACOUSTIC_KEY_ROW) TD_PAR
     TD_ACOUSTIC_KEY_ROW) TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW) TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW)
                                         TD_ACOUSTIC_LOSS_ROWS};
 
-static td_status preset(const char *name, void *values)
+static void preset(uint32_t size, void *values)
 {
-    return td_acoustic_preset(name, false, values);
+    td_acoustic_preset(size, false, values);
 }
 
 static td_status check(const void *values)
@@ -163,28 +163,17 @@ static void fit(const td_data_facts *facts, const void *old, void *values)
     td_acoustic_fit(facts, values);
 }
 
-static const td_part parts[] = TD_ACOUSTIC_PARTS;
-static const td_learner_row learners[] = {{.name = "acoustic"}};
-
 const td_family td_family_parallel = {
     .name = "parallel",
     .help = "text to spectrogram, all frames at once",
     .alias = "non_autoregressive",
-    .parts = parts,
-    .n_parts = 1,
-    .order = td_acoustic_order,
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
-    .presets = TD_ACOUSTIC_PRESETS,
-    .learners = learners,
-    .n_learners = 1,
-    .symbol_table = "text.embedding",
-    .speaker_table = "speaker.table",
+    TD_ACOUSTIC_TABLE,
     .preset = preset,
     .check = check,
     .describe = describe,
     .fit = fit,
-    .check_shape = td_acoustic_check_shape,
     .build = build,
     .speaker = &td_parallel_speaker,
 };

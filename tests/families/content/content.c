@@ -1,10 +1,8 @@
 /* A second front end and a frozen part: batches have spectrograms of another size ("coarse"), the data device
  * makes a few numbers of each of their frames ("content"), and the model learns to tell the frame from these. */
 #include <stddef.h>
-#include <string.h>
 
 #include "audio/mel.h"
-#include "base/error.h"
 #include "families/family.h"
 
 enum { BANDS = 20, NUMBERS = 6 };
@@ -16,33 +14,13 @@ typedef struct content {
 } content;
 
 static const td_model_key keys[] = {
-    {.section = "model",
-     .name = "width",
-     .help = "channels between the layers",
-     .type = TD_KEY_COUNT,
-     .offset = offsetof(content, width),
-     .least = 1,
-     .most = 4096,
-     .is_shape = true},
-    {.section = "model",
-     .name = "hop",
-     .help = "samples from one coarse frame to the next",
-     .type = TD_KEY_COUNT,
-     .offset = offsetof(content, hop),
-     .least = 256,
-     .most = 1024},
+    TD_MODEL_KEY(content, COUNT, width, 1, 4096, true, "channels between the layers"),
+    TD_MODEL_KEY(content, COUNT, hop, 256, 1024, false, "samples from one coarse frame to the next"),
 };
 
-static td_status preset(const char *name, void *values)
+static void preset(uint32_t size, void *values)
 {
-    static const char *const NAMES[] = {"pico", "nano", "tiny", "small", "base", "big"};
-    for (uint32_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
-        if (strcmp(name, NAMES[i]) != 0) continue;
-        *(content *)values = (content){.width = 16U << i, .hop = 512};
-        return TD_OK;
-    }
-    return TD_FAIL(TD_ERR_CONFIG, "there is no preset \"%.40s\"; put pico, nano, tiny, small, base or big",
-                   name);
+    *(content *)values = (content){.width = 16U << size, .hop = 512};
 }
 
 static void describe(const void *values, td_model_facts *out)
@@ -101,7 +79,6 @@ const td_family td_family_content = {
     .help = "a spectrogram from what a frozen part makes of it; for tests",
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
-    .presets = "pico|nano|tiny|small|base|big",
     .learners = learners,
     .n_learners = 1,
     .front_ends = front_ends,

@@ -1,9 +1,7 @@
 /* Two learners that share a batch: a generator that predicts each frame from the one before, and a
  * discriminator that tells recorded frames from predicted ones. Each is frozen in the other's graph. */
 #include <stddef.h>
-#include <string.h>
 
-#include "base/error.h"
 #include "families/family.h"
 
 /* ---------------------------------------------------------------- configuration */
@@ -14,41 +12,19 @@ typedef struct gan {
 } gan;
 
 static const td_model_key keys[] = {
-    {.section = "model",
-     .name = "width",
-     .help = "channels between the layers",
-     .type = TD_KEY_COUNT,
-     .offset = offsetof(gan, width),
-     .least = 1,
-     .most = 4096,
-     .is_shape = true},
-    {.section = "model",
-     .name = "n_mels",
-     .help = "bands of a spectrogram; set from the data",
-     .type = TD_KEY_COUNT,
-     .offset = offsetof(gan, n_mels),
-     .least = 1,
-     .most = 512,
-     .is_shape = true},
+    TD_MODEL_KEY(gan, COUNT, width, 1, 4096, true, "channels between the layers"),
+    TD_MODEL_KEY(gan, COUNT, n_mels, 1, 512, true, "bands of a spectrogram; set from the data"),
     {.section = "training",
      .name = "loss_adversarial",
      .help = "weight of what the discriminator says",
      .type = TD_KEY_NUMBER,
      .offset = offsetof(gan, adversarial),
-     .least = 0,
      .most = 100},
 };
 
-static td_status preset(const char *name, void *values)
+static void preset(uint32_t size, void *values)
 {
-    static const char *const NAMES[] = {"pico", "nano", "tiny", "small", "base", "big"};
-    for (uint32_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
-        if (strcmp(name, NAMES[i]) != 0) continue;
-        *(gan *)values = (gan){.width = 16U << i, .n_mels = 80, .adversarial = 0.5f};
-        return TD_OK;
-    }
-    return TD_FAIL(TD_ERR_CONFIG, "there is no preset \"%.40s\"; put pico, nano, tiny, small, base or big",
-                   name);
+    *(gan *)values = (gan){.width = 16U << size, .n_mels = 80, .adversarial = 0.5f};
 }
 
 static void describe(const void *values, td_model_facts *out)
@@ -138,7 +114,6 @@ const td_family td_family_gan = {
     .help = "the next frame, judged by a second model; for tests",
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
-    .presets = "pico|nano|tiny|small|base|big",
     .learners = learners,
     .n_learners = 2,
     .judge = GENERATOR,

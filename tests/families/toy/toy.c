@@ -1,9 +1,5 @@
 /* The smallest family: it predicts each frame of a spectrogram from the one before, with two layers. It does
  * not speak. docs/adding_a_family.md walks through this file. */
-#include <stddef.h>
-#include <string.h>
-
-#include "base/error.h"
 #include "families/family.h"
 
 /* ---------------------------------------------------------------- configuration */
@@ -13,29 +9,15 @@ typedef struct toy {
     float dropout;
 } toy;
 
-#define KEY(type_, name_, least_, most_, is_shape_, help_)                                                   \
-    {                                                                                                        \
-        .section = "model", .name = #name_, .help = help_, .type = TD_KEY_##type_,                           \
-        .offset = offsetof(toy, name_), .least = least_, .most = most_, .is_shape = is_shape_                \
-    }
-
 static const td_model_key keys[] = {
-    KEY(COUNT, width, 1, 4096, true, "channels between the two layers"),
-    KEY(COUNT, n_mels, 1, 512, true, "bands of a spectrogram; set from the data"),
-    KEY(NUMBER, dropout, 0, 0.9, false, "share of those channels that is dropped in training"),
+    TD_MODEL_KEY(toy, COUNT, width, 1, 4096, true, "channels between the two layers"),
+    TD_MODEL_KEY(toy, COUNT, n_mels, 1, 512, true, "bands of a spectrogram; set from the data"),
+    TD_MODEL_KEY(toy, NUMBER, dropout, 0, 0.9, false, "share of those channels that is dropped in training"),
 };
 
-#define PRESETS "pico|nano|tiny|small|base|big"
-
-static td_status preset(const char *name, void *values)
+static void preset(uint32_t size, void *values)
 {
-    static const char *const NAMES[] = {"pico", "nano", "tiny", "small", "base", "big"};
-    for (uint32_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
-        if (strcmp(name, NAMES[i]) != 0) continue;
-        *(toy *)values = (toy){.width = 16U << i, .n_mels = 80};
-        return TD_OK;
-    }
-    return TD_FAIL(TD_ERR_CONFIG, "there is no preset \"%.40s\"; put one of " PRESETS, name);
+    *(toy *)values = (toy){.width = 16U << size, .n_mels = 80};
 }
 
 static void describe(const void *values, td_model_facts *out)
@@ -78,7 +60,6 @@ const td_family td_family_toy = {
     .help = "the next frame from the one before; for tests",
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
-    .presets = PRESETS,
     .learners = learners,
     .n_learners = 1,
     .preset = preset,
