@@ -22,9 +22,13 @@ EXPECTED = """
 bin/tandem
 include/tandem/channel.h
 include/tandem/device.h
+include/tandem/log.h
 include/tandem/memory.h
 include/tandem/queue.h
 include/tandem/status.h
+include/tandem/train.h
+include/tandem/version.h
+include/tandem/voice.h
 lib*/libtandem.a
 lib*/libtandem.so
 lib*/libtandem.so.[0-9]
