@@ -139,13 +139,15 @@ typedef struct affine {
     td_tensor weight, bias;
 } affine;
 
-static affine make_affine(td_nn *nn, const char *name, td_shape shape, uint32_t fan_in, const char *like)
+/* `width` is the last axis of the shape; in a graph with a mistake both may be empty. */
+static affine make_affine(td_nn *nn, const char *name, td_shape shape, uint32_t width, const char *like)
 {
+    const uint64_t fan_in = width ? td_shape_size(shape) / width : 0;
     const char *parts[] = {"weight", "bias"};
     td_tensor made[2];
     for (int i = 0; i < 2; i++) {
         char part[2 * TD_NN_NAME_BYTES], source[TD_NN_NAME_BYTES];
-        td_init init = {.rule = TD_INIT_UNIFORM, .scale = fan_in ? 1.0f / sqrtf((float)fan_in) : 0};
+        td_init init = {.rule = TD_INIT_UNIFORM, .scale = 1.0f / sqrtf(fan_in ? (float)fan_in : 1)};
         snprintf(part, sizeof part, "%s.%s", name, parts[i]);
         if (like) {
             char other[2 * TD_NN_NAME_BYTES];
@@ -153,8 +155,8 @@ static affine make_affine(td_nn *nn, const char *name, td_shape shape, uint32_t 
             join(nn, other, source);
             init.like = source;
         }
-        made[i] = td_nn_param(nn, part, i ? td_dims(shape.dims[shape.n_dims - 1]) : shape,
-                              i ? TD_PARAM_NO_DECAY : TD_PARAM_DECAY, init);
+        made[i] =
+            td_nn_param(nn, part, i ? td_dims(width) : shape, i ? TD_PARAM_NO_DECAY : TD_PARAM_DECAY, init);
     }
     return (affine){made[0], made[1]};
 }
@@ -162,7 +164,7 @@ static affine make_affine(td_nn *nn, const char *name, td_shape shape, uint32_t 
 td_tensor td_nn_linear_like(td_nn *nn, const char *name, td_tensor x, uint32_t width, const char *like)
 {
     const uint32_t in = count_channels(nn, x);
-    const affine a = make_affine(nn, name, td_dims(in, width), in, like);
+    const affine a = make_affine(nn, name, td_dims(in, width), width, like);
     return td_graph_add(nn->graph, td_graph_matmul(nn->graph, x, a.weight), a.bias);
 }
 
@@ -174,7 +176,7 @@ td_tensor td_nn_linear(td_nn *nn, const char *name, td_tensor x, uint32_t width)
 td_tensor td_nn_conv(td_nn *nn, const char *name, td_tensor x, uint32_t taps, uint32_t width)
 {
     const uint32_t in = count_channels(nn, x);
-    const affine a = make_affine(nn, name, td_dims(taps, in, width), taps * in, NULL);
+    const affine a = make_affine(nn, name, td_dims(taps, in, width), width, NULL);
     return td_graph_conv_padded(nn->graph, x, a.weight, a.bias, &(td_conv){0}, TD_PADS_SAME);
 }
 
