@@ -10,7 +10,7 @@
 
 typedef struct td_record td_record;
 
-/* Lines of metrics.jsonl past `step` are dropped: a run that was set back writes them anew. Events go to
+/* Lines of metrics.jsonl past `step` are dropped: a run that was set back writes them again. Events go to
  * `events_dir`, which is made where it is missing. *out: owned, td_record_close(). */
 td_status td_record_open(const td_run_dir *run, const char *events_dir, uint64_t step, td_record **out);
 void td_record_close(td_record *record);

@@ -62,7 +62,7 @@ static td_status find_newest(td_trainer *t)
         td_log_warn("%s; %s", td_error_last()->message,
                     i + 1 < count ? "going on from the one before it" : "no other is left in the folder");
         TD_FAIL_IF(i + 1 == count, TD_ERR_INTEGRITY,
-                   "no checkpoint in '%s' is whole; begin anew with training.reset_training",
+                   "no checkpoint in '%s' is whole; start over with training.reset_training",
                    td_run_dir_name(t->run));
     }
 fail:
@@ -248,7 +248,7 @@ static td_status take_matching(td_trainer *t)
                "no tensor of '%s' fits this model; choose the model it was made with",
                td_checkpoint_path(t->from));
     td_log_info("%zu tensors come from '%s': %s", n_taken, td_checkpoint_path(t->from), taken);
-    td_log_info("%zu tensors begin anew%s%s", n_made, n_made > 0 ? ": " : "", made);
+    td_log_info("%zu tensors start from the seed%s%s", n_made, n_made > 0 ? ": " : "", made);
 fail:
     free(map);
     return status;
@@ -307,7 +307,7 @@ static td_status go_on(td_trainer *t)
     TD_TRY(td_snapshot_load(t->from, t->store, &t->state));
     snprintf(t->result->checkpoint, sizeof t->result->checkpoint, "%s", td_checkpoint_path(t->from));
     if (t->state.seed != t->s.seed || t->state.batch_size != t->s.data.batch_size) {
-        td_log_warn("seed or batch size are others than before: the epoch begins anew");
+        td_log_warn("seed or batch size are others than before: the epoch starts over");
         t->state.sampler.position = 0;
     }
     td_log_info("going on from '%s', step %" PRIu64, td_checkpoint_path(t->from), t->state.step);

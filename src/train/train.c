@@ -560,7 +560,7 @@ static td_status open_trainer(td_trainer *t)
     const bool changed = t->state.data != 0 && t->state.data != data;
     t->state.data = data;
     if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
-        td_log_warn("the data has changed since the checkpoint was written: the epoch begins anew");
+        td_log_warn("the data has changed since the checkpoint was written: the epoch starts over");
         t->state.sampler.position = 0;
         TD_TRY(td_sampler_set_state(t->train.sampler, t->state.sampler));
     }

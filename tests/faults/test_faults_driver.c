@@ -1,6 +1,6 @@
 /* Every call that the backends make into the OpenCL and the Vulkan driver fails once as if memory were short,
  * and once for good as if the device were lost, from the first question to the loader to the last release.
- * With warm caches; with kernels that have to be built anew; and with nothing known, which adds the
+ * With warm caches; with kernels that have to be built again; and with nothing known, which adds the
  * self-test. */
 #include <dirent.h>
 #include <setjmp.h>
@@ -102,7 +102,7 @@ static void test_opencl_build(void **state)
     given.scenario.options.vulkan_library = NOWHERE;
     given.rebuild = true;
     given.scenario.options.store_binaries = false;
-    walk_driver("OpenCL to sim, kernels built anew", &given);
+    walk_driver("OpenCL to sim, kernels built again", &given);
 }
 
 static void test_vulkan(void **state)

@@ -443,7 +443,7 @@ static void test_fine_tuning_keeps_rows(void **state)
     logged[0] = '\0';
     const td_train_result new = train(&s);
     assert_non_null(strstr(logged, "tensors come from"));
-    assert_non_null(strstr(logged, "0 tensors begin anew"));
+    assert_non_null(strstr(logged, "0 tensors start from the seed"));
     td_checkpoint *a = open_checkpoint(old.checkpoint), *b = open_checkpoint(new.checkpoint);
     assert_int_equal(td_model_describe(&td_checkpoint_get_info(b)->model).n_symbols,
                      td_model_describe(&td_checkpoint_get_info(a)->model).n_symbols + 1);
