@@ -1,6 +1,6 @@
 /* `tandem train`: runs a td_training (include/tandem/train.h), shows its progress on stderr, and with --json
- * its events on stdout, one a line. SIGINT and SIGTERM end it after the step with a checkpoint; a second one
- * ends it at once. Covered by tests/cli/test_train.py.
+ * its events on stdout, one a line. SIGINT, SIGTERM and SIGHUP end it after the step with a checkpoint; a
+ * second one ends it at once. Covered by tests/cli/test_train.py.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 
 /* ---------------------------------------------------------------- signals */
 
-static const int SIGNALS[] = {SIGINT, SIGTERM};
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* A handler can reach nothing but variables of the file. */
 static volatile sig_atomic_t asked_by;
