@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -93,6 +94,25 @@ class Ends(unittest.TestCase):
         process.wait(timeout=TIMEOUT_S)
         with open(os.path.join(self.run_dir, "latest"), encoding="ascii") as file:
             self.expect_whole_end(int(file.read().split("-")[1].split(".")[0]))
+
+    def test_end_prints_the_command_to_speak_with(self):
+        done = self.run_program(self.command("--max-steps", "2"))
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("speak")]
+        words = shlex.split(line)[1:]
+        self.assertEqual(words[:3] + words[4:], ["tandem", "synth", "--checkpoint", "--text", "...", "-o", "out.wav"])
+        self.assertEqual(words[3], os.path.join(self.run_dir, "best.safetensors"))
+        out = os.path.join(self.folder.name, "out.wav")
+        self.run_program([PROGRAM, *words[1:4], "--text", "a b", "-o", out])
+        self.assertGreater(os.path.getsize(out), 44)
+        self.assertNotIn("speak", self.run_program(self.command("--max-steps", "2", "--quiet")).stdout)
+        self.assertNotIn("tandem synth", self.run_program(self.command("--max-steps", "2", "--json")).stdout)
+
+    def test_end_prints_no_best_that_is_not_there(self):
+        done = self.run_program(self.command("--max-steps", "1", "--val-every", "0", "--set",
+                                             "model.speaker_encoder=true"))
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("speak")]
+        self.assertIn(os.path.join(self.run_dir, "checkpoint-1.safetensors"), shlex.split(line))
+        self.assertIn("--reference FILE.wav", line)
 
 
 if __name__ == "__main__":
