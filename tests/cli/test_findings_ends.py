@@ -114,6 +114,35 @@ class Ends(unittest.TestCase):
         self.assertIn(os.path.join(self.run_dir, "checkpoint-1.safetensors"), shlex.split(line))
         self.assertIn("--reference FILE.wav", line)
 
+    def advise(self, *options):
+        path = os.path.join(self.folder.name, "advice.ini")
+        self.run_program([PROGRAM, "advise", "--model-device", "cpu", "--model-size", "pico", "--train-data", self.root,
+                          "--language", "en", "--batch-size", "2", "-o", path, *options])
+        return [PROGRAM, "train", "--config", path, "--json"]
+
+    def test_finding_16_advice_trains_as_it_is(self):
+        with subprocess.Popen(self.advise(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              cwd=self.folder.name) as process:
+            event = {"event": None}
+            while event["event"] != "step":
+                line = process.stdout.readline()
+                self.assertNotEqual(line, "", process.stderr.read() if line == "" else "")
+                event = json.loads(line)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertIn("best.safetensors", os.listdir(os.path.join(self.folder.name, "run")))
+
+    def test_finding_16_advice_keeps_what_was_chosen(self):
+        command = self.advise("--set", "training.max_steps=2", "--set", f"training.checkpoint_dir={self.run_dir}", "--set",
+                              "model.dropout=0.25", "--set", "data.val_fraction=0.3")
+        last = json.loads(self.run_program(command).stdout.splitlines()[-1])
+        self.assertEqual((last["event"], last["step"]), ("end", 2))
+        with open(os.path.join(self.run_dir, "config.ini"), encoding="utf-8") as file:
+            config = file.read()
+        for setting in ("language = en", "val_fraction = 0.3", "dropout = 0.25", "max_steps = 2"):
+            self.assertRegex(config, "(?m)^" + setting.replace(" = ", " *= *") + r"\b")
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
