@@ -13,6 +13,9 @@
 #include "settings/read.h"
 #include "tools/advise.h"
 
+/* As in the configurations that are shipped: a limit that a voice seldom needs. */
+enum { MAX_STEPS = 100000 };
+
 typedef struct adviser {
     td_cli *cli;
     td_registry *registry, *data_registry; /* owned */
@@ -123,6 +126,24 @@ static void write_devices(const adviser *a, FILE *file)
     fprintf(file, "model = %s\n", a->model->selector);
 }
 
+/* Keys of a section that the user chose, but for those that are written anyway. `written` ends with NULL. */
+static void write_chosen(const adviser *a, const char *section, const char *const *written, FILE *file)
+{
+    char name[128];
+    const td_option_table *table = td_options_table(a->cli->options);
+    for (size_t i = 0; i < table->n_options; ++i) {
+        const td_option *option = &table->options[i];
+        const char *const *same = written;
+        if (!option->section || strcmp(option->section, section) != 0) continue;
+        if (td_option_find(table, section, option->key) != option) continue; /* another flag of the key */
+        while (*same && strcmp(*same, option->key) != 0)
+            ++same;
+        (void)snprintf(name, sizeof name, "%s.%s", section, option->key);
+        const td_option_value *value = td_options_get(a->cli->options, name);
+        if (!*same && value->origin > TD_ORIGIN_PRESET) fprintf(file, "%s = %s\n", option->key, value->text);
+    }
+}
+
 static void write_data(const adviser *a, FILE *file)
 {
     const char *dir = td_cli_text(a->cli, "data.train_data");
@@ -136,6 +157,9 @@ static void write_data(const adviser *a, FILE *file)
     fprintf(file, a->advice.is_single
                       ? "mel_cache = auto ; mels are made once, so that the device can learn\n"
                       : "mel_cache = none ; the data device has nothing else to do\n");
+    write_chosen(a, "data",
+                 (const char *[]){"train_data", "max_text_length", "max_mel_frames", "mel_cache", NULL},
+                 file);
 }
 
 static void write_pipeline(const adviser *a, FILE *file)
@@ -151,25 +175,33 @@ static void write_pipeline(const adviser *a, FILE *file)
     fprintf(file, "model_gpu_memory = %" PRIu64 " ; nine tenths of the device\n", v->model_limit_bytes >> 20);
 }
 
-/* Keys that the user chose beside the preset. */
 static void write_model(const adviser *a, FILE *file)
 {
-    char name[64];
     const td_advice_way *way = &a->advice.ways[a->advice.chosen];
     fprintf(file, "\n[model]\nmodel_size = %s\n", td_cli_text(a->cli, "model.model_size"));
     fprintf(file, "family = %s\n", a->settings.model.family->name);
     fprintf(file, "gradient_checkpointing = %s\n", way->checkpoint ? "true" : "false");
-    const td_family *family = a->settings.model.family;
-    for (size_t i = 0; i < family->n_keys; ++i) {
-        if (strcmp(family->keys[i].section, "model") != 0) continue;
-        (void)snprintf(name, sizeof name, "model.%s", family->keys[i].name);
-        const td_option_value *value = td_options_get(a->cli->options, name);
-        if (value->origin > TD_ORIGIN_PRESET) fprintf(file, "%s = %s\n", family->keys[i].name, value->text);
-    }
+    write_chosen(a, "model",
+                 (const char *[]){"model_size", "family", "decoder_strategy", "gradient_checkpointing", NULL},
+                 file);
+}
+
+/* Where the run is and when it ends are for the user to choose; what stands here makes it one that trains. */
+static void write_training(const adviser *a, FILE *file)
+{
+    const td_train_settings *s = &a->settings;
     fprintf(file, "\n[training]\nbatch_size = %u\n", a->advice.batch_size);
     if (a->advice.grad_accum > 1)
         fprintf(file, "grad_accum = %u ; together as many rows as one would want\n", a->advice.grad_accum);
-    fprintf(file, "mixed_precision = %s\n", way->bf16 ? "true" : "false");
+    fprintf(file, "mixed_precision = %s\n", a->advice.ways[a->advice.chosen].bf16 ? "true" : "false");
+    if (!td_cli_text(a->cli, "training.checkpoint_dir"))
+        fprintf(file, "checkpoint_dir = run ; the folder for all that the run leaves\n");
+    if (s->max_steps == 0 && s->epochs == 0 && !(s->max_minutes > 0))
+        fprintf(file,
+                "max_steps = %d ; updates until it ends and the learning rate has fallen; epochs or "
+                "max_minutes end it too\n",
+                MAX_STEPS);
+    write_chosen(a, "training", (const char *[]){"batch_size", "grad_accum", "mixed_precision", NULL}, file);
 }
 
 static td_status write_config(const adviser *a, char **text)
@@ -182,6 +214,7 @@ static td_status write_config(const adviser *a, char **text)
     write_data(a, file);
     write_pipeline(a, file);
     write_model(a, file);
+    write_training(a, file);
     if (fclose(file) != 0) return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory for the configuration");
     return TD_OK;
 }

@@ -1,6 +1,6 @@
 /* `tandem train`: runs a td_training (include/tandem/train.h), shows its progress on stderr, and with --json
- * its events on stdout, one a line. SIGINT and SIGTERM end it after the step with a checkpoint; a second one
- * ends it at once. Covered by tests/cli/test_train.py.
+ * its events on stdout, one a line. SIGINT, SIGTERM and SIGHUP end it after the step with a checkpoint; a
+ * second one ends it at once. Covered by tests/cli/test_train.py.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,14 +11,16 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "families/checkpoint.h"
 #include "settings/training.h"
 
 /* ---------------------------------------------------------------- signals */
 
-static const int SIGNALS[] = {SIGINT, SIGTERM};
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* A handler can reach nothing but variables of the file. */
 static volatile sig_atomic_t asked_by;
@@ -141,6 +143,52 @@ static void tell(void *context, const td_training_event *event)
 
 /* ---------------------------------------------------------------- the command */
 
+/* The run's best checkpoint, or its last one where none was validated. */
+static void choose_voice(td_training *training, const td_training_result *result,
+                         char out[TD_FILE_PATH_BYTES])
+{
+    const char *dir;
+    if (td_training_get(training, "training.checkpoint_dir", &dir) == TD_OK && dir != NULL &&
+        snprintf(out, TD_FILE_PATH_BYTES, "%s/best.safetensors", dir) < TD_FILE_PATH_BYTES &&
+        td_file_exists(out))
+        return;
+    (void)snprintf(out, TD_FILE_PATH_BYTES, "%s", result->checkpoint);
+}
+
+/* A word for the shell. */
+static void print_word(const char *word)
+{
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,=:@%";
+    if (strspn(word, PLAIN) == strlen(word)) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word != '\0'; ++word)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+/* How to hear what was learnt, if it speaks. */
+static void print_command(td_training *training, const td_training_result *result)
+{
+    char path[TD_FILE_PATH_BYTES];
+    td_checkpoint *voice = NULL;
+    choose_voice(training, result, path);
+    if (path[0] == '\0' || td_checkpoint_open(path, &voice) != TD_OK) return;
+    const td_model_config *model = &td_checkpoint_get_info(voice)->model;
+    if (model->family->speaker != NULL) {
+        printf("speak          tandem synth --checkpoint ");
+        print_word(path);
+        printf(" --text \"...\"%s -o out.wav\n",
+               td_model_describe(model).takes_reference ? " --reference FILE.wav" : "");
+    }
+    td_checkpoint_close(voice);
+}
+
 static void print_result(td_training *training, const td_training_result *result)
 {
     const char *dump;
@@ -169,6 +217,7 @@ static td_status run(td_cli *cli, td_training *training, int *code)
     TD_TRY(status);
     TD_TRY(td_training_get_result(training, &result));
     if (!cli->json) print_result(training, &result);
+    if (!v.quiet && result.reason != TD_TRAINING_DUMPED) print_command(training, &result);
     if (result.reason == TD_TRAINING_STOPPED) *code = TD_EXIT_SIGNAL + asked_by;
 fail:
     return status;

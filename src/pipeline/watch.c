@@ -48,16 +48,23 @@ const char *td_watch_waits_for(const td_watch *watch)
 
 /* ---------------------------------------------------------------- warnings */
 
+/* Steps on batches of different lengths differ by the work that they are; only what varies of the time in which
+ * the device does nothing for them is starvation. */
+static bool waits_unevenly(const td_pipeline_figures *f)
+{
+    return f->model_utilisation < BUSY && f->cv > MOST_VARIATION &&
+           f->idle_ms.std > MOST_VARIATION * f->step_ms.mean;
+}
+
 static void judge_steps(td_watch *watch)
 {
     const td_pipeline_figures *f = &watch->figures;
     if (!watch->is_known || f->steps < LEAST_STEPS) return;
-    if (f->cv > MOST_VARIATION && is_first(watch, TD_WATCH_VARIES))
+    if (waits_unevenly(f) && is_first(watch, TD_WATCH_VARIES))
         td_log_warn(
-            "steps vary by %.2f of their mean of %.1f ms over the last %zu; raise pipeline.buffer_size and "
-            "pipeline.prefetch_buffer_size, or use pipeline.enable_static_shapes; `tandem profile` shows "
-            "where",
-            f->cv, f->step_ms.mean, f->steps);
+            "steps vary by %.2f of their mean of %.1f ms over the last %zu, since the model device waits "
+            "for some of the batches; raise %spipeline.prefetch_buffer_size; `tandem profile` shows where",
+            f->cv, f->step_ms.mean, f->steps, watch->is_single ? "" : "pipeline.buffer_size and ");
     if (f->model_utilisation < LEAST_UTILISATION && is_first(watch, TD_WATCH_STARVES)) {
         const char *stage = td_watch_waits_for(watch);
         const bool is_host = strcmp(stage, td_stage_name(TD_STAGE_TRAIN)) == 0;

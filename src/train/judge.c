@@ -146,6 +146,7 @@ td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
     for (size_t i = 0; i < event.n_terms; ++i)
         event.values[i] /= weight;
     t->state.val_loss = event.values[0];
+    t->state.val_step = t->state.step;
     event.is_best = *better = !(event.values[0] >= t->state.best_loss) && isfinite(event.values[0]);
     t->state.n_stale = *better ? 0 : t->state.n_stale + 1;
     if (*better) {

@@ -438,6 +438,22 @@ static void tell_speed(td_trainer *t)
     t->result->host_ms_per_step = 1e-6 * host_ns;
 }
 
+/* A run that validates does so at its last step too, so that the best one is known whatever ended it. Patience
+ * counts only the validations that were due: how often a run was stopped must not shorten it. */
+static td_status judge_end(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const uint64_t n_stale = t->state.n_stale;
+    bool better = false;
+    if (t->s.val_every == 0 || t->s.is_trial || t->n_bad > 0) return TD_OK;
+    if (t->state.step == t->state.val_step) return TD_OK; /* 0: there was no step */
+    TD_TRY(td_trainer_judge(t, false, &better));
+    if (!better) t->state.n_stale = n_stale;
+    TD_TRY(td_trainer_save(t, better));
+fail:
+    return status;
+}
+
 /* Writes what is not in a checkpoint yet. */
 static td_status save_rest(td_trainer *t)
 {
@@ -472,6 +488,7 @@ td_status td_trainer_loop(td_trainer *t)
     TD_TRY(status);
     t->result->step = t->state.step;
     tell_speed(t);
+    TD_TRY(judge_end(t));
     TD_TRY(save_rest(t));
     TD_TRY(td_side_wait(t->painter));
     if (t->result->n_saved > 0) t->result->save_ms = 1e-6 * (double)t->save_ns / (double)t->result->n_saved;

@@ -198,6 +198,7 @@ static void put_state(pairs *p, const td_train_state *state)
     put_whole(p, "train.grad_accum", state->grad_accum);
     put_real(p, "train.best_loss", state->best_loss);
     put_whole(p, "train.best_step", state->best_step);
+    put_whole(p, "train.val_step", state->val_step);
     put_whole(p, "train.stale", state->n_stale);
     put_whole(p, "train.skipped", state->n_skipped);
     put_real(p, "train.loss", state->loss);
@@ -280,6 +281,8 @@ static td_status load_state(const td_checkpoint *c, td_train_state *out)
     TD_TRY(get_whole(c, "train.best_step", &out->best_step));
     TD_TRY(get_whole(c, "train.stale", &out->n_stale));
     TD_TRY(get_whole(c, "train.skipped", &out->n_skipped));
+    if (td_checkpoint_text(c, "train.val_step") != NULL)
+        TD_TRY(get_whole(c, "train.val_step", &out->val_step));
     if (td_checkpoint_text(c, "train.data") != NULL) TD_TRY(get_whole(c, "train.data", &out->data));
     out->batch_size = (uint32_t)batch_size;
     out->grad_accum = (uint32_t)grad_accum;

@@ -19,9 +19,10 @@ typedef struct td_train_state {
     uint32_t batch_size, grad_accum;
     double best_loss; /* of validation; not finite: none yet */
     uint64_t best_step;
-    uint64_t n_stale; /* validations since the best one */
-    double loss;      /* last known, to look at */
-    double val_loss;  /* the same */
+    uint64_t val_step; /* last validated; 0: none yet */
+    uint64_t n_stale;  /* validations since the best one */
+    double loss;       /* last known, to look at */
+    double val_loss;   /* the same */
     uint64_t n_skipped;
 } td_train_state;
 

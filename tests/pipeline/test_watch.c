@@ -11,6 +11,7 @@
 #include "support/listen.h"
 
 #define MIB (UINT64_C(1) << 20)
+#define MS UINT64_C(1000000)
 
 static unsigned n_warnings;
 static char last[512];
@@ -96,6 +97,56 @@ static void test_waits_for_the_slowest_stage(void **state)
     assert_int_equal(watch.from, 7);
 }
 
+/* Steps of batches from watch->from on, each of `work_ms` after a wait of `wait_ms`; what is uneven takes three
+ * times as long for every third batch. */
+static void run_steps(td_watch *watch, uint64_t work_ms, bool works_unevenly, uint64_t wait_ms,
+                      bool waits_unevenly)
+{
+    uint64_t now_ns = (1 + watch->from) * 1000 * MS;
+    for (uint64_t i = watch->from; i < watch->from + TD_MONITOR_WINDOW; ++i) {
+        const td_point past = {0};
+        const uint64_t times = i % 3 == 0 ? 3 : 1;
+        const uint64_t work_ns = work_ms * (works_unevenly ? times : 1) * MS;
+        now_ns += wait_ms * (waits_unevenly ? times : 1) * MS + work_ns;
+        td_monitor_note(watch->monitor, TD_STAGE_TRAIN, i, &past, 1);
+        td_monitor_collect(watch->monitor);
+        td_monitor_note_host(watch->monitor, TD_STAGE_TRAIN, i,
+                             (td_interval){now_ns - work_ns, now_ns, work_ns});
+        td_watch_step(watch, 10 * MIB, 100 * MIB);
+    }
+}
+
+/* Batches of different lengths, on a device that always has one to work on, or that idles as long for each. */
+static void test_finding_24_lengths_are_no_starvation(void **state)
+{
+    td_watch watch = new_watch(*state);
+    run_steps(&watch, 10, true, 0, false);
+    assert_true(watch.is_known && watch.figures.cv > 0.3);
+    assert_int_equal(n_warnings, 0);
+    watch = new_watch(*state);
+    watch.from = TD_MONITOR_WINDOW;
+    run_steps(&watch, 10, true, 3, false);
+    assert_true(watch.figures.cv > 0.3 && watch.figures.model_utilisation < 0.9);
+    assert_int_equal(n_warnings, 0);
+}
+
+static void test_finding_24_uneven_waits_are_starvation(void **state)
+{
+    td_watch watch = new_watch(*state);
+    watch.warned[TD_WATCH_STARVES] = true; /* which this is too */
+    run_steps(&watch, 2, false, 10, true);
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(last, "steps vary"));
+    assert_non_null(strstr(last, "pipeline.buffer_size"));
+    watch = new_watch(*state);
+    watch.is_single = true; /* there is no buffer on another device */
+    watch.warned[TD_WATCH_STARVES] = true;
+    watch.from = TD_MONITOR_WINDOW;
+    run_steps(&watch, 2, false, 10, true);
+    assert_int_equal(n_warnings, 2);
+    assert_null(strstr(last, "pipeline.buffer_size"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +154,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_memory_that_settles_is_fine, begin, end),
         cmocka_unit_test_setup_teardown(test_little_growth_is_fine, begin, end),
         cmocka_unit_test_setup_teardown(test_waits_for_the_slowest_stage, begin, end),
+        cmocka_unit_test_setup_teardown(test_finding_24_lengths_are_no_starvation, begin, end),
+        cmocka_unit_test_setup_teardown(test_finding_24_uneven_waits_are_starvation, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -510,6 +510,12 @@ static bool end_after_two(void *context)
     return ++*(int *)context > 2;
 }
 
+static bool end_at_once(void *context)
+{
+    (void)context;
+    return true;
+}
+
 static void test_ends_when_asked(void **state)
 {
     (void)state;
@@ -521,6 +527,91 @@ static void test_ends_when_asked(void **state)
     assert_int_equal(result.reason, TD_END_ASKED);
     assert_int_equal(result.step, 2);
     assert_true(td_file_exists(temp_path("run/checkpoint-2.safetensors")));
+}
+
+typedef struct ending {
+    uint64_t most_asks, n_asks; /* most 0: it is not ended */
+    size_t n_validations;
+} ending;
+
+static bool end_after_some(void *context)
+{
+    ending *e = context;
+    return e->most_asks > 0 && ++e->n_asks > e->most_asks;
+}
+
+static void count_validations(void *context, const td_train_event *event)
+{
+    ((ending *)context)->n_validations += event->kind == TD_TRAIN_VALIDATION;
+}
+
+/* How often a run validates that would be due to only after 100 steps. */
+static size_t validate_at_end(td_train_settings s, uint64_t most_asks, td_train_reason reason,
+                              td_train_result *result)
+{
+    ending e = {.most_asks = most_asks};
+    s.val_every = s.val_every > 0 ? s.val_every : 100;
+    s.tell = count_validations;
+    s.wants_end = end_after_some;
+    s.context = &e;
+    *result = train(&s);
+    assert_int_equal(result->reason, reason);
+    return e.n_validations;
+}
+
+static void test_finding_07_a_run_validates_where_it_ends(void **state)
+{
+    (void)state;
+    td_train_result result;
+    const td_train_settings whole = make_settings("whole", 6);
+    const td_train_result plain = train(&whole);
+    td_train_settings s = make_settings("parts", 6);
+    assert_int_equal(validate_at_end(s, 2, TD_END_ASKED, &result), 1);
+    assert_int_equal(result.step, 2);
+    assert_true(isfinite(result.best_loss));
+    assert_true(compare(temp_path("parts/best.safetensors"), result.checkpoint, "") == 0);
+    const double first_loss = result.best_loss;
+    assert_int_equal(validate_at_end(s, 0, TD_END_DONE, &result), 1); /* step 6 was saved before */
+    assert_true(result.best_loss < first_loss);
+    assert_true(compare(temp_path("parts/best.safetensors"), result.checkpoint, "") == 0);
+    static const char *const KINDS[] = {"param.", "moment1.", "moment2.", "optimizer."};
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; ++i) /* only what it says about itself differs */
+        assert_true(compare(plain.checkpoint, result.checkpoint, KINDS[i]) == 0);
+    assert_int_equal(validate_at_end(s, 0, TD_END_DONE, &result), 0);     /* nothing is left to do */
+    assert_int_equal(validate_at_end(whole, 0, TD_END_DONE, &result), 1); /* its end was never validated */
+    s = make_settings("due", 4);
+    s.val_every = 2;
+    assert_int_equal(validate_at_end(s, 0, TD_END_DONE, &result), 2);
+    s = make_settings("timed", 1000000);
+    s.val_every = 1000000;
+    s.max_minutes = 0.3 / 60;
+    assert_int_equal(validate_at_end(s, 0, TD_END_TIME, &result), 1);
+    s = make_settings("trial", 2);
+    s.is_trial = true;
+    assert_int_equal(validate_at_end(s, 0, TD_END_DONE, &result), 0);
+    s = make_settings("none", 100);
+    s.wants_end = end_at_once;
+    s.val_every = 1;
+    assert_int_equal(train(&s).step, 0);
+    assert_false(td_file_exists(temp_path("none/best.safetensors")));
+}
+
+/* Ends on request that validate do not use up the patience. */
+static void test_finding_07_ends_leave_the_patience(void **state)
+{
+    (void)state;
+    td_train_result result;
+    td_train_settings s = make_settings("run", 3);
+    s.schedule.lr = 1e-10; /* nothing gets better */
+    s.schedule.min_lr = 1e-11;
+    s.val_every = 2;
+    s.patience = 1;
+    set_key(&s, "dropout", "0");
+    assert_int_equal(validate_at_end(s, 0, TD_END_DONE, &result), 2);
+    td_checkpoint *c = open_checkpoint(result.checkpoint);
+    assert_string_equal(td_checkpoint_text(c, "train.val_step"), "3");
+    assert_string_equal(td_checkpoint_text(c, "train.stale"), "0");
+    td_checkpoint_close(c);
 }
 
 static void test_patience(void **state)
@@ -595,6 +686,8 @@ int main(int argc, char **argv)
         RUN(test_fine_tuning_keeps_rows),
         RUN(test_files),
         RUN(test_ends_when_asked),
+        RUN(test_finding_07_a_run_validates_where_it_ends),
+        RUN(test_finding_07_ends_leave_the_patience),
         RUN(test_patience),
         RUN(test_batch_size_that_fits),
         cmocka_unit_test(test_distance_after_alignment),
