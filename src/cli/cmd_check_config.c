@@ -296,7 +296,7 @@ static void print_finding(const check *c, const td_config_finding *finding)
     else
         (void)snprintf(text, sizeof text, "%s: %s", finding->key, finding->message);
     td_wrap_write(stdout, text, 9, 9, c->cli->columns);
-    if (finding->suggest[0]) printf("         put %s = %s\n", finding->key, finding->suggest);
+    if (finding->suggest[0]) td_printf("         put %s = %s\n", finding->key, finding->suggest);
 }
 
 static void print_report(const check *c, const char *copy)
@@ -309,11 +309,11 @@ static void print_report(const check *c, const char *copy)
     if (c->report.limit_bytes > 0) {
         td_text_format_bytes(c->report.need_bytes, need);
         td_text_format_bytes(c->report.limit_bytes, room);
-        printf("memory   the model role needs %s of %s; the largest batch that fits has %u rows\n", need,
-               room, c->report.largest_batch);
+        td_printf("memory   the model role needs %s of %s; the largest batch that fits has %u rows\n", need,
+                  room, c->report.largest_batch);
     }
-    printf("%zu errors, %zu warnings\n", n_errors, c->report.count - n_errors);
-    if (copy[0]) printf("corrected copy: %s\n", copy);
+    td_printf("%zu errors, %zu warnings\n", n_errors, c->report.count - n_errors);
+    if (copy[0]) td_printf("corrected copy: %s\n", copy);
 }
 
 int td_cmd_check_config(td_cli *cli)

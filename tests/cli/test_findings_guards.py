@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Guards that users rely on without seeing them: names and files cannot steer a terminal, a hostile checkpoint costs
+nothing, what changes nothing is said.
+
+    python3 tests/cli/test_findings_guards.py /path/to/tandem
+
+Needs only Python's standard library. Findings are numbered as in the review that met them.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tones import make_dataset
+
+PROGRAM = "./tandem"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CODES = "\x1b]0;owned\x07\x7f\x9b2J\u202e"
+SHOWN = "\\x1b]0;owned\\x07\\x7fU+009B2JU+202E"
+
+
+def change_metadata(path, out, **changes):
+    """A copy of a checkpoint with other metadata, in the format that has no hash of its header."""
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header, body = json.loads(file.read(size)), file.read()
+    header["__metadata__"].update({key.replace("__", "."): value for key, value in changes.items()})
+    header["__metadata__"]["format"] = "tandem checkpoint 1"
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(out, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+
+
+class GuardsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="tandem-guards-")
+        cls.data = cls.path("set")
+        make_dataset(cls.data)
+        cls.run_program("train", "--train-data", cls.data, "--checkpoint-dir", cls.path("run"), "--model-size", "pico",
+                        "--model-device", "cpu", "--batch-size", "2", "--language", "en", "--max-steps", "1", "--val-every",
+                        "0", "--sample-every", "0", "--mel-cache", "none", code=0)
+        cls.voice = cls.path("run", "checkpoint-1.safetensors")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder.name, *names)
+
+    @staticmethod
+    def run_program(*arguments, code=None, **more):
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=120, **more)
+        if code is not None and done.returncode != code:
+            raise AssertionError(f"{arguments} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def check_harmless(self, text):
+        for code in CODES:
+            if not code.isprintable():
+                self.assertNotIn(code, text)
+
+    def test_finding_14_names_and_files_do_not_steer_a_terminal(self):
+        voice = self.path("steers.safetensors")
+        change_metadata(self.voice, voice, language=CODES, note=CODES)
+        ini = self.write("steers.ini", f"[training]\nlr{CODES} = 1\nbatch_size = {CODES}\n")
+        for arguments in (("inspect", voice), ("inspect", self.path(CODES)), ("check-config", ini),
+                          ("train", "--config", ini), ("synth", "--checkpoint", voice, "--text", "a", "-o", self.path("a.wav")),
+                          ("prepare", "--train-data", self.path(CODES)), (CODES,), ("train", "--lr", CODES),
+                          ("train", "--language", CODES, "--print-config")):
+            with self.subTest(arguments[:2]):
+                done = self.run_program(*arguments)
+                self.check_harmless(done.stdout + done.stderr)
+                self.assertIn("\\x1b", done.stdout + done.stderr)
+                done = self.run_program(*arguments, "--json")
+                self.check_harmless(done.stdout + done.stderr)
+        self.assertIn(SHOWN, self.run_program("inspect", voice, code=0).stdout)
+        kept = json.loads(self.run_program("inspect", voice, "--json", code=0).stdout)
+        self.assertEqual(kept["metadata"]["note"], CODES)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
