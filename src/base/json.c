@@ -113,8 +113,8 @@ static void put_escaped(td_json *json, const char *text)
         char escape[8];
         if (c == '"' || c == '\\') {
             put(json, (char[]){'\\', (char)c}, 2);
-        } else if (c < 0x20) {
-            const char *at = strchr("\bb\ff\nn\rr\tt", (int)c);
+        } else if (td_text_is_control(c)) {
+            const char *at = c < 0x20 ? strchr("\bb\ff\nn\rr\tt", (int)c) : NULL;
             if (at)
                 put(json, (char[]){'\\', at[1]}, 2);
             else

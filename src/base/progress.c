@@ -73,7 +73,7 @@ static void fit_line(const char *text, size_t width, char *out, size_t capacity)
     for (size_t left = strlen(text); left > 0;) {
         uint32_t c;
         size_t length = td_text_utf8_next(text, left, &c);
-        char plain = c < 0x20 || (c >= 0x7F && c < 0xA0) ? ' ' : c == 0xFFFD ? '?' : '\0';
+        char plain = td_text_is_control(c) ? ' ' : c == 0xFFFD ? '?' : '\0';
         size_t bytes = plain ? 1 : length;
         size_t wide = plain ? 1 : count_columns(c);
         if (columns + wide > width || used + bytes >= capacity) {

@@ -243,3 +243,10 @@ size_t td_text_utf8_next(const char *text, size_t bytes, uint32_t *codepoint)
     *codepoint = valid ? value : 0xFFFD;
     return valid ? length : 1;
 }
+
+bool td_text_is_control(uint32_t codepoint)
+{
+    return codepoint < 0x20 || (codepoint >= 0x7F && codepoint < 0xA0) || codepoint == 0x61C ||
+           codepoint == 0x200E || codepoint == 0x200F || (codepoint >= 0x2028 && codepoint <= 0x202E) ||
+           (codepoint >= 0x2066 && codepoint <= 0x2069);
+}

@@ -53,4 +53,8 @@ td_status td_text_parse_double(const char *text, double *out);
  * valid UTF-8 sequence gives U+FFFD and length 1. */
 size_t td_text_utf8_next(const char *text, size_t bytes, uint32_t *codepoint);
 
+/* Whether a character steers a terminal or the order of the text around it instead of being seen: C0, DEL, C1,
+ * line and paragraph separators, marks and overrides of direction. */
+bool td_text_is_control(uint32_t codepoint);
+
 #endif

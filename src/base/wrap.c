@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/print.h"
 #include "base/text.h"
 
 static size_t measure(const char *text, size_t bytes)
@@ -37,7 +38,7 @@ void td_wrap_write(FILE *file, const char *words, size_t column, size_t indent, 
             fputc(' ', file);
             column++;
         }
-        fwrite(word, 1, bytes, file);
+        td_print_text(file, word, bytes);
         column += width;
         is_first = false;
         word += bytes;
@@ -50,12 +51,12 @@ void td_wrap_cut(FILE *file, const char *text, size_t columns)
     uint32_t codepoint;
     size_t left = strlen(text);
     if (!columns || td_wrap_width(text) <= columns) {
-        fputs(text, file);
+        td_print_text(file, text, left);
         return;
     }
     for (size_t shown = 1; shown < columns; shown++) {
         const size_t used = td_text_utf8_next(text, left, &codepoint);
-        fwrite(text, 1, used, file);
+        td_print_text(file, text, used);
         text += used;
         left -= used;
     }

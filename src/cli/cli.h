@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/print.h"
 #include "pipeline/roles.h"
 #include "tandem/device.h"
 
@@ -60,6 +61,9 @@ enum { TD_CLI_LINE_BYTES = 4096 };
 /* The library's message in the program's words: keys that the command has a flag for ("training.lr") are
  * named by it ("--lr"). Returns `out`. */
 const char *td_cli_name_flags(const td_cli *cli, const char *message, char out[TD_CLI_LINE_BYTES]);
+
+/* What is for people and goes to stdout: td_fprintf() of base/print.h. */
+void td_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* `text` in a colour, or as it is; printed to stdout padded to `width` characters. */
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width);

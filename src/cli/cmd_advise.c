@@ -270,9 +270,9 @@ int td_cmd_advise(td_cli *cli)
     if (cli->json)
         code = print_json(&a, config);
     else if (output)
-        printf("%s: written; `tandem check-config %s` judges it\n", output, output);
+        td_printf("%s: written; `tandem check-config %s` judges it\n", output, output);
     else
-        fputs(config, stdout);
+        td_printf("%s", config);
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, a.model ? NULL : a.registry);
     free(config);

@@ -91,33 +91,33 @@ static void print_result(const td_device_info *info, const td_load_rig *rig, dou
                          const td_analysis *a)
 {
     td_cli_print_setting(info);
-    printf("data           %zu rows to train, %zu workers\n", a->n_rows, a->workers);
-    printf("text           %.3f s cold", a->text_cold_s);
-    if (rig->data.settings.dataset.cache_dir != NULL) printf(", %.4f s cached", a->text_cached_s);
-    printf("\naudio          %.2f ms a file, CV %.2f, slowest %.2f ms (%zu files, one thread)\n",
-           a->decode_ms.mean, a->decode_ms.cv, a->decode_ms.max, a->n_files);
+    td_printf("data           %zu rows to train, %zu workers\n", a->n_rows, a->workers);
+    td_printf("text           %.3f s cold", a->text_cold_s);
+    if (rig->data.settings.dataset.cache_dir != NULL) td_printf(", %.4f s cached", a->text_cached_s);
+    td_printf("\naudio          %.2f ms a file, CV %.2f, slowest %.2f ms (%zu files, one thread)\n",
+              a->decode_ms.mean, a->decode_ms.cv, a->decode_ms.max, a->n_files);
     for (size_t i = 0; i < a->n_slowest; ++i)
-        printf("               %.2f ms for %.1f s: %s (line %u)\n", a->slowest[i].ms, a->slowest[i].audio_s,
-               td_dataset_id(rig->data.dataset, a->slowest[i].row),
-               rig->data.dataset->view.rows[a->slowest[i].row].line);
-    printf("mel            %.1f ms a batch, %.0f times real time\n", a->mel_ms,
-           a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
-    printf("batches        %.0f samples/s from disk, one every %.1f ms (p95 %.1f)\n", rate_of(&a->free_run),
-           a->free_run.batch_ms.mean, a->free_run.batch_ms.p95);
+        td_printf("               %.2f ms for %.1f s: %s (line %u)\n", a->slowest[i].ms,
+                  a->slowest[i].audio_s, td_dataset_id(rig->data.dataset, a->slowest[i].row),
+                  rig->data.dataset->view.rows[a->slowest[i].row].line);
+    td_printf("mel            %.1f ms a batch, %.0f times real time\n", a->mel_ms,
+              a->mel_ms > 0 ? 1e3 * a->audio_s_per_batch / a->mel_ms : 0);
+    td_printf("batches        %.0f samples/s from disk, one every %.1f ms (p95 %.1f)\n",
+              rate_of(&a->free_run), a->free_run.batch_ms.mean, a->free_run.batch_ms.p95);
     if (a->cache != TD_MEL_CACHE_NONE)
-        printf("mel cache      %.0f samples/s (%s)\n", rate_of(&a->cached_run),
-               td_mel_cache_kind_name(a->cache));
-    printf(
+        td_printf("mel cache      %.0f samples/s (%s)\n", rate_of(&a->cached_run),
+                  td_mel_cache_kind_name(a->cache));
+    td_printf(
         "waits          %.1f ms a batch (p95 %.1f) with steps of %.0f ms: the model device idles %.0f %%\n",
         a->paced_run.wait_ms.mean, a->paced_run.wait_ms.p95, step_ms, 100 * a->paced_run.idle);
-    printf("workers       ");
+    td_printf("workers       ");
     for (size_t i = 0; i < a->n_sweep; ++i)
-        printf(" %zu: %.0f/s%s", a->sweep[i].workers, a->sweep[i].samples_per_s,
-               i + 1 < a->n_sweep ? "," : "\n");
+        td_printf(" %zu: %.0f/s%s", a->sweep[i].workers, a->sweep[i].samples_per_s,
+                  i + 1 < a->n_sweep ? "," : "\n");
     for (size_t i = 0; i < a->n_advice; ++i)
-        printf("advice         %.1fx: %s%s%s\n", a->advice[i].gain, a->advice[i].option,
-               a->advice[i].option[0] != '\0' ? ": " : "", a->advice[i].reason);
-    if (a->n_advice == 0) printf("advice         nothing: data keeps up with steps of %.0f ms\n", step_ms);
+        td_printf("advice         %.1fx: %s%s%s\n", a->advice[i].gain, a->advice[i].option,
+                  a->advice[i].option[0] != '\0' ? ": " : "", a->advice[i].reason);
+    if (a->n_advice == 0) td_printf("advice         nothing: data keeps up with steps of %.0f ms\n", step_ms);
 }
 
 static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)

@@ -44,10 +44,10 @@ static void print_row(void *context, const td_bench_gemm_row *row)
     } else {
         snprintf(shape, sizeof shape, "%ux%ux%u", row->shape.m, row->shape.n, row->shape.k);
     }
-    printf("%-18s %-6s %-16s %9.2f %6.0f%% %10.1e", shape, td_gemm_layout_name(row->layout), row->variant,
-           row->gflops, 100 * row->spread, row->max_rel_err);
+    td_printf("%-18s %-6s %-16s %9.2f %6.0f%% %10.1e", shape, td_gemm_layout_name(row->layout), row->variant,
+              row->gflops, 100 * row->spread, row->max_rel_err);
     if (row->openblas_gflops > 0)
-        printf(" %9.2f %-9s %6.3f", row->openblas_gflops, row->openblas_core, row->ratio);
+        td_printf(" %9.2f %-9s %6.3f", row->openblas_gflops, row->openblas_core, row->ratio);
     putchar('\n');
     fflush(stdout);
 }
@@ -55,9 +55,9 @@ static void print_row(void *context, const td_bench_gemm_row *row)
 static void print_head(const td_device_info *info, const td_bench_gemm_options *options)
 {
     td_cli_print_setting(info);
-    printf("work           median of %u runs, packing and copies included\n\n", options->rounds);
-    printf("%-18s %-6s %-16s %9s %7s %10s", "shape", "layout", "variant", "GFLOP/s", "spread", "error");
-    if (options->against_openblas) printf(" %9s %-9s %6s", "OpenBLAS", "core", "ratio");
+    td_printf("work           median of %u runs, packing and copies included\n\n", options->rounds);
+    td_printf("%-18s %-6s %-16s %9s %7s %10s", "shape", "layout", "variant", "GFLOP/s", "spread", "error");
+    if (options->against_openblas) td_printf(" %9s %-9s %6s", "OpenBLAS", "core", "ratio");
     putchar('\n');
 }
 

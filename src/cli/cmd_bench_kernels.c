@@ -32,10 +32,11 @@ typedef struct table {
 static void print_head(const table *t)
 {
     td_cli_print_setting(t->info);
-    printf("work           median of %u runs, in turns with a copy of the same traffic or a product\n",
-           t->options->rounds);
-    printf("data           %s\n\n", t->options->cached ? "where the launch before left it" : "from memory");
-    printf("%-16s %-32s %9s %7s %14s %6s\n", "op", "shape", "ms", "spread", "rate", "share");
+    td_printf("work           median of %u runs, in turns with a copy of the same traffic or a product\n",
+              t->options->rounds);
+    td_printf("data           %s\n\n",
+              t->options->cached ? "where the launch before left it" : "from memory");
+    td_printf("%-16s %-32s %9s %7s %14s %6s\n", "op", "shape", "ms", "spread", "rate", "share");
 }
 
 static void print_row(void *context, const td_bench_kernels_row *row)
@@ -44,9 +45,9 @@ static void print_row(void *context, const td_bench_kernels_row *row)
     const bool is_product = row->gflops > 0;
     if (!t->has_head) print_head(t);
     t->has_head = true;
-    printf("%-16s %-32s %9.3f %6.0f%% %9.2f %-4s %6.2f of a %s\n", row->op, row->shape, row->ms,
-           100 * row->spread, is_product ? row->gflops : row->gbps, is_product ? "GF/s" : "GB/s", row->share,
-           row->of);
+    td_printf("%-16s %-32s %9.3f %6.0f%% %9.2f %-4s %6.2f of a %s\n", row->op, row->shape, row->ms,
+              100 * row->spread, is_product ? row->gflops : row->gbps, is_product ? "GF/s" : "GB/s",
+              row->share, row->of);
     fflush(stdout);
 }
 

@@ -41,19 +41,19 @@ static void print_result(const td_device_info *info, const td_data_settings *opt
                          const td_bench_load_result *r)
 {
     td_cli_print_setting(info);
-    printf(
+    td_printf(
         "work           rounds of %zu samples, %.0f s of audio, in batches of %u%s%s; %zu workers, median of "
         "%u\n",
         r->n_items, r->audio_s, options->batch_size, td_data_wants(options, "pitch") ? ", with pitch" : "",
         options->reference_s > 0 ? ", with references" : "", r->workers, rounds);
     if (r->n_left_out > 0)
-        printf("left out       %zu rows past --max-mel-frames or --max-text-length\n", r->n_left_out);
-    printf("from disk      %.0f samples/s, %.0f s of audio per second, spread %.0f %%\n", r->samples_per_s,
-           r->audio_s_per_s, 100 * r->spread);
+        td_printf("left out       %zu rows past --max-mel-frames or --max-text-length\n", r->n_left_out);
+    td_printf("from disk      %.0f samples/s, %.0f s of audio per second, spread %.0f %%\n", r->samples_per_s,
+              r->audio_s_per_s, 100 * r->spread);
     if (r->cache == TD_MEL_CACHE_NONE) return;
-    printf("mel cache      %.0f samples/s, %.0f s of audio per second, spread %.0f %%; %s, %.0f %% hits\n",
-           r->cached_samples_per_s, r->cached_audio_s_per_s, 100 * r->cached_spread,
-           td_mel_cache_kind_name(r->cache), 100 * r->hit_share);
+    td_printf("mel cache      %.0f samples/s, %.0f s of audio per second, spread %.0f %%; %s, %.0f %% hits\n",
+              r->cached_samples_per_s, r->cached_audio_s_per_s, 100 * r->cached_spread,
+              td_mel_cache_kind_name(r->cache), 100 * r->hit_share);
 }
 
 typedef struct work {

@@ -21,12 +21,12 @@ static void print_result(const td_device_info *info, const td_bench_mel_options 
                          const td_bench_mel_result *result)
 {
     td_cli_print_setting(info);
-    printf("work           %u clips of %g s, median of %u runs, upload included\n", options->clips,
-           options->seconds, options->rounds);
-    printf("mel            %.0f times real time, %.2f ms a batch, spread %.0f %%\n", result->realtime_factor,
-           result->ms, 100 * result->spread);
-    printf("error          %.1e in ln units\n", result->max_abs_err);
-    printf("Griffin-Lim    %.0f times real time, 60 steps\n", result->griffin_lim_factor);
+    td_printf("work           %u clips of %g s, median of %u runs, upload included\n", options->clips,
+              options->seconds, options->rounds);
+    td_printf("mel            %.0f times real time, %.2f ms a batch, spread %.0f %%\n",
+              result->realtime_factor, result->ms, 100 * result->spread);
+    td_printf("error          %.1e in ln units\n", result->max_abs_err);
+    td_printf("Griffin-Lim    %.0f times real time, 60 steps\n", result->griffin_lim_factor);
 }
 
 static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)

@@ -44,21 +44,21 @@ static void print_result(const td_bench_pipeline_result *r)
     static const char *const LABELS[] = {"single device", "two, unoverlapped", "two, overlapped"};
     const td_profile *two = &r->profiles[TD_WAY_TWO];
     td_cli_print_build();
-    printf("devices        data on %s, model on %s%s\n", two->data_device, two->model_device,
-           two->is_simulated ? " (simulated)" : "");
-    printf("work           %zu steps each, the first %zu not counted\n\n", two->n_times, two->n_warm_up);
-    printf(
+    td_printf("devices        data on %s, model on %s%s\n", two->data_device, two->model_device,
+              two->is_simulated ? " (simulated)" : "");
+    td_printf("work           %zu steps each, the first %zu not counted\n\n", two->n_times, two->n_warm_up);
+    td_printf(
         "                     median ms   spread   model busy   data busy   host ms   samples/s   ratio\n");
     for (int way = 0; way < TD_WAY_COUNT; ++way) {
         const td_profile *p = &r->profiles[way];
         const td_pipeline_figures *f = &p->figures;
-        printf("%-19s  %9.2f  %6.0f %%  %9.0f %%  %8.0f %%  %8.2f  %10.1f  %6.2f\n", LABELS[way],
-               r->median_ms[way], 100 * f->cv, 100 * f->model_utilisation, 100 * f->data_utilisation,
-               p->host_ms, f->step_ms.mean > 0 ? 1000 * p->samples_per_step / f->step_ms.mean : 0,
-               get_ratio(r, (td_pipeline_way)way));
+        td_printf("%-19s  %9.2f  %6.0f %%  %9.0f %%  %8.0f %%  %8.2f  %10.1f  %6.2f\n", LABELS[way],
+                  r->median_ms[way], 100 * f->cv, 100 * f->model_utilisation, 100 * f->data_utilisation,
+                  p->host_ms, f->step_ms.mean > 0 ? 1000 * p->samples_per_step / f->step_ms.mean : 0,
+                  get_ratio(r, (td_pipeline_way)way));
     }
     if (r->unwatched_ms > 0)
-        printf(
+        td_printf(
             "\nwatching       a step on one device takes %.2f ms, without the monitor %.2f ms (%+.1f %%)\n",
             r->watched_ms, r->unwatched_ms, 100 * (r->watched_ms / r->unwatched_ms - 1));
 }

@@ -54,17 +54,17 @@ static void print_result(const td_device_info *info, const work *w, const td_ben
     td_text_format_bytes(r->plan.arena_bytes, arena);
     td_text_format_bytes(r->plan.store_bytes, store);
     td_cli_print_setting(info);
-    printf("work           %s %s, %.2f M parameters; %u items of %u tokens and %u frames; %s%s\n",
-           o->preset ? "model" : "sketch", w->name, (double)r->parameters * 1e-6, o->size.items,
-           o->size.tokens, o->size.frames, w->precision, o->checkpoint ? ", checkpointing" : "");
-    printf("step           %.1f ms, at best %.1f, p95 %.1f, spread %.0f %%, median of %u steps\n",
-           r->ms.median, r->ms.min, r->ms.p95, 100 * r->ms.spread, o->steps);
-    printf("rate           %.1f GFLOP/s of %.2f GFLOP, %.0f s of audio per second\n", r->gflops,
-           r->plan.flops * 1e-9, r->audio_s_per_s);
-    printf("memory         %s: arena %s, parameters, gradients and moments %s\n", peak, arena, store);
-    printf("host           %.2f %% of the step; %zu launches, planned in %.1f ms\n", 100 * r->host_share,
-           r->plan.launches, r->plan_ms);
-    printf("loss           %g to %g\n", (double)r->first_loss, (double)r->last_loss);
+    td_printf("work           %s %s, %.2f M parameters; %u items of %u tokens and %u frames; %s%s\n",
+              o->preset ? "model" : "sketch", w->name, (double)r->parameters * 1e-6, o->size.items,
+              o->size.tokens, o->size.frames, w->precision, o->checkpoint ? ", checkpointing" : "");
+    td_printf("step           %.1f ms, at best %.1f, p95 %.1f, spread %.0f %%, median of %u steps\n",
+              r->ms.median, r->ms.min, r->ms.p95, 100 * r->ms.spread, o->steps);
+    td_printf("rate           %.1f GFLOP/s of %.2f GFLOP, %.0f s of audio per second\n", r->gflops,
+              r->plan.flops * 1e-9, r->audio_s_per_s);
+    td_printf("memory         %s: arena %s, parameters, gradients and moments %s\n", peak, arena, store);
+    td_printf("host           %.2f %% of the step; %zu launches, planned in %.1f ms\n", 100 * r->host_share,
+              r->plan.launches, r->plan_ms);
+    td_printf("loss           %g to %g\n", (double)r->first_loss, (double)r->last_loss);
 }
 
 static uint32_t count(const td_cli *cli, const char *key)
@@ -115,7 +115,7 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
         if (explanation) td_json_put_string(json, "explain", explanation);
     } else {
         print_result(info, w, &result);
-        if (explanation) printf("\n%s", explanation);
+        if (explanation) td_printf("\n%s", explanation);
     }
 fail:
     free(explanation);

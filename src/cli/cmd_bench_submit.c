@@ -20,16 +20,16 @@ static void put_result(td_json *json, const td_bench_submit_result *result)
 static void print_result(const td_device_info *info, const td_bench_submit_result *result)
 {
     td_cli_print_setting(info);
-    printf("work           %u replays of %u kernels\n", result->replays, result->kernels);
-    printf("recorded list  %.3f us per kernel, spread %.0f %%\n", result->list_us_per_kernel,
-           100 * result->list_spread);
+    td_printf("work           %u replays of %u kernels\n", result->replays, result->kernels);
+    td_printf("recorded list  %.3f us per kernel, spread %.0f %%\n", result->list_us_per_kernel,
+              100 * result->list_spread);
     if (!result->has_bare) {
-        printf("bare loop      none for this device's API\n");
+        td_printf("bare loop      none for this device's API\n");
         return;
     }
-    printf("bare loop      %.3f us per kernel, spread %.0f %%\n", result->bare_us_per_kernel,
-           100 * result->bare_spread);
-    printf("ratio          %.3f\n", result->ratio);
+    td_printf("bare loop      %.3f us per kernel, spread %.0f %%\n", result->bare_us_per_kernel,
+              100 * result->bare_spread);
+    td_printf("ratio          %.3f\n", result->ratio);
 }
 
 typedef struct work {

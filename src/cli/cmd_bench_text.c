@@ -33,11 +33,12 @@ static int print_json(const td_cli *cli, const td_bench_text_result *result)
 static void print_result(const td_bench_text_result *result)
 {
     td_cli_print_build();
-    printf("work           %zu generated lines of %.0f characters, %zu workers, median of %u runs\n",
-           result->lines, result->characters_per_line, result->workers, result->rounds);
-    printf("cold           %.3f s, spread %.0f %% (%.0f lines/s; the first run took %.3f s)\n",
-           result->cold_s.median, 100 * result->cold_s.spread, result->lines_per_s, result->first_s);
-    printf("cached         %.4f s, spread %.0f %%\n", result->cached_s.median, 100 * result->cached_s.spread);
+    td_printf("work           %zu generated lines of %.0f characters, %zu workers, median of %u runs\n",
+              result->lines, result->characters_per_line, result->workers, result->rounds);
+    td_printf("cold           %.3f s, spread %.0f %% (%.0f lines/s; the first run took %.3f s)\n",
+              result->cold_s.median, 100 * result->cold_s.spread, result->lines_per_s, result->first_s);
+    td_printf("cached         %.4f s, spread %.0f %%\n", result->cached_s.median,
+              100 * result->cached_s.spread);
 }
 
 int td_cmd_bench_text(td_cli *cli)

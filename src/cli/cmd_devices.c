@@ -20,7 +20,7 @@ static void print_simulated(const td_registry *registry)
 {
     const td_device_info *info;
     for (uint32_t n = 0; (info = get_simulated(registry, n)); n++)
-        printf("%s%s", n ? ", " : "Simulated, never chosen by themselves: ", info->selector);
+        td_printf("%s%s", n ? ", " : "Simulated, never chosen by themselves: ", info->selector);
     if (get_simulated(registry, 0)) putchar('\n');
 }
 

@@ -51,7 +51,7 @@ static void print_finding(const td_cli *cli, const td_finding *finding)
     snprintf(line, sizeof line, "%s: %s", finding->name, finding->detail);
     td_wrap_write(stdout, line, INDENT, INDENT, cli->columns);
     if (*finding->advice) {
-        printf("%*s-> ", INDENT, "");
+        td_printf("%*s-> ", INDENT, "");
         td_wrap_write(stdout, finding->advice, INDENT + 3, INDENT + 3, cli->columns);
     }
 }
@@ -69,11 +69,11 @@ static void print_diagnosis(const td_cli *cli, const td_diagnosis *diagnosis)
     }
     list_packages(diagnosis, packages);
     putchar('\n');
-    if (*packages) printf("To install what is missing: sudo apt install %s\n", packages);
+    if (*packages) td_printf("To install what is missing: sudo apt install %s\n", packages);
     if (diagnosis->n_usable > 0) {
-        printf("%zu device%s can compute, %zu problem%s. Next: tandem validate\n", diagnosis->n_usable,
-               diagnosis->n_usable == 1 ? "" : "s", diagnosis->n_problems,
-               diagnosis->n_problems == 1 ? "" : "s");
+        td_printf("%zu device%s can compute, %zu problem%s. Next: tandem validate\n", diagnosis->n_usable,
+                  diagnosis->n_usable == 1 ? "" : "s", diagnosis->n_problems,
+                  diagnosis->n_problems == 1 ? "" : "s");
     } else {
         puts("No device can compute: see what is said above; pocl-opencl-icd makes the CPU one.");
     }

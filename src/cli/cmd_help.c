@@ -38,7 +38,7 @@ int td_cli_print_version(const td_cli *cli)
 {
     td_json *json;
     if (!cli->json) {
-        printf("tandem %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
+        td_printf("tandem %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
         return TD_EXIT_DONE;
     }
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);

@@ -20,8 +20,8 @@ static int show_dataset(const td_cli *cli, const td_dataset *dataset)
     if (!cli->json) {
         td_cli_print_dataset(dataset, &summary);
         for (size_t i = 0; i < dataset->problems.count; ++i)
-            printf("bad row        %s:%u: %s\n", dataset->metadata_path, dataset->problems.items[i].line,
-                   dataset->problems.items[i].message);
+            td_printf("bad row        %s:%u: %s\n", dataset->metadata_path, dataset->problems.items[i].line,
+                      dataset->problems.items[i].message);
     } else if (td_cli_begin_json(&json) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
@@ -91,13 +91,14 @@ static void print_cache(const char *path, const td_block_view *view)
 {
     char size[TD_TEXT_FORMAT_BYTES];
     td_text_format_bytes(view->header->block_bytes, size);
-    printf("cache          %s: a prepared dataset, version %u, whole\n", path, view->header->version);
-    printf("content        %s: %zu rows, %zu tokens, %zu speakers, %llu bad rows\n", size, view->n_rows,
-           view->n_tokens, view->n_speakers, (unsigned long long)view->header->n_bad);
-    printf("symbols        %u: %s\n", view->header->vocab_size, td_block_string(view, view->header->symbols));
+    td_printf("cache          %s: a prepared dataset, version %u, whole\n", path, view->header->version);
+    td_printf("content        %s: %zu rows, %zu tokens, %zu speakers, %llu bad rows\n", size, view->n_rows,
+              view->n_tokens, view->n_speakers, (unsigned long long)view->header->n_bad);
+    td_printf("symbols        %u: %s\n", view->header->vocab_size,
+              td_block_string(view, view->header->symbols));
     for (size_t i = 0; i < view->n_rows && i < 3; ++i)
-        printf("row            %s: %s\n", td_block_string(view, view->rows[i].id),
-               td_block_string(view, view->rows[i].text));
+        td_printf("row            %s: %s\n", td_block_string(view, view->rows[i].id),
+                  td_block_string(view, view->rows[i].text));
 }
 
 static int inspect_cache(const td_cli *cli, const char *path)

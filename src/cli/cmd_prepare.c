@@ -41,10 +41,10 @@ static int show(const td_cli *cli, const td_dataset_pair *pair, double seconds, 
         td_text_format_duration(seconds, text);
         td_cli_print_dataset(pair->train, &summaries[0]);
         if (pair->val != NULL) {
-            printf("\nvalidation\n");
+            td_printf("\nvalidation\n");
             td_cli_print_dataset(pair->val, &summaries[1]);
         }
-        printf("ready in       %s with %zu workers\n", text, workers);
+        td_printf("ready in       %s with %zu workers\n", text, workers);
     }
     td_summary_free(&summaries[0]);
     td_summary_free(&summaries[1]);

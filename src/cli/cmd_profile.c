@@ -8,48 +8,48 @@
 
 static void print_row(const char *name, const td_stats *s, double step_ms)
 {
-    printf("  %-12s %9.2f %8.2f %9.2f %9.2f %9.2f  %5.0f %%\n", name, s->mean, s->std, s->min, s->max, s->p95,
-           step_ms > 0 ? 100 * s->mean / step_ms : 0);
+    td_printf("  %-12s %9.2f %8.2f %9.2f %9.2f %9.2f  %5.0f %%\n", name, s->mean, s->std, s->min, s->max,
+              s->p95, step_ms > 0 ? 100 * s->mean / step_ms : 0);
 }
 
 static void print_forecast(const td_forecast *f)
 {
-    printf("from the plan: %u rows of %u tokens and %u frames; %.1f GFLOP in %zu launches; data %.3f ms, "
-           "transfer %.3f ms, train %.3f ms\n",
-           f->shape.items, f->shape.tokens, f->shape.frames, f->flops * 1e-9, f->launches, f->data_ms,
-           f->transfer_ms, f->train_ms);
+    td_printf("from the plan: %u rows of %u tokens and %u frames; %.1f GFLOP in %zu launches; data %.3f ms, "
+              "transfer %.3f ms, train %.3f ms\n",
+              f->shape.items, f->shape.tokens, f->shape.frames, f->flops * 1e-9, f->launches, f->data_ms,
+              f->transfer_ms, f->train_ms);
 }
 
 static void print_profile(const td_cli *cli, const td_profile *p)
 {
     const td_pipeline_figures *f = &p->figures;
-    printf("%s, data on %s, model on %s%s\n", p->is_single ? "single-device" : "two-device", p->data_device,
-           p->model_device, p->is_simulated ? " (simulated)" : "");
-    printf("%zu steps, the first %zu not counted\n", p->n_times, p->n_warm_up);
+    td_printf("%s, data on %s, model on %s%s\n", p->is_single ? "single-device" : "two-device",
+              p->data_device, p->model_device, p->is_simulated ? " (simulated)" : "");
+    td_printf("%zu steps, the first %zu not counted\n", p->n_times, p->n_warm_up);
     if (p->forecast.shape.items > 0) print_forecast(&p->forecast);
-    printf("\n");
-    printf("  phase             mean      std       min       max       p95  share   (ms)\n");
+    td_printf("\n");
+    td_printf("  phase             mean      std       min       max       p95  share   (ms)\n");
     print_row("step", &f->step_ms, f->step_ms.mean);
     for (int s = 0; s < TD_STAGE_COUNT; ++s)
         print_row(td_stage_name((td_stage)s), &f->stage_ms[s], f->step_ms.mean);
     print_row("idle", &f->idle_ms, f->step_ms.mean);
-    printf(
+    td_printf(
         "\nbusy           model device %.0f %%, data device %.0f %%; %.0f %% of the data work overlapped\n",
         100 * f->model_utilisation, 100 * f->data_utilisation, 100 * f->overlap);
-    printf("variation      %.3f\n", f->cv);
+    td_printf("variation      %.3f\n", f->cv);
     if (p->host_ms > 0)
-        printf("host           %.2f ms of a step to lead batches through the stages (%.1f %%)\n", p->host_ms,
-               100 * p->host_ms / f->step_ms.mean);
+        td_printf("host           %.2f ms of a step to lead batches through the stages (%.1f %%)\n",
+                  p->host_ms, 100 * p->host_ms / f->step_ms.mean);
     if (p->samples_per_step > 0)
-        printf("rate           %.1f samples/s, %.1f s of audio per second\n",
-               1000 * p->samples_per_step / f->step_ms.mean, 1000 * p->audio_s_per_step / f->step_ms.mean);
+        td_printf("rate           %.1f samples/s, %.1f s of audio per second\n",
+                  1000 * p->samples_per_step / f->step_ms.mean, 1000 * p->audio_s_per_step / f->step_ms.mean);
     if (p->model_peak_bytes > 0)
-        printf("memory         data role %.1f MB, model role %.1f MB\n", (double)p->data_peak_bytes / 1048576,
-               (double)p->model_peak_bytes / 1048576);
+        td_printf("memory         data role %.1f MB, model role %.1f MB\n",
+                  (double)p->data_peak_bytes / 1048576, (double)p->model_peak_bytes / 1048576);
     for (size_t i = 0; i < p->n_verdicts; ++i) {
-        printf("\n");
+        td_printf("\n");
         td_cli_print_colored(cli, TD_COLOR_YELLOW, p->verdicts[i].message, 0);
-        printf("\n  %s\n", p->verdicts[i].advice);
+        td_printf("\n  %s\n", p->verdicts[i].advice);
     }
 }
 

@@ -60,6 +60,6 @@ int td_cmd_report(td_cli *cli)
     (void)td_file_size(request.path, &bytes); /* 0 if it is gone again */
     if (cli->json) return print_json(cli, &request, runs, bytes);
     td_text_format_bytes(bytes, size);
-    printf("%s: %s, to be opened in a browser\n", request.path, size);
+    td_printf("%s: %s, to be opened in a browser\n", request.path, size);
     return TD_EXIT_DONE;
 }

@@ -279,9 +279,9 @@ static int tell(const td_cli *cli, const synth_run *run)
     const double factor = audio_s / run->work_s;
     td_json *json;
     if (!cli->json) {
-        fprintf(is_to_stdout(cli) ? stderr : stdout,
-                "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz\n", get_text(cli, "output"),
-                audio_s, run->work_s, factor, run->rate);
+        td_fprintf(is_to_stdout(cli) ? stderr : stdout,
+                   "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz\n", get_text(cli, "output"),
+                   audio_s, run->work_s, factor, run->rate);
         return TD_EXIT_DONE;
     }
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);

@@ -192,18 +192,18 @@ static void print_command(td_training *training, const td_training_result *resul
 static void print_result(td_training *training, const td_training_result *result)
 {
     const char *dump;
-    printf("end            %s, after step %" PRIu64 "\n", result->reason_text, result->step);
+    td_printf("end            %s, after step %" PRIu64 "\n", result->reason_text, result->step);
     if (td_training_get(training, "logging.dump_step", &dump) == TD_OK && dump != NULL) {
-        printf("dump           %s\n", dump);
+        td_printf("dump           %s\n", dump);
         return;
     }
-    if (isfinite(result->loss)) printf("loss           %.4g\n", result->loss);
-    if (isfinite(result->best_loss)) printf("validation     %.4g at best\n", result->best_loss);
+    if (isfinite(result->loss)) td_printf("loss           %.4g\n", result->loss);
+    if (isfinite(result->best_loss)) td_printf("validation     %.4g at best\n", result->best_loss);
     if (result->ms_per_step > 0)
-        printf("speed          %.1f ms a step; a checkpoint held it up for %.1f ms\n", result->ms_per_step,
-               result->save_ms);
-    if (result->n_skipped > 0) printf("skipped        %" PRIu64 " steps\n", result->n_skipped);
-    printf("checkpoint     %s\n", result->checkpoint);
+        td_printf("speed          %.1f ms a step; a checkpoint held it up for %.1f ms\n", result->ms_per_step,
+                  result->save_ms);
+    if (result->n_skipped > 0) td_printf("skipped        %" PRIu64 " steps\n", result->n_skipped);
+    td_printf("checkpoint     %s\n", result->checkpoint);
 }
 
 static td_status run(td_cli *cli, td_training *training, int *code)

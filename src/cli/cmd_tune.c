@@ -46,9 +46,9 @@ static void print_row(void *context, const td_tune_row *row, size_t done, size_t
     char shape[64];
     (void)context;
     snprintf(shape, sizeof shape, "%ux%ux%ux%u", row->shape.batch, row->shape.m, row->shape.n, row->shape.k);
-    printf("%3zu/%zu  %-20s %s  %-16s %2u  %9.2f   default %-16s %9.2f\n", done, total, shape,
-           td_gemm_layout_name(row->layout), best->name, best->splits, best->gflops, usual->name,
-           usual->gflops);
+    td_printf("%3zu/%zu  %-20s %s  %-16s %2u  %9.2f   default %-16s %9.2f\n", done, total, shape,
+              td_gemm_layout_name(row->layout), best->name, best->splits, best->gflops, usual->name,
+              usual->gflops);
     fflush(stdout);
 }
 
@@ -63,7 +63,7 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
     td_status status = TD_OK;
     if (!json) {
         td_cli_print_setting(info);
-        printf("result         variant, parts of k, GFLOP/s\n\n");
+        td_printf("result         variant, parts of k, GFLOP/s\n\n");
         return td_tune_run(registry, info, w->shapes, w->n_shapes, print_row, NULL);
     }
     td_json_put_array(json, "results");

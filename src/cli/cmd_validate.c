@@ -99,8 +99,8 @@ static int run_checks(const td_cli *cli, td_registry *registry, const td_roles *
         if (cli->json) {
             code = print_json(cli, roles, &validation, code);
         } else {
-            printf("%u passed, %u failed, %u skipped; %llu kernels built\n", validation.passed,
-                   validation.failed, validation.skipped, (unsigned long long)validation.kernel_builds);
+            td_printf("%u passed, %u failed, %u skipped; %llu kernels built\n", validation.passed,
+                      validation.failed, validation.skipped, (unsigned long long)validation.kernel_builds);
         }
     }
     td_validation_clear(&validation);

@@ -39,25 +39,25 @@ void td_cli_end_progress(td_cli_progress *shown)
 static void print_rows(const td_dataset *d, const char *what, const td_summary_rows *rows)
 {
     if (rows->count == 0) return;
-    printf("look at        %zu %s:", rows->count, what);
+    td_printf("look at        %zu %s:", rows->count, what);
     for (size_t i = 0; i < rows->count && i < 3; ++i)
-        printf("%s %s (line %u)", i > 0 ? "," : "", td_dataset_id(d, rows->first[i]),
-               d->view.rows[rows->first[i]].line);
-    printf("%s\n", rows->count > 3 ? ", ..." : "");
+        td_printf("%s %s (line %u)", i > 0 ? "," : "", td_dataset_id(d, rows->first[i]),
+                  d->view.rows[rows->first[i]].line);
+    td_printf("%s\n", rows->count > 3 ? ", ..." : "");
 }
 
 static void print_audio(const td_summary *s)
 {
     size_t most = 1, last = 0;
     if (s->seconds.max <= 0) return;
-    printf("audio          %.2f h; %.1f, %.1f, %.1f s (shortest, median, longest), 99 %% up to %.1f s\n",
-           s->hours, s->seconds.min, s->seconds.median, s->seconds.max, s->p99_seconds);
-    printf("rates          ");
+    td_printf("audio          %.2f h; %.1f, %.1f, %.1f s (shortest, median, longest), 99 %% up to %.1f s\n",
+              s->hours, s->seconds.min, s->seconds.median, s->seconds.max, s->p99_seconds);
+    td_printf("rates          ");
     for (size_t i = 0; i < TD_SUMMARY_RATES && s->rates[i].n_rows > 0; ++i)
-        printf("%s%u Hz: %zu", i > 0 ? ", " : "", s->rates[i].rate_hz, s->rates[i].n_rows);
-    if (s->n_not_mono > 0) printf("; %zu with several channels", s->n_not_mono);
-    printf("\nspeech         %.1f characters per second (median)", s->characters_per_second);
-    if (s->n_heard > 0) printf("; %.2f s of silence around it (mean)", s->silence_s);
+        td_printf("%s%u Hz: %zu", i > 0 ? ", " : "", s->rates[i].rate_hz, s->rates[i].n_rows);
+    if (s->n_not_mono > 0) td_printf("; %zu with several channels", s->n_not_mono);
+    td_printf("\nspeech         %.1f characters per second (median)", s->characters_per_second);
+    if (s->n_heard > 0) td_printf("; %.2f s of silence around it (mean)", s->silence_s);
     putchar('\n');
     for (size_t i = 0; i < TD_SUMMARY_BINS; ++i) {
         most = s->bins[i] > most ? s->bins[i] : most;
@@ -66,7 +66,7 @@ static void print_audio(const td_summary *s)
     for (size_t i = (size_t)s->seconds.min < last ? (size_t)s->seconds.min : last; i <= last; ++i) {
         static const char BAR[BAR_COLUMNS + 1] = "########################################";
         const int length = (int)((s->bins[i] * BAR_COLUMNS + most - 1) / most);
-        printf("  %2zu%s s %8zu %.*s\n", i, i + 1 < TD_SUMMARY_BINS ? " " : "+", s->bins[i], length, BAR);
+        td_printf("  %2zu%s s %8zu %.*s\n", i, i + 1 < TD_SUMMARY_BINS ? " " : "+", s->bins[i], length, BAR);
     }
 }
 
@@ -74,34 +74,35 @@ static void print_origin(const td_dataset *d)
 {
     char size[TD_TEXT_FORMAT_BYTES];
     td_text_format_bytes(d->block.bytes, size);
-    printf("dataset        %s\n", d->metadata_path);
+    td_printf("dataset        %s\n", d->metadata_path);
     if (d->origin.from_cache) {
-        printf("texts          from the cache");
+        td_printf("texts          from the cache");
     } else {
-        printf("texts          %zu normalised%s%s", d->origin.n_normalised, d->origin.why[0] ? ": " : "",
-               d->origin.why);
+        td_printf("texts          %zu normalised%s%s", d->origin.n_normalised, d->origin.why[0] ? ": " : "",
+                  d->origin.why);
     }
-    printf("; %zu recordings opened, %zu listened to\n", d->origin.n_clips_read, d->origin.n_clips_heard);
-    printf("cache          %s (%s)\n", d->origin.cache_path[0] ? d->origin.cache_path : "none", size);
+    td_printf("; %zu recordings opened, %zu listened to\n", d->origin.n_clips_read, d->origin.n_clips_heard);
+    td_printf("cache          %s (%s)\n", d->origin.cache_path[0] ? d->origin.cache_path : "none", size);
 }
 
 void td_cli_print_dataset(const td_dataset *d, const td_summary *s)
 {
     const td_block_view *view = &d->view;
     print_origin(d);
-    printf("rows           %zu to train, %zu to validate, %zu bad\n", s->n_train, s->n_val, s->n_bad);
-    printf("text           %.0f, %.0f, %.0f characters (shortest, median, longest); tokens up to %.0f, "
-           "99 %% up to %.0f\n",
-           s->characters.min, s->characters.median, s->characters.max, s->tokens.max, s->p99_tokens);
-    printf("symbols        %u: %s\n", view->header->vocab_size, td_block_string(view, view->header->symbols));
-    if (s->n_unknown > 0) printf("               %zu characters are not among them\n", s->n_unknown);
-    printf("languages     ");
+    td_printf("rows           %zu to train, %zu to validate, %zu bad\n", s->n_train, s->n_val, s->n_bad);
+    td_printf("text           %.0f, %.0f, %.0f characters (shortest, median, longest); tokens up to %.0f, "
+              "99 %% up to %.0f\n",
+              s->characters.min, s->characters.median, s->characters.max, s->tokens.max, s->p99_tokens);
+    td_printf("symbols        %u: %s\n", view->header->vocab_size,
+              td_block_string(view, view->header->symbols));
+    if (s->n_unknown > 0) td_printf("               %zu characters are not among them\n", s->n_unknown);
+    td_printf("languages     ");
     for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
-        if (s->languages[lang] > 0) printf(" %s: %zu", td_lang_code((td_lang)lang), s->languages[lang]);
-    printf("\nspeakers       %zu", view->n_speakers);
+        if (s->languages[lang] > 0) td_printf(" %s: %zu", td_lang_code((td_lang)lang), s->languages[lang]);
+    td_printf("\nspeakers       %zu", view->n_speakers);
     for (size_t i = 0; i < view->n_speakers && i < 8 && view->n_speakers > 1; ++i)
-        printf("%s %s: %zu", i > 0 ? "," : ";", td_block_string(view, view->speakers[i]), s->speakers[i]);
-    printf("%s\n", view->n_speakers > 8 ? ", ..." : "");
+        td_printf("%s %s: %zu", i > 0 ? "," : ";", td_block_string(view, view->speakers[i]), s->speakers[i]);
+    td_printf("%s\n", view->n_speakers > 8 ? ", ..." : "");
     print_audio(s);
     print_rows(d, "texts that an earlier row has", &s->duplicates);
     print_rows(d, "texts far too long for their recording", &s->hurried);

@@ -29,23 +29,26 @@ static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
     const td_safetensors *file = td_checkpoint_file(c);
     const td_family *family = td_checkpoint_get_info(c)->model.family;
     char shape[128];
-    printf("checkpoint     %s: whole, %zu tensors, %" PRIu64 " parameters\n", td_checkpoint_path(c),
-           td_safetensors_count(file), parameters);
+    td_printf("checkpoint     %s: whole, %zu tensors, %" PRIu64 " parameters\n", td_checkpoint_path(c),
+              td_safetensors_count(file), parameters);
     for (size_t i = 0; i < family->n_parts; ++i)
-        printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
-               td_checkpoint_part_size(c, i));
+        td_printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
+                  td_checkpoint_part_size(c, i));
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
         if (!is_shown(pair->key)) continue;
-        printf("%-24s", pair->key);
-        for (const char *at = pair->value; *at != '\0'; ++at)
-            putchar(*at == '\n' ? ' ' : *at);
+        td_printf("%-24s", pair->key);
+        for (const char *at = pair->value; *at != '\0'; at += *at == '\n') {
+            const size_t bytes = strcspn(at, "\n");
+            td_printf("%.*s%s", (int)bytes, at, at[bytes] == '\n' ? " " : "");
+            at += bytes;
+        }
         putchar('\n');
     }
     for (size_t i = 0; i < td_safetensors_count(file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(file, i);
         format_shape(t, shape, sizeof shape);
-        printf("%-48s %s %s\n", t->name, td_safetensors_dtype_name(t->dtype), shape);
+        td_printf("%-48s %s %s\n", t->name, td_safetensors_dtype_name(t->dtype), shape);
     }
 }
 
@@ -106,7 +109,7 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
         code = print_json(cli, c, parameters);
     } else {
         print_checkpoint(c, parameters);
-        if (slim != NULL) printf("slim           %s\n", slim);
+        if (slim != NULL) td_printf("slim           %s\n", slim);
     }
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, NULL);

@@ -53,7 +53,7 @@ static int print_config(const td_cli *cli)
     td_json *json;
     if (!cli->json) {
         if (td_options_config(cli->options, &text) != TD_OK) return td_cli_fail(cli, NULL);
-        fputs(text, stdout);
+        td_printf("%s", text);
         free(text);
         return TD_EXIT_DONE;
     }
@@ -120,8 +120,8 @@ int main(int argc, char **argv)
     cli.table = &table.table;
     int code = has_table ? run_program(&cli, argc, words) : td_cli_fail(&cli, NULL);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == TD_EXIT_DONE) {
-        fprintf(stderr, "error: writing the result to stdout failed: %s; check where it goes\n",
-                strerror(errno));
+        td_fprintf(stderr, "error: writing the result to stdout failed: %s; check where it goes\n",
+                   strerror(errno));
         code = TD_EXIT_FAILED;
     }
     td_cli_end_output(&cli);

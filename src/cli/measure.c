@@ -14,7 +14,7 @@ void td_cli_put_build(td_json *json)
 
 void td_cli_print_build(void)
 {
-    printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
+    td_printf("build          %s (%s)\n", TANDEM_VERSION, TD_BUILD_ID);
 }
 
 void td_cli_put_setting(td_json *json, const td_device_info *info)
@@ -30,7 +30,7 @@ void td_cli_put_setting(td_json *json, const td_device_info *info)
 
 void td_cli_print_setting(const td_device_info *info)
 {
-    printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
+    td_printf("device         %s (%s), driver %s\n", info->name, info->selector, info->driver);
     td_cli_print_build();
 }
 

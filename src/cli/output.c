@@ -1,6 +1,7 @@
 /* Where the program speaks: log lines and errors to stderr, results to stdout, JSON documents whole or not at
- * all. Colours and widths are decided here. Covered by tests/cli/test_cli.py.
+ * all. Colours and widths are decided here; the text itself goes through base/print.h. Covered by tests/cli/test_cli.py.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static void write_log_line(void *context, td_log_level level, const char *messag
     static const td_color COLORS[] = {TD_COLOR_RED, TD_COLOR_YELLOW, TD_COLOR_BOLD, TD_COLOR_DIM};
     char line[TD_CLI_LINE_BYTES];
     write_prefix(context, COLORS[level], td_log_level_name(level));
-    fprintf(stderr, "%s\n", td_cli_name_flags(context, message, line));
+    td_fprintf(stderr, "%s\n", td_cli_name_flags(context, message, line));
 }
 
 static bool wants_color(const char *color, int fd)
@@ -101,11 +102,21 @@ void td_cli_end_output(td_cli *cli)
     cli->log = NULL;
 }
 
+void td_printf(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    td_vfprintf(stdout, format, args);
+    va_end(args);
+}
+
 void td_cli_print_colored(const td_cli *cli, td_color color, const char *text, size_t width)
 {
     const size_t used = td_wrap_width(text);
-    printf("%s%s%s%*s", cli->color_out ? ESCAPES[color] : "", text, cli->color_out ? "\033[0m" : "",
-           (int)(used < width ? width - used : 0), "");
+    fputs(cli->color_out ? ESCAPES[color] : "", stdout);
+    td_print_text(stdout, text, strlen(text));
+    fputs(cli->color_out ? "\033[0m" : "", stdout);
+    td_printf("%*s", (int)(used < width ? width - used : 0), "");
 }
 
 td_status td_cli_begin_json(td_json **out)
@@ -167,14 +178,14 @@ int td_cli_fail(const td_cli *cli, const td_registry *registry)
     const td_option_mistake *mistakes = cli->options ? td_options_mistakes(cli->options, &n_mistakes) : NULL;
     for (size_t i = 0; i < n_mistakes; i++) {
         write_prefix(cli, TD_COLOR_RED, "error");
-        fprintf(stderr, "%s: %s\n", mistakes[i].place, mistakes[i].message);
+        td_fprintf(stderr, "%s: %s\n", mistakes[i].place, mistakes[i].message);
     }
     if (n_mistakes == 0) {
         snprintf(error.message, sizeof error.message, "%.*s", (int)sizeof error.message - 1,
                  td_cli_name_flags(cli, error.message, line));
         write_prefix(cli, TD_COLOR_RED, "error");
-        fprintf(stderr, "%s%s%s%s\n", error.message, *error.native ? " (" : "", error.native,
-                *error.native ? ")" : "");
+        td_fprintf(stderr, "%s%s%s%s\n", error.message, *error.native ? " (" : "", error.native,
+                   *error.native ? ")" : "");
     }
     if (registry) td_cli_print_devices(cli, registry, stderr);
     if (cli->json) write_error_json(&error, mistakes, n_mistakes, registry);

@@ -81,7 +81,7 @@ static void test_strings_are_escaped(void **state)
     check_string("", "\"\"");
     check_string("a\"b\\c/", "\"a\\\"b\\\\c/\"");
     check_string("\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\"");
-    check_string("\x01\x1f\x7f", "\"\\u0001\\u001f\x7f\"");
+    check_string("\x01\x1f\x7f", "\"\\u0001\\u001f\\u007f\"");
     check_string("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80", "\"\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\"");
     check_string("bfnrt", "\"bfnrt\"");
     check_string(NULL, "null");

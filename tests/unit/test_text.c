@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "support/temp_dir.h"
 
@@ -287,6 +288,36 @@ static void test_utf8_stepping(void **state)
     }
 }
 
+/* Whatever steers a terminal is shown; what is text stays, line ends and tabs too. */
+static void test_finding_14_control_characters_are_shown(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *shown;
+    } cases[] = {{"Grüße, 你好\n\tok", "Grüße, 你好\n\tok"},
+                 {"\x1b[31mred\r\a\x7f", "\\x1b[31mred\\x0d\\x07\\x7f"},
+                 {"\xc2\x9b"
+                  "2J",
+                  "U+009B2J"},
+                 {"a\xe2\x80\xae"
+                  "b\xe2\x81\xa6",
+                  "aU+202EbU+2066"},
+                 {"\x9b"
+                  "2J\xff",
+                  "\\x9b2J\\xff"},
+                 {"\xef\xbf\xbd", "\xef\xbf\xbd"},
+                 {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        char *text;
+        size_t bytes;
+        FILE *file = open_memstream(&text, &bytes);
+        td_fprintf(file, "%s", cases[i].text);
+        fclose(file);
+        assert_string_equal(text, cases[i].shown);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_shortest_doubles),
         cmocka_unit_test_setup_teardown(test_locale_does_not_matter, temp_dir_make, temp_dir_remove),
         cmocka_unit_test(test_utf8_stepping),
+        cmocka_unit_test(test_finding_14_control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
