@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -17,6 +18,15 @@
 enum { CHUNK_CLIPS = 64, LOGGED_PROBLEMS = 10 };
 
 /* ---------------------------------------------------------------- the table and its cache */
+
+/* Opening a pipe would wait for a writer. */
+static td_status check_table(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0 || S_ISREG(about.st_mode)) return TD_OK; /* reading says why */
+    return TD_FAIL(TD_ERR_IO, "%s is %s; a dataset's table is a file with lines id|text", path,
+                   S_ISDIR(about.st_mode) ? "a folder" : "a pipe or a device");
+}
 
 static td_status find_table(const td_dataset_settings *settings, td_dataset *d)
 {
@@ -33,7 +43,7 @@ static td_status find_table(const td_dataset_settings *settings, td_dataset *d)
         d->metadata_path = strdup(path);
         if (d->dir == NULL || d->metadata_path == NULL)
             return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory left for a path");
-        return TD_OK;
+        return check_table(path);
     }
     return TD_FAIL(TD_ERR_NOT_FOUND,
                    "'%s' has no %s; a dataset is a folder with metadata.csv (lines id|text) and wavs/ID.wav",
