@@ -110,7 +110,10 @@ static td_status add_row(parts *p, const td_prepared *prepared, size_t index, co
         .lang = (uint16_t)made->lang,
         .is_validation = made->is_validation,
     };
-    if (known != NULL) row.clip = known->clip;
+    if (known != NULL) {
+        row.clip = known->clip;
+        row.file_key = known->file_key;
+    }
     p->n_tokens += made->n_tokens;
     TD_FAIL_IF(p->n_tokens > UINT32_MAX, TD_ERR_LIMIT,
                "the dataset has more tokens than 32 bits count; split it into several");

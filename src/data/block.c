@@ -38,7 +38,7 @@ static bool is_row(const td_block_view *view, const td_block_row *row)
 {
     return is_text(view, row->id) && is_text(view, row->text) && row->first_token <= view->n_tokens &&
            row->n_tokens <= view->n_tokens - row->first_token && row->speaker < view->n_speakers &&
-           row->lang < TD_LANG_COUNT && row->is_validation <= 1 && row->clip.state <= TD_CLIP_NOT_FINITE &&
+           row->lang < TD_LANG_COUNT && row->is_validation <= 1 && row->clip.state < TD_CLIP_STATES &&
            (row->clip.state != TD_CLIP_GOOD || (row->clip.rate_hz > 0 && row->clip.frames > 0));
 }
 

@@ -14,7 +14,7 @@
 #include "data/clip.h"
 #include "tandem/status.h"
 
-enum { TD_BLOCK_VERSION = 1 };
+enum { TD_BLOCK_VERSION = 2 };
 
 /* A zero-terminated text in the strings of the block. */
 typedef struct td_block_text {
@@ -34,7 +34,7 @@ typedef struct td_block_row {
     uint32_t speaker;
     uint16_t lang;
     uint16_t is_validation; /* 0 or 1 */
-    uint32_t reserved;      /* 0 */
+    uint32_t file_key;      /* hash of the recording's path in the dataset, which `clip` is of */
     td_clip clip;
 } td_block_row;
 

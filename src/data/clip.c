@@ -120,8 +120,12 @@ void td_clip_describe(const td_clip *clip, char *out, size_t capacity)
     case TD_CLIP_NOT_FINITE:
         snprintf(out, capacity, "has %u samples that are not finite (NaN or infinite)", clip->n_bad);
         return;
+    case TD_CLIP_TWICE:
+        snprintf(out, capacity, "are both recordings of this row; keep one of them");
+        return;
     case TD_CLIP_UNKNOWN:
     case TD_CLIP_GOOD:
+    case TD_CLIP_STATES:
         break;
     }
     snprintf(out, capacity, "was not looked at");

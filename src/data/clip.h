@@ -18,6 +18,8 @@ typedef enum td_clip_state {
     TD_CLIP_NOT_AUDIO,  /* `detail` is libsndfile's error */
     TD_CLIP_BROKEN,     /* opens, but cannot be decoded; found by listening */
     TD_CLIP_NOT_FINITE, /* `n_bad` samples are not finite; found by listening */
+    TD_CLIP_TWICE,      /* two files have the id */
+    TD_CLIP_STATES,
 } td_clip_state;
 
 /* Part of a cache file: no pointers, no padding. */

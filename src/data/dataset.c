@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -17,6 +18,15 @@
 enum { CHUNK_CLIPS = 64, LOGGED_PROBLEMS = 10 };
 
 /* ---------------------------------------------------------------- the table and its cache */
+
+/* Opening a pipe would wait for a writer. */
+static td_status check_table(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0 || S_ISREG(about.st_mode)) return TD_OK; /* reading says why */
+    return TD_FAIL(TD_ERR_IO, "%s is %s; a dataset's table is a file with lines id|text", path,
+                   S_ISDIR(about.st_mode) ? "a folder" : "a pipe or a device");
+}
 
 static td_status find_table(const td_dataset_settings *settings, td_dataset *d)
 {
@@ -33,7 +43,7 @@ static td_status find_table(const td_dataset_settings *settings, td_dataset *d)
         d->metadata_path = strdup(path);
         if (d->dir == NULL || d->metadata_path == NULL)
             return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory left for a path");
-        return TD_OK;
+        return check_table(path);
     }
     return TD_FAIL(TD_ERR_NOT_FOUND,
                    "'%s' has no %s; a dataset is a folder with metadata.csv (lines id|text) and wavs/ID.wav",
@@ -146,17 +156,38 @@ fail:
 typedef struct clip_work {
     const td_dataset_settings *settings;
     const td_dataset *dataset;
-    td_clip *clips; /* of each row */
+    td_clip *clips;      /* of each row */
+    uint32_t *file_keys; /* likewise */
     pthread_mutex_t lock;
     size_t n_done, n_changed, n_read, n_heard; /* guarded by it */
 } clip_work;
 
 td_status td_dataset_clip_path(const td_dataset *dataset, size_t row, char out[TD_FILE_PATH_BYTES])
 {
-    const int length =
-        snprintf(out, TD_FILE_PATH_BYTES, "%s/wavs/%s.wav", dataset->dir, td_dataset_id(dataset, row));
+    const char *file = dataset->files != NULL ? dataset->files[row].file : NULL;
+    const int length = file != NULL ? snprintf(out, TD_FILE_PATH_BYTES, "%s/%s", dataset->dir, file)
+                                    : snprintf(out, TD_FILE_PATH_BYTES, "%s/wavs/%s.wav", dataset->dir,
+                                               td_dataset_id(dataset, row));
     if (length < TD_FILE_PATH_BYTES) return TD_OK;
     return TD_FAIL(TD_ERR_LIMIT, "the path of recording '%s' is too long", td_dataset_id(dataset, row));
+}
+
+/* Looks for the files of all rows. */
+static td_status find_files(td_dataset *d)
+{
+    td_status status = TD_OK;
+    char folder[TD_FILE_PATH_BYTES];
+    TD_TRY(td_recordings_open(d->dir, &d->recordings));
+    TD_TRY(TD_NEW_ARRAY(&d->files, d->view.n_rows + 1));
+    for (size_t i = 0; i < d->view.n_rows; ++i)
+        TD_TRY(td_recordings_add(d->recordings, td_dataset_id(d, i)));
+    snprintf(folder, sizeof folder, "%s/wavs", d->dir);
+    TD_FAIL_IF(!td_recordings_has_any(d->recordings) && !td_file_exists(folder), TD_ERR_NOT_FOUND,
+               "'%s' is not there; the recordings of a dataset are wavs/ID.wav beside its metadata", folder);
+    for (size_t i = 0; i < d->view.n_rows; ++i)
+        TD_TRY(td_recordings_find(d->recordings, td_dataset_id(d, i), &d->files[i]));
+fail:
+    return status;
 }
 
 static td_status look_at_clips(void *context, size_t chunk)
@@ -171,8 +202,10 @@ static td_status look_at_clips(void *context, size_t chunk)
         const td_status status = td_dataset_clip_path(d, i, path);
         if (status != TD_OK) return status;
         const td_clip *known = &d->view.rows[i].clip;
-        td_clip now = td_clip_stamp(path);
-        if (td_clip_is_current(known, &now)) {
+        const uint32_t file_key = (uint32_t)td_hash64(d->files[i].file, strlen(d->files[i].file));
+        const bool is_renamed = d->view.rows[i].file_key != file_key;
+        td_clip now = d->files[i].twin != NULL ? (td_clip){.state = TD_CLIP_TWICE} : td_clip_stamp(path);
+        if (!is_renamed && td_clip_is_current(known, &now)) {
             now = *known;
         } else {
             n_read += now.state == TD_CLIP_UNKNOWN;
@@ -182,8 +215,9 @@ static td_status look_at_clips(void *context, size_t chunk)
             td_clip_listen(path, &now);
             ++n_heard;
         }
-        n_changed += memcmp(known, &now, sizeof now) != 0;
+        n_changed += is_renamed || memcmp(known, &now, sizeof now) != 0;
         w->clips[i] = now;
+        w->file_keys[i] = file_key;
     }
     pthread_mutex_lock(&w->lock);
     w->n_done += end - first;
@@ -201,13 +235,11 @@ static td_status refresh_clips(const td_dataset_settings *settings, td_pool *poo
                                bool *changed)
 {
     td_status status = TD_OK;
-    char folder[TD_FILE_PATH_BYTES];
     clip_work w = {.settings = settings, .dataset = d};
     pthread_mutex_init(&w.lock, NULL);
-    snprintf(folder, sizeof folder, "%s/wavs", d->dir);
-    TD_FAIL_IF(!td_file_exists(folder), TD_ERR_NOT_FOUND,
-               "'%s' is not there; the recordings of a dataset are wavs/ID.wav beside its metadata", folder);
+    TD_TRY(find_files(d));
     TD_TRY(TD_NEW_ARRAY(&w.clips, d->view.n_rows + 1));
+    TD_TRY(TD_NEW_ARRAY(&w.file_keys, d->view.n_rows + 1));
     TD_TRY(td_pool_map(pool, (d->view.n_rows + CHUNK_CLIPS - 1) / CHUNK_CLIPS, look_at_clips, &w));
     d->origin.n_clips_read = w.n_read;
     d->origin.n_clips_heard = w.n_heard;
@@ -216,12 +248,15 @@ static td_status refresh_clips(const td_dataset_settings *settings, td_pool *poo
         TD_TRY(td_block_make_writable(&d->block, &d->view));
         td_block_header *header = d->block.data;
         td_block_row *rows = (td_block_row *)((char *)d->block.data + header->rows.at);
-        for (size_t i = 0; i < d->view.n_rows; ++i)
+        for (size_t i = 0; i < d->view.n_rows; ++i) {
             rows[i].clip = w.clips[i];
+            rows[i].file_key = w.file_keys[i];
+        }
         td_block_seal(d->block.data, d->block.bytes);
     }
 fail:
     free(w.clips);
+    free(w.file_keys);
     pthread_mutex_destroy(&w.lock);
     return status;
 }
@@ -242,7 +277,9 @@ static td_status collect_problems(td_dataset *d, bool without_audio)
         const td_block_row *row = &d->view.rows[i];
         if (row->clip.state == TD_CLIP_GOOD) continue;
         td_clip_describe(&row->clip, reason, sizeof reason);
-        TD_TRY(td_problems_add(&d->problems, row->line, "wavs/%s.wav %s", td_dataset_id(d, i), reason));
+        const td_recording *r = &d->files[i];
+        TD_TRY(td_problems_add(&d->problems, row->line, "%s%s%s %s", r->file, r->twin != NULL ? " and " : "",
+                               r->twin != NULL ? r->twin : "", reason));
     }
 fail:
     return status;
@@ -321,6 +358,8 @@ void td_dataset_close(td_dataset *dataset)
     if (dataset == NULL) return;
     td_problems_free(&dataset->problems);
     td_block_release(&dataset->block);
+    td_recordings_close(dataset->recordings);
+    free(dataset->files);
     free(dataset->train);
     free(dataset->val);
     free(dataset->dir);

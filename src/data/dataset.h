@@ -10,6 +10,7 @@
 #include "base/pool.h"
 #include "data/block.h"
 #include "data/metadata.h"
+#include "data/recordings.h"
 #include "text/tokenizer.h"
 
 /* Called from any thread, never from two at once; `done` rises to `total`. `stage` is borrowed forever. */
@@ -50,8 +51,10 @@ typedef struct td_dataset {
     td_problems problems;  /* bad rows, of the text and of the recordings; total counts them all */
     uint32_t *train, *val; /* rows whose recording is good too, ascending; owned */
     size_t n_train, n_val;
-    char *dir;           /* owned */
-    char *metadata_path; /* owned; for FILE:LINE */
+    td_recordings *recordings; /* owned; NULL without audio */
+    td_recording *files;       /* of each row; owned; NULL without audio */
+    char *dir;                 /* owned */
+    char *metadata_path;       /* owned; for FILE:LINE */
     td_dataset_origin origin;
     td_data_block block; /* owned */
 } td_dataset;

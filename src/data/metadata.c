@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/recordings.h"
 #include "text/unicode.h"
 
 typedef enum column {
@@ -197,8 +198,7 @@ static bool cut_line(const layout *l, char *line, char *cells[COLUMN_COUNT], siz
 static char *clean_id(char *id, const char **reason)
 {
     if (strncmp(id, "wavs/", 5) == 0) id += 5;
-    const size_t bytes = strlen(id);
-    if (bytes > 4 && strcasecmp(id + bytes - 4, ".wav") == 0) id[bytes - 4] = '\0';
+    id[td_recordings_stem(id)] = '\0';
     *reason = NULL;
     if (*id == '\0')
         *reason = "the id is empty";

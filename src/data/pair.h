@@ -12,6 +12,14 @@ typedef struct td_dataset_pair {
     td_dataset *val;   /* owned; NULL: the validation rows are those of `train` */
 } td_dataset_pair;
 
+/* Whether validation has rows of its own: in `val_dir`, or without one in metadata_eval.csv beside
+ * metadata_train.csv. Then all rows of `train` train, and *val says how to open the others; the symbols are
+ * left to set. */
+bool td_dataset_pair_plan(const char *val_dir, td_dataset_settings *train, td_dataset_settings *val);
+
+/* TD_ERR_CONFIG, naming the row, for a recording that is of both. */
+td_status td_dataset_pair_check(const td_dataset *train, const td_dataset *val);
+
 /* `settings` is for the training rows; `val_dir` may be NULL. Where validation has a table of its own, all
  * rows of the first train. *out: td_dataset_pair_close(), also after a failure. */
 td_status td_dataset_pair_open(const td_dataset_settings *settings, const char *val_dir, td_pool *pool,

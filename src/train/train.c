@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/pair.h"
 #include "train/need.h"
 #include "train/train_internal.h"
 
@@ -129,7 +130,7 @@ static td_status open_data(td_trainer *t)
     plan_rooms(t);
     TD_TRY(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
-    if (t->s.val_dir != NULL) o->dataset.val_fraction = 0;
+    t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
     if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
     if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
     TD_TRY(td_data_open(t->data_memory, o, &t->data));
@@ -349,8 +350,8 @@ fail:
     return status;
 }
 
-/* Rows of --val-data, else the dataset's own share, else, so that there is something to look at, the first
- * training rows. */
+/* Rows of a table of their own (pair.h), else the dataset's own share, else, so that there is something to
+ * look at, the first training rows. */
 static td_status open_validation(td_trainer *t)
 {
     td_status status = TD_OK;
@@ -361,11 +362,11 @@ static td_status open_validation(td_trainer *t)
                          .last = TD_LAST_KEEP,
                          .in_order = true,
                          .cache = t->cache};
-    if (t->s.val_dir != NULL) {
-        settings.dataset.dir = t->s.val_dir;
-        settings.dataset.val_fraction = 0;
+    if (t->has_val) {
+        settings.dataset = t->val_plan;
         settings.dataset.symbols = t->info.symbols[0] != '\0' ? t->info.symbols : NULL;
         TD_TRY(td_data_open(t->data_memory, &settings, &t->val_data));
+        TD_TRY(td_dataset_pair_check(t->data.dataset, t->val_data.dataset));
         td_frozen_join(t->frozen, &t->val_data);
         TD_TRY(td_data_open_cache(&t->val_data, &t->val_cache));
         data = &t->val_data;
@@ -380,6 +381,8 @@ static td_status open_validation(td_trainer *t)
         rows.n_rows =
             t->data.dataset->n_train < t->s.data.batch_size ? t->data.dataset->n_train : t->s.data.batch_size;
     }
+    td_log_info("%zu rows of %s validate, %zu of %s train", rows.n_rows, data->dataset->metadata_path,
+                t->data.dataset->n_train, t->data.dataset->metadata_path);
     TD_TRY(td_batches_open(data, &rows, &t->val));
     TD_TRY(start_batches(t, &t->val, NULL));
 fail:

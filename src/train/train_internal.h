@@ -40,10 +40,12 @@ typedef struct td_trainer {
     td_device *data_device;
     td_memory *data_memory, *model_memory;
     td_run_dir *run;
-    td_checkpoint *from;    /* what to go on from, or NULL */
-    bool resumes;           /* from `from`, exactly; else only its tensors are taken */
-    td_data data, val_data; /* the second only with val_dir */
-    td_frozen *frozen;      /* parts that nobody trains, on the data device; or NULL */
+    td_checkpoint *from;          /* what to go on from, or NULL */
+    bool resumes;                 /* from `from`, exactly; else only its tensors are taken */
+    td_data data, val_data;       /* the second only with has_val */
+    bool has_val;                 /* validation has a table of its own */
+    td_dataset_settings val_plan; /* of it */
+    td_frozen *frozen;            /* parts that nobody trains, on the data device; or NULL */
     td_mel_cache *cache, *val_cache;
     td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */

@@ -88,7 +88,8 @@ class DataTest(unittest.TestCase):
 
     def test_validation_data_has_its_own_table(self):
         os.rename(os.path.join(self.root, "metadata.csv"), os.path.join(self.root, "metadata_train.csv"))
-        self.write_table(["b|Two cats."], "metadata_eval.csv")
+        self.write_table(["e|Two cats."], "metadata_eval.csv")
+        self.write_wav("e", 22050)
         document = self.prepare()
         self.assertEqual((document["train"]["train"], document["val"]["rows"]), (4, 1))
         self.assertEqual(document["train"]["symbols"], document["val"]["symbols"])
