@@ -222,7 +222,9 @@ static td_status speak_text(const td_cli *cli, synth_run *run)
                                       .speed = td_options_get(cli->options, "synth.speed")->real,
                                       .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
                                       .energy = td_options_get(cli->options, "synth.energy")->real,
-                                      .seed = get_seed(cli)};
+                                      .seed = get_seed(cli),
+                                      .strict_text =
+                                          td_options_get(cli->options, "synth.strict_text")->truth};
     const char *mel_path = get_text(cli, "save-mel");
     char *text = NULL;
     td_status status = TD_OK;

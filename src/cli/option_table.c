@@ -73,6 +73,8 @@ static const td_option OWN[] = {
      FOR("Synthesis", SYNTH, "Semitones higher or lower; for voices trained with pitch")},
     {KEY("synth", "energy"), REAL("1", 0.1, 10),
      FOR("Synthesis", SYNTH, "How loud it is spoken; for voices trained with energy")},
+    {KEY("synth", "strict_text"), BOOL("false"),
+     FOR("Synthesis", SYNTH, "Refuse a text with characters that the voice has not learnt")},
     {FLAG("save-mel"), PATH("FILE"),
      FOR("Synthesis", SYNTH, "Write the mel spectrogram too, as a .safetensors file")},
 

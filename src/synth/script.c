@@ -7,7 +7,9 @@
 #include <unicode/utf8.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "text/adapt.h"
 #include "text/normalize.h"
 #include "text/unicode.h"
 
@@ -17,6 +19,8 @@ typedef struct writer {
     td_symbols *symbols;
     td_tokenizer *tokenizer;
     size_t max_characters;
+    bool is_strict;
+    td_left_outs left_outs;
     td_script *out;
 } writer;
 
@@ -40,6 +44,7 @@ static void close_writer(writer *w)
     td_tokenizer_destroy(w->tokenizer);
     td_symbols_destroy(w->symbols);
     td_normalizer_destroy(w->normalizer);
+    td_left_outs_free(&w->left_outs);
 }
 
 static td_status check_tokens(const td_tokens *tokens, const td_model_facts *model)
@@ -64,26 +69,6 @@ fail:
     return status;
 }
 
-static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_end end)
-{
-    td_script *s = w->out;
-    const td_model_facts model = td_model_describe(&w->voice->model);
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
-    td_script_piece *piece = &s->pieces[s->count++];
-    *piece = (td_script_piece){.end = end};
-    TD_TRY(TD_NEW_ARRAY(&piece->text, bytes + 1));
-    memcpy(piece->text, text, bytes);
-    TD_TRY(td_tokenizer_encode(w->tokenizer, s->lang, text, bytes, &piece->tokens));
-    TD_TRY(check_tokens(&piece->tokens, &model));
-    TD_FAIL_IF(
-        piece->tokens.count > model.max_tokens, TD_ERR_LIMIT,
-        "a piece of the text has %zu tokens, and the voice takes %u: '%.40s'; add full stops or commas",
-        piece->tokens.count, model.max_tokens, piece->text);
-fail:
-    return status;
-}
-
 /* Marks alone cannot be spoken. */
 static bool has_letter(const char *text, size_t bytes)
 {
@@ -93,6 +78,56 @@ static bool has_letter(const char *text, size_t bytes)
         if (td_unicode_is_letter(codepoint)) return true;
     }
     return false;
+}
+
+/* Writes a piece with what the voice knows. *is_left: whether there is something to say then. */
+static td_status adapt_piece(writer *w, td_script_piece *piece, bool *is_left)
+{
+    const td_token_kind kind = td_tokenizer_kind(w->tokenizer);
+    td_buffer spelled = {0}, adapted = {0};
+    td_status status = TD_OK;
+    TD_TRY(td_tokenizer_spell(kind, w->out->lang, piece->text, strlen(piece->text), &spelled));
+    TD_TRY(td_adapt_text(w->tokenizer, spelled.data, spelled.size, &adapted, &w->left_outs));
+    TD_TRY(
+        td_tokenizer_encode_spelled(w->tokenizer, w->out->lang, adapted.data, adapted.size, &piece->tokens));
+    *is_left = has_letter(adapted.data, adapted.size);
+    if (kind == TD_TOKENS_PHONEMES) goto fail;
+    free(piece->text);
+    piece->text = adapted.data;
+    adapted = (td_buffer){0};
+fail:
+    td_buffer_free(&spelled);
+    td_buffer_free(&adapted);
+    return status;
+}
+
+static void free_piece(td_script_piece *piece)
+{
+    free(piece->text);
+    td_tokens_free(&piece->tokens);
+}
+
+static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_end end)
+{
+    td_script *s = w->out;
+    const td_model_facts model = td_model_describe(&w->voice->model);
+    bool is_left = true;
+    td_status status = TD_OK;
+    TD_TRY(td_alloc_grow(&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
+    td_script_piece *piece = &s->pieces[s->count++];
+    *piece = (td_script_piece){.end = end};
+    TD_TRY(TD_NEW_ARRAY(&piece->text, bytes + 1));
+    memcpy(piece->text, text, bytes);
+    TD_TRY(td_tokenizer_encode(w->tokenizer, s->lang, text, bytes, &piece->tokens));
+    if (piece->tokens.n_unknown > 0 && !w->is_strict) TD_TRY(adapt_piece(w, piece, &is_left));
+    TD_TRY(check_tokens(&piece->tokens, &model));
+    TD_FAIL_IF(
+        piece->tokens.count > model.max_tokens, TD_ERR_LIMIT,
+        "a piece of the text has %zu tokens, and the voice takes %u: '%.40s'; add full stops or commas",
+        piece->tokens.count, model.max_tokens, piece->text);
+    if (!is_left) free_piece(&s->pieces[--s->count]);
+fail:
+    return status;
 }
 
 static td_status add_paragraph(writer *w, const char *text, size_t bytes)
@@ -126,10 +161,24 @@ static size_t find_paragraph(const char *text, size_t bytes, size_t *behind)
     return bytes;
 }
 
-td_status td_script_make(const td_checkpoint_info *voice, const char *language, const char *text,
-                         size_t bytes, td_script *out)
+/* One warning for all that was left out; an error if nothing is left. */
+static td_status tell_left_outs(const writer *w)
 {
-    writer w = {.voice = voice, .out = out};
+    char names[600];
+    td_status status = TD_OK;
+    td_left_outs_describe(&w->left_outs, names, sizeof names);
+    TD_FAIL_IF(w->out->count == 0 && *names, TD_ERR_CONFIG,
+               "the text has nothing to say that the voice has learnt; left out: %s", names);
+    TD_FAIL_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
+    if (*names) td_log_warn("left out, since the voice has not learnt it: %s", names);
+fail:
+    return status;
+}
+
+td_status td_script_make(const td_checkpoint_info *voice, const char *language, bool is_strict,
+                         const char *text, size_t bytes, td_script *out)
+{
+    writer w = {.voice = voice, .is_strict = is_strict, .out = out};
     td_status status = TD_OK;
     *out = (td_script){0};
     if (!language || !*language || strcmp(language, "auto") == 0) language = voice->language;
@@ -147,7 +196,7 @@ td_status td_script_make(const td_checkpoint_info *voice, const char *language, 
         const size_t n = find_paragraph(text + at, bytes - at, &behind);
         TD_TRY(add_paragraph(&w, text + at, n));
     }
-    TD_FAIL_IF(out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
+    TD_TRY(tell_left_outs(&w));
 fail:
     close_writer(&w);
     if (status != TD_OK) td_script_free(out);
@@ -156,10 +205,8 @@ fail:
 
 void td_script_free(td_script *script)
 {
-    for (size_t i = 0; i < script->count; i++) {
-        free(script->pieces[i].text);
-        td_tokens_free(&script->pieces[i].tokens);
-    }
+    for (size_t i = 0; i < script->count; i++)
+        free_piece(&script->pieces[i]);
     free(script->pieces);
     *script = (td_script){0};
 }

@@ -13,7 +13,7 @@ enum {
 };
 
 typedef struct td_script_piece {
-    char *text; /* owned, normalised */
+    char *text; /* owned, normalised, and of characters that the voice knows unless it says phonemes */
     td_tokens tokens;
     td_piece_end end;
 } td_script_piece;
@@ -24,10 +24,11 @@ typedef struct td_script {
     td_lang lang;
 } td_script;
 
-/* `language`: a code; NULL, "" or "auto": the voice's. TD_ERR_CONFIG: nothing to say, or too much;
- * TD_ERR_FORMAT: no UTF-8, or a symbol that the voice has not learnt, by name. On failure *out is empty. */
-td_status td_script_make(const td_checkpoint_info *voice, const char *language, const char *text,
-                         size_t bytes, td_script *out);
+/* `language`: a code; NULL, "" or "auto": the voice's. What the voice has not learnt is written with what it has
+ * (text/adapt.h), or left out with one warning for the call; `is_strict`: it is TD_ERR_FORMAT, by name.
+ * TD_ERR_CONFIG: nothing to say, or too much; TD_ERR_FORMAT: no UTF-8. On failure *out is empty. */
+td_status td_script_make(const td_checkpoint_info *voice, const char *language, bool is_strict,
+                         const char *text, size_t bytes, td_script *out);
 void td_script_free(td_script *script);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unicode/utf8.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -47,6 +48,11 @@ void td_tokenizer_destroy(td_tokenizer *tokenizer)
     if (tokenizer == NULL) return;
     td_bpe_destroy(tokenizer->bpe);
     free(tokenizer);
+}
+
+td_token_kind td_tokenizer_kind(const td_tokenizer *tokenizer)
+{
+    return tokenizer->kind;
 }
 
 size_t td_tokenizer_vocab_size(const td_tokenizer *tokenizer)
@@ -95,6 +101,20 @@ fail:
     return status;
 }
 
+td_status td_tokenizer_encode_spelled(const td_tokenizer *tokenizer, td_lang lang, const char *text,
+                                      size_t bytes, td_tokens *tokens)
+{
+    td_status status = TD_OK;
+    td_buffer tagged = {0};
+    td_tokens_clear(tokens);
+    if (tokenizer->kind != TD_TOKENS_BPE) return encode_symbols(tokenizer->symbols, text, bytes, tokens);
+    TD_TRY(tag_text(lang, text, bytes, &tagged));
+    TD_TRY(td_bpe_encode(tokenizer->bpe, tagged.data, tagged.size, tokens));
+fail:
+    td_buffer_free(&tagged);
+    return status;
+}
+
 td_status td_tokenizer_encode(const td_tokenizer *tokenizer, td_lang lang, const char *text, size_t bytes,
                               td_tokens *tokens)
 {
@@ -102,16 +122,21 @@ td_status td_tokenizer_encode(const td_tokenizer *tokenizer, td_lang lang, const
     td_buffer spelled = {0};
     td_tokens_clear(tokens);
     TD_TRY(td_unicode_check(text, bytes, NULL));
-    if (tokenizer->kind == TD_TOKENS_CHARACTERS)
-        return encode_symbols(tokenizer->symbols, text, bytes, tokens);
-    if (tokenizer->kind == TD_TOKENS_BPE) {
-        TD_TRY(tag_text(lang, text, bytes, &spelled));
-        TD_TRY(td_bpe_encode(tokenizer->bpe, spelled.data, spelled.size, tokens));
-    } else {
-        TD_TRY(td_phonemes_convert(lang, text, bytes, &spelled));
-        TD_TRY(encode_symbols(tokenizer->symbols, spelled.data, spelled.size, tokens));
-    }
+    if (tokenizer->kind != TD_TOKENS_PHONEMES)
+        return td_tokenizer_encode_spelled(tokenizer, lang, text, bytes, tokens);
+    TD_TRY(td_phonemes_convert(lang, text, bytes, &spelled));
+    TD_TRY(td_tokenizer_encode_spelled(tokenizer, lang, spelled.data, spelled.size, tokens));
 fail:
     td_buffer_free(&spelled);
     return status;
+}
+
+bool td_tokenizer_knows(const td_tokenizer *tokenizer, uint32_t codepoint)
+{
+    char piece[U8_MAX_LENGTH + 1] = "";
+    size_t length = 0;
+    if (tokenizer->kind != TD_TOKENS_BPE)
+        return td_symbols_find(tokenizer->symbols, codepoint) != TD_SYMBOL_UNKNOWN;
+    U8_APPEND_UNSAFE((unsigned char *)piece, length, codepoint);
+    return td_bpe_find(tokenizer->bpe, codepoint == ' ' ? "[SPACE]" : piece) >= 0;
 }

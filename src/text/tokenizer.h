@@ -5,6 +5,8 @@
 #ifndef TD_TEXT_TOKENIZER_H
 #define TD_TEXT_TOKENIZER_H
 
+#include <stdbool.h>
+
 #include "text/buffer.h"
 #include "text/lang.h"
 #include "text/symbols.h"
@@ -25,6 +27,8 @@ void td_tokenizer_destroy(td_tokenizer *tokenizer);
 /* How many ids there may be: one more than the largest. */
 size_t td_tokenizer_vocab_size(const td_tokenizer *tokenizer);
 
+td_token_kind td_tokenizer_kind(const td_tokenizer *tokenizer);
+
 /* The text whose symbols become tokens: the text itself, or its phonemes. Appended to `out`. This is what a
  * symbol table for the kind is collected from. */
 td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text, size_t bytes,
@@ -35,5 +39,12 @@ td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text,
  * Unknown symbols become the unknown token and are counted in `tokens`. */
 td_status td_tokenizer_encode(const td_tokenizer *tokenizer, td_lang lang, const char *text, size_t bytes,
                               td_tokens *tokens);
+
+/* The same of what td_tokenizer_spell() made. */
+td_status td_tokenizer_encode_spelled(const td_tokenizer *tokenizer, td_lang lang, const char *text,
+                                      size_t bytes, td_tokens *tokens);
+
+/* Whether a character of spelled text has a token. */
+bool td_tokenizer_knows(const td_tokenizer *tokenizer, uint32_t codepoint);
 
 #endif

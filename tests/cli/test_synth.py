@@ -195,8 +195,9 @@ class VoiceTest(Synth):
             self.assertEqual(new.read(), old.read())
 
     def test_texts(self):
-        self.refuse_text("'q' (U+0071)", "--checkpoint", self.voice, "--text", "say q now")
-        self.refuse_text("'\u6f22' (U+6F22)", "--checkpoint", self.voice, "--text", "say \u6f22 now")
+        self.refuse_text("'q' (U+0071)", "--checkpoint", self.voice, "--text", "say q now", "--strict-text")
+        self.refuse_text("'\u6f22' (U+6F22)", "--checkpoint", self.voice, "--text", "say \u6f22 now",
+                         "--strict-text")
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", "", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", " \n ", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "-", code=2, input="")

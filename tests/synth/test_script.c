@@ -1,4 +1,5 @@
-/* Texts to tokens: as in training, in pieces the voice can take, with everything it cannot say refused. */
+/* Texts to tokens: as in training, in pieces the voice can take, with what it has not learnt in other
+ * letters, left out or refused. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static void expect_pieces(const char *text, const char *const *pieces, size_t co
 {
     const td_checkpoint_info info = make_info("parallel");
     td_script script;
-    check(td_script_make(&info, "auto", text, strlen(text), &script));
+    check(td_script_make(&info, "auto", false, text, strlen(text), &script));
     assert_int_equal(script.count, count);
     for (size_t i = 0; i < count; i++) {
         assert_string_equal(script.pieces[i].text, pieces[i]);
@@ -29,13 +30,27 @@ static void test_pieces(void **state)
     expect_pieces("... So? ...", MARKS, 1);
 }
 
+static void test_finding_05_other_letters(void **state)
+{
+    static const char *const PIECES[] = {"he is twenty one.", "dont go ok, said the cafe.", "stop"};
+    td_checkpoint_info info = make_info("parallel");
+    td_script script;
+    (void)state;
+    expect_pieces("He is 21. \342\200\234Don\342\200\231t go (ok);\342\200\235 said the caf\303\251. "
+                  "\346\274\242! Stop",
+                  PIECES, 3);
+    refuse(TD_ERR_CONFIG, "'\346\274\242' (U+6F22) 2 times",
+           td_script_make(&info, NULL, false, "\346\274\242\346\274\242", 6, &script));
+    assert_null(script.pieces);
+}
+
 static void test_ends(void **state)
 {
     const td_checkpoint_info info = make_info("parallel");
     static const char TEXT[] = "One\ntwo. Three.\n\nFour.";
     td_script script;
     (void)state;
-    check(td_script_make(&info, NULL, TEXT, strlen(TEXT), &script));
+    check(td_script_make(&info, NULL, true, TEXT, strlen(TEXT), &script));
     assert_int_equal(script.count, 3);
     assert_string_equal(script.pieces[0].text, "one two.");
     assert_int_equal(script.pieces[0].end, TD_PIECE_SENTENCE);
@@ -58,7 +73,7 @@ static void test_long(void **state)
         for (size_t i = 0; i < LENGTH; i++)
             text[i] = is_spaced && i % 7 == 6 ? ' ' : 'a';
         text[LENGTH] = 0;
-        check(td_script_make(&info, NULL, text, LENGTH, &script));
+        check(td_script_make(&info, NULL, true, text, LENGTH, &script));
         for (size_t i = 0; i < script.count; i++) {
             assert_true(script.pieces[i].tokens.count <= 50);
             for (const char *c = script.pieces[i].text; *c; c++)
@@ -78,22 +93,24 @@ static void test_refusals(void **state)
     (void)state;
     assert_non_null(much);
     memset(much, 'a', TD_SCRIPT_MAX_BYTES + 1);
-    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, "", 0, &script));
-    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, " ...\n!", 6, &script));
-    refuse(TD_ERR_CONFIG, "at most", td_script_make(&info, NULL, much, TD_SCRIPT_MAX_BYTES + 1, &script));
-    refuse(TD_ERR_FORMAT, "';' (U+003B)", td_script_make(&info, NULL, "a; b", 4, &script));
-    refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, NULL, "caf\303\251", 5, &script));
-    refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, NULL, "\377", 1, &script));
-    refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, "xx", "a", 1, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, true, "", 0, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, true, " ...\n!", 6, &script));
+    refuse(TD_ERR_CONFIG, "at most",
+           td_script_make(&info, NULL, true, much, TD_SCRIPT_MAX_BYTES + 1, &script));
+    refuse(TD_ERR_FORMAT, "';' (U+003B)", td_script_make(&info, NULL, true, "a; b", 4, &script));
+    refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, NULL, true, "caf\303\251", 5, &script));
+    refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, NULL, true, "\377", 1, &script));
+    refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, "xx", true, "a", 1, &script));
     set_key(&info, "n_symbols", "10");
-    refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, NULL, "z", 1, &script));
+    refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, NULL, true, "z", 1, &script));
     assert_null(script.pieces);
     free(much);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_ends),
-                                       cmocka_unit_test(test_long), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_finding_05_other_letters),
+        cmocka_unit_test(test_ends), cmocka_unit_test(test_long), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

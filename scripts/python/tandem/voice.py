@@ -34,7 +34,7 @@ class _VoiceInfo(ctypes.Structure):
 class _SpeakOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("speaker", ctypes.c_char_p), ("reference", ctypes.c_char_p),
                 ("language", ctypes.c_char_p), ("speed", ctypes.c_double), ("pitch_shift", ctypes.c_double),
-                ("energy", ctypes.c_double), ("seed", ctypes.c_uint64)]
+                ("energy", ctypes.c_double), ("seed", ctypes.c_uint64), ("strict_text", ctypes.c_bool)]
 
 
 Info = collections.namedtuple("Info", "family languages speakers parameters rate needs_reference has_speed has_pitch "
@@ -55,16 +55,18 @@ def _copy_samples(samples, count):
     return array.array("f", content) if numpy is None else numpy.frombuffer(content, numpy.float32).copy()
 
 
-def _make_options(speaker=None, reference=None, language=None, speed=1.0, pitch_shift=0.0, energy=1.0, seed=0):
+def _make_options(speaker=None, reference=None, language=None, speed=1.0, pitch_shift=0.0, energy=1.0, seed=0,
+                  strict_text=False):
     return _SpeakOptions(ctypes.sizeof(_SpeakOptions), to_bytes(speaker), to_bytes(reference), to_bytes(language), speed,
-                         pitch_shift, energy, seed)
+                         pitch_shift, energy, seed, strict_text)
 
 
 class Voice(Handle):
     """A voice's file, opened on a device ("cpu", "gpu", "cl:0.0" ...; None: the best there is).
 
     One thread at a time, but for cancel(); several voices may speak at once. speak(), stream() and save() take
-    speaker, reference (path of a recording), language, speed, pitch_shift (semitones), energy and seed.
+    speaker, reference (path of a recording), language, speed, pitch_shift (semitones), energy, seed and strict_text
+    (a character that the voice has not learnt is an error instead of a warning).
     `log` is called with a level's name and a line.
     """
     _free, _error = library.td_voice_close, library.td_voice_error

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""What `synth` does with texts and outputs that users have: characters that the voice has not learnt, sentences that
+are too long for it, a sentence a line, pipes and links.
+
+    python3 tests/cli/test_findings_texts.py /path/to/tandem
+
+Needs only Python's standard library. More of it in tests/synth and tests/text/test_adapt.c.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tones import write_wav
+
+PROGRAM = "./tandem"
+
+
+class Texts(unittest.TestCase):
+    """With a voice after one step of training, which knows the space, the full stop and ten letters."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory(prefix="tandem-texts-")
+        cls.addClassCleanup(cls.shared.cleanup)
+        root, folder = (os.path.join(cls.shared.name, name) for name in ("set", "run"))
+        os.makedirs(os.path.join(root, "wavs"))
+        with open(os.path.join(root, "metadata.csv"), "w", encoding="utf-8") as file:
+            file.writelines(f"r{i}|Say {'abcd'[i % 4]} now, net.\n" for i in range(8))
+        for i in range(8):
+            write_wav(os.path.join(root, "wavs", f"r{i}.wav"), [8000 * (k // 50 % 2) - 4000 for k in range(9000 + 99 * i)])
+        subprocess.run([PROGRAM, "train", "--model-device", "cpu", "--train-data", root, "--checkpoint-dir", folder,
+                        "--model-size", "pico", "--batch-size", "2", "--language", "en", "--max-steps", "1",
+                        "--val-fraction", "0", "--set", "model.speaker_encoder=false"],
+                       capture_output=True, check=True, timeout=240)
+        cls.voice = os.path.join(folder, "checkpoint-1.safetensors")
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="tandem-texts-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def synth(self, *arguments, code=0, **more):
+        done = subprocess.run([PROGRAM, "synth", "--checkpoint", self.voice, *arguments, "--device", "cpu"],
+                              capture_output=True, text=True, timeout=240, **more)
+        self.assertEqual(done.returncode, code, (done.stdout, done.stderr))
+        return done.stderr
+
+    def test_finding_05_unknown_characters(self):
+        self.synth("--text", "Say a, now. No toy.", "-o", self.path("plain.wav"), "--strict-text")
+        stderr = self.synth("--text", "(\u201cS\u00e4y\u201d a; n'o-w! No toy\u2026", "-o", self.path("a.wav"))
+        self.assertNotIn("warning", stderr)
+        stderr = self.synth("--text", "Say qa, now. \u6f22! No \u6f22toy.", "-o", self.path("b.wav"))
+        self.assertEqual(stderr.count("warning"), 1)
+        self.assertIn("'q' (U+0071), '\u6f22' (U+6F22) 2 times", stderr)
+        self.assertEqual(self.read("b.wav"), self.read("plain.wav"))
+        self.assertIn("'q' (U+0071)", self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1))
+        self.assertIn("U+6F22", self.synth("--text", "\u6f22", "-o", self.path("c.wav"), code=2))
+        self.assertFalse(os.path.exists(self.path("c.wav")))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        PROGRAM = sys.argv.pop(1)
+    unittest.main()
