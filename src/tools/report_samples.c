@@ -1,7 +1,8 @@
 /* Pictures and sounds of a run, for its report: samples/step-STEP-ITEM-KIND.png and
- * samples/step-STEP-ITEM.wav as data: addresses. Of many steps a few are shown, evenly spread, with the first
- * and the last; of those that do not fit the limit fewer. What the recording itself looks like ("target") is
- * the same at each step and shown once. See report.h.
+ * samples/step-STEP-ITEM.wav as data: addresses, the sentence of samples/step-STEP-ITEM.txt as it is. Of many
+ * steps a few are shown, evenly spread, with the first and the last; of those that do not fit the limit fewer.
+ * The sentence, and what the recording itself looks and sounds like, are the same at each step and shown once.
+ * See report.h. Covered by tests/cli/test_report.py.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,12 +14,10 @@
 
 enum { NAME_BYTES = 96, KIND_BYTES = 32, MAX_FILES = 100000 };
 
-static const char TARGET[] = "target";
-
 typedef struct sample {
     uint64_t step, bytes;
     unsigned item;
-    char kind[KIND_BYTES]; /* "audio", "spectrogram", "alignment", "target" */
+    char kind[KIND_BYTES]; /* "audio", "spectrogram" ...; of the sentence: "text", "target", "target_audio" */
     char name[NAME_BYTES]; /* of the file */
 } sample;
 
@@ -31,6 +30,11 @@ typedef struct sample_list {
 
 /* ---------------------------------------------------------------- finding */
 
+/* Besides pictures, which are "-KIND.png". */
+static const struct {
+    const char *ending, *kind;
+} ENDINGS[] = {{".wav", "audio"}, {"-target.wav", "target_audio"}, {".txt", "text"}};
+
 static bool parse_name(const char *name, sample *out)
 {
     int used = 0;
@@ -38,8 +42,9 @@ static bool parse_name(const char *name, sample *out)
     if (strlen(name) >= NAME_BYTES || strncmp(name, "step-", 5) != 0) return false;
     if (sscanf(name, "step-%" SCNu64 "-%u%n", &out->step, &out->item, &used) != 2) return false;
     snprintf(out->name, NAME_BYTES, "%.*s", NAME_BYTES - 1, name);
-    if (strcmp(name + used, ".wav") == 0) {
-        snprintf(out->kind, KIND_BYTES, "audio");
+    for (size_t i = 0; i < sizeof ENDINGS / sizeof ENDINGS[0]; ++i) {
+        if (strcmp(name + used, ENDINGS[i].ending) != 0) continue;
+        snprintf(out->kind, KIND_BYTES, "%s", ENDINGS[i].kind);
         return true;
     }
     return sscanf(name + used, "-%31[a-z_].%7s", out->kind, suffix) == 2 && strcmp(suffix, "png") == 0;
@@ -108,7 +113,8 @@ static bool is_step_shown(const sample_list *list, size_t n_shown, uint64_t step
 
 static bool is_shown(const sample_list *list, size_t n_shown, const sample *s)
 {
-    if (strcmp(s->kind, TARGET) == 0) return s->step == list->steps[list->n_steps - 1];
+    if (strncmp(s->kind, "target", 6) == 0 || strcmp(s->kind, "text") == 0)
+        return s->step == list->steps[list->n_steps - 1];
     return is_step_shown(list, n_shown, s->step);
 }
 
@@ -154,7 +160,7 @@ static td_status put_sample(td_report_state *state, const sample *s)
     char path[TD_FILE_PATH_BYTES], inner[NAME_BYTES + 16];
     char *data = NULL, *text = NULL;
     size_t bytes = 0;
-    const bool is_audio = strcmp(s->kind, "audio") == 0;
+    const bool is_audio = strstr(s->kind, "audio") != NULL, is_text = strcmp(s->kind, "text") == 0;
     snprintf(inner, sizeof inner, "samples/%s", s->name);
     TD_TRY(td_report_path(state, inner, path));
     if (td_file_read(path, (size_t)(TD_REPORT_MEDIA_BYTES - state->run->media_bytes), &data, &bytes) !=
@@ -162,13 +168,15 @@ static td_status put_sample(td_report_state *state, const sample *s)
         td_report_note(state, "%s is left out: %s", inner, td_error_last()->message);
         return TD_OK;
     }
-    TD_TRY(encode_base64(is_audio ? "data:audio/wav;base64," : "data:image/png;base64,", data, bytes, &text));
+    if (!is_text)
+        TD_TRY(encode_base64(is_audio ? "data:audio/wav;base64," : "data:image/png;base64,", data, bytes,
+                             &text));
     state->run->media_bytes += bytes;
     td_json_begin_object(state->json);
     td_json_put_uint(state->json, "step", s->step);
     td_json_put_uint(state->json, "item", s->item);
     td_json_put_string(state->json, "kind", s->kind);
-    td_json_put_string(state->json, "data", text);
+    td_json_put_string(state->json, "data", is_text ? data : text);
     td_json_end_object(state->json);
 fail:
     free(data);

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audio/decode.h"
 #include "audio/encode.h"
 #include "audio/vocoder.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "device/blocking.h"
 #include "families/speak.h"
 #include "train/picture.h"
@@ -128,8 +130,9 @@ fail:
 typedef struct show_job {
     td_events *events;
     const td_run_dir *run;
+    const td_dataset *dataset; /* that the item is a row of; open until the side thread is done */
     uint64_t step;
-    uint32_t item, n_mels, rate;
+    uint32_t row, item, n_mels, rate;
     uint32_t frames, target_frames, steps, tokens, n_samples;
     float *mel, *target, *alignment, *samples; /* within the block */
 } show_job;
@@ -166,6 +169,30 @@ fail:
     return status;
 }
 
+/* What the voice should say, and how the recording sounds. One that cannot be read any more, since its
+ * spectrogram was kept, does not end the run. */
+static td_status show_original(const show_job *job)
+{
+    td_status status = TD_OK;
+    char name[64], path[TD_FILE_PATH_BYTES];
+    td_audio audio = {0};
+    const char *text = td_dataset_text(job->dataset, job->row);
+    snprintf(name, sizeof name, "samples/step-%" PRIu64 "-%u.txt", job->step, job->item);
+    TD_TRY(td_run_dir_path(job->run, name, path));
+    TD_TRY(td_file_write_atomic(path, text, strlen(text)));
+    TD_TRY(td_dataset_clip_path(job->dataset, job->row, path));
+    if (td_audio_decode(path, &(td_decode_options){.rate = job->rate}, &audio) != TD_OK) {
+        td_log_warn("the samples lack a recording: %s", td_error_last()->message);
+        return TD_OK;
+    }
+    snprintf(name, sizeof name, "samples/step-%" PRIu64 "-%u-target.wav", job->step, job->item);
+    TD_TRY(td_run_dir_path(job->run, name, path));
+    TD_TRY(td_audio_encode(path, audio.samples, audio.count, audio.rate));
+fail:
+    td_audio_free(&audio);
+    return status;
+}
+
 static td_status show_item(void *context)
 {
     const show_job *job = context;
@@ -177,6 +204,7 @@ static td_status show_item(void *context)
     TD_TRY(show_grid(job, "target", &target));
     TD_TRY(show_grid(job, "alignment", &alignment));
     TD_TRY(show_sound(job));
+    TD_TRY(show_original(job));
     TD_TRY(td_events_flush(job->events));
 fail:
     return status;
@@ -300,6 +328,8 @@ static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *
                                 : v->forced + (size_t)item * v->forced_frames * n_mels;
     TD_TRY(make_job(t, frames, target_frames, steps, tokens, &job));
     job->item = item;
+    job->dataset = t->has_val ? t->val_data.dataset : t->data.dataset;
+    job->row = batch->rows[item];
     memcpy(job->mel, made, sizeof(float) * frames * n_mels);
     memcpy(job->target, target + (size_t)item * batch->shape.frames * n_mels,
            sizeof(float) * target_frames * n_mels);

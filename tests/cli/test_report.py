@@ -123,6 +123,21 @@ class ReportTest(unittest.TestCase):
             with open(os.path.join(run, name), "rb") as file:
                 self.assertEqual(base64.b64decode(body, validate=True), file.read(), name)
 
+    def test_finding_23_sentence_and_recording(self):
+        run = self.make_run()
+        for number in (100, 200):
+            self.write(run, f"samples/step-{number}-0.txt", "Grüße </script>".encode())
+            self.write(run, f"samples/step-{number}-0-target.wav", wav(number))
+        text, data, _ = self.make(run)
+        samples = data["runs"][0]["samples"]
+        (said,) = [s for s in samples if s["kind"] == "text"]  # once, as it is the same at each step
+        self.assertEqual((said["step"], said["item"], said["data"]), (200, 0, "Grüße </script>"))
+        (sound,) = [s for s in samples if s["kind"] == "target_audio"]
+        self.assertEqual(sound["data"], "data:audio/wav;base64," + base64.b64encode(wav(200)).decode())
+        self.assertEqual(len(samples), 9)
+        self.assertNotIn('"Run " +', text)  # "Run run": the folder above tells more
+        self.assertIn("slice(-2)", text)
+
     def test_base64_of_every_length(self):
         for n_bytes in (0, 1, 2, 3, 4):
             run = self.make_run(f"run{n_bytes}", sample_steps=())
@@ -254,6 +269,7 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(done.stdout.count("<figure>"), n_curves, runs)
             self.assertGreaterEqual(done.stdout.count('<path class="line'), n_curves, runs)
             self.assertIn("updates were left out", done.stdout)
+            self.assertRegex(done.stdout, "<h1[^>]*>(Training of|Two runs: ).*/(run|other)")
             if runs == [run]:
                 for words in ("<audio", 'alt="alignment, sentence 1, step 200"', "a device", "my.ini:18", "most: load (5 of 5"):
                     self.assertIn(words, done.stdout)

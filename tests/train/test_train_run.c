@@ -495,6 +495,8 @@ static void test_files(void **state)
                                         "config.ini",
                                         "metrics.jsonl",
                                         "samples/step-6-0.wav",
+                                        "samples/step-6-0.txt",
+                                        "samples/step-6-0-target.wav",
                                         "samples/step-6-0-alignment.png",
                                         "samples/step-6-1-target.png"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i) {
@@ -503,6 +505,11 @@ static void test_files(void **state)
         if (!td_file_exists(path)) fail_msg("%s is missing", path);
     }
     assert_true(isfinite(result.best_loss));
+    char *said = NULL;
+    size_t bytes;
+    assert_int_equal(td_file_read(temp_path("run/samples/step-6-0.txt"), 100, &said, &bytes), TD_OK);
+    assert_true(bytes > 3 && strspn(said, "abcde ") == bytes); /* a sentence of the dataset */
+    free(said);
 }
 
 static bool end_after_two(void *context)
