@@ -12,9 +12,7 @@
 #include "base/error.h"
 
 #define CHUNK_SAMPLES 65536u /* of all channels together, read at once */
-#define RATE_MIN 1000u
-#define RATE_MAX 384000u
-#define FULL_SCALE 0.9999f /* 32767 of 16 bits is beyond it */
+#define FULL_SCALE 0.9999f   /* 32767 of 16 bits is beyond it */
 #define MOST_SAMPLES (UINT64_C(1) << 31)
 
 enum { BLOCK = 256, LANES = 8 };
@@ -72,8 +70,9 @@ static td_status open_file(decoder *d)
     d->info = d->sound.info;
     TD_FAIL_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
                "%s: %d channels; save it with one or two", d->path, d->info.channels);
-    TD_FAIL_IF(d->info.samplerate < (int)RATE_MIN || d->info.samplerate > (int)RATE_MAX, TD_ERR_FORMAT,
-               "%s: a rate of %d Hz; save it with %u to %u", d->path, d->info.samplerate, RATE_MIN, RATE_MAX);
+    TD_FAIL_IF(d->info.samplerate < TD_DECODE_RATE_MIN || d->info.samplerate > TD_DECODE_RATE_MAX,
+               TD_ERR_FORMAT, "%s: a rate of %d Hz; save it with %d to %d", d->path, d->info.samplerate,
+               TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
 fail:
     return status;
 }
@@ -237,6 +236,12 @@ static td_status read_all(decoder *d)
                sf_strerror(d->sound.file));
     TD_FAIL_IF(report->source_frames == 0, TD_ERR_FORMAT, "%s: holds no samples; record or copy it again",
                d->path);
+    TD_FAIL_IF(report->source_frames < (uint64_t)d->sound.announced, TD_ERR_FORMAT,
+               "%s: cut short: it ends after %llu samples, and its header announces more; copy it again",
+               d->path, (unsigned long long)report->source_frames);
+    TD_FAIL_IF(d->options->finite && report->bad_samples > 0, TD_ERR_FORMAT,
+               "%s: %llu samples are not finite (NaN or infinite)", d->path,
+               (unsigned long long)report->bad_samples);
     if (d->resampler) TD_TRY(append(d, 0));
     report->dc = d->dc_sum / (double)report->source_frames;
 fail:
@@ -295,8 +300,9 @@ td_status td_audio_decode(const char *path, const td_decode_options *options, td
     decoder d = {.path = path, .options = options, .sound = {.fd = -1}, .out = out};
     td_status status = TD_OK;
     *out = (td_audio){.rate = options->rate, .samples = options->into};
-    TD_FAIL_IF(options->rate < RATE_MIN || options->rate > RATE_MAX, TD_ERR_ARGUMENT,
-               "%s: a wanted rate of %u Hz; %u to %u can be", path, options->rate, RATE_MIN, RATE_MAX);
+    TD_FAIL_IF(options->rate < TD_DECODE_RATE_MIN || options->rate > TD_DECODE_RATE_MAX, TD_ERR_ARGUMENT,
+               "%s: a wanted rate of %u Hz; %d to %d can be", path, options->rate, TD_DECODE_RATE_MIN,
+               TD_DECODE_RATE_MAX);
     TD_TRY(open_file(&d));
     out->report.source_rate = (uint32_t)d.info.samplerate;
     out->report.channels = (uint32_t)d.info.channels;

@@ -5,19 +5,23 @@
 #ifndef TD_AUDIO_DECODE_H
 #define TD_AUDIO_DECODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "tandem/status.h"
 
+enum { TD_DECODE_RATE_MIN = 1000, TD_DECODE_RATE_MAX = 384000 };
+
 /* All zero but the rate: the file as it is. */
 typedef struct td_decode_options {
-    uint32_t rate;   /* wanted, 1000 to 384000 */
+    uint32_t rate;   /* wanted, TD_DECODE_RATE_MIN to TD_DECODE_RATE_MAX */
     double trim_db;  /* > 0: cut both ends where 10 ms are this far below the loudest 10 ms */
     double margin_s; /* but keep so much before and after the rest */
     double max_s;    /* > 0: a longer file is TD_ERR_LIMIT */
     float *into;     /* not NULL: the samples go here, and those of the result stay NULL */
     size_t room;     /* of `into`; more samples are TD_ERR_LIMIT */
+    bool finite;     /* samples that are NaN or infinite are TD_ERR_FORMAT */
 } td_decode_options;
 
 /* What was found on the way. Counts are of the file's own samples, all channels. */

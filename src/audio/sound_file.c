@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +51,96 @@ static sf_count_t tell(void *context)
     return seek(0, SEEK_CUR, context);
 }
 
+/* ---------------------------------------------------------------- whole or cut */
+
+enum {
+    MPEG_SLACK = 2 * 1152,    /* frames; writers differ in what they count */
+    MPEG_HEAD = 256,          /* bytes in which the count of frames lies */
+    MOST_CHUNKS = 4096,       /* of a WAV or AIFF file */
+    UNTOLD_BYTES = 0x7fff0000 /* written by programs that write to a pipe */
+};
+
+/* At that offset of the file; false if it ends before. */
+static bool read_at(td_sound_file *sound, uint64_t at, void *to, size_t bytes)
+{
+    ssize_t got;
+    if (at > INT64_MAX - bytes) return false;
+    do
+        got = pread(sound->fd, to, bytes, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) note_failure(sound);
+    return got == (ssize_t)bytes;
+}
+
+static uint32_t get_word(const unsigned char *b, bool is_big)
+{
+    return is_big ? (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3]
+                  : (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 | b[0];
+}
+
+static bool ends_before(td_sound_file *sound, uint64_t at, uint32_t bytes)
+{
+    return bytes < UNTOLD_BYTES && at + bytes > (uint64_t)tell_length(sound);
+}
+
+/* libsndfile takes what is there of the samples of WAV, AIFF and AU. */
+static bool lacks_bytes(td_sound_file *sound)
+{
+    unsigned char head[12];
+    if (!read_at(sound, 0, head, sizeof head)) return false;
+    if (memcmp(head, ".snd", 4) == 0)
+        return ends_before(sound, get_word(head + 4, true), get_word(head + 8, true));
+    const bool is_wav = memcmp(head, "RIFF", 4) == 0, is_aiff = memcmp(head, "FORM", 4) == 0;
+    if (!is_wav && !is_aiff) return false;
+    uint64_t at = sizeof head;
+    for (int i = 0; i < MOST_CHUNKS && read_at(sound, at, head, 8); ++i) {
+        const uint32_t bytes = get_word(head + 4, is_aiff);
+        if (memcmp(head, is_wav ? "data" : "SSND", 4) == 0) return ends_before(sound, at + 8, bytes);
+        at += 8 + (uint64_t)bytes + bytes % 2;
+    }
+    return false;
+}
+
+/* Whether an MP3 file tells how many frames it has; without that libsndfile guesses. */
+static bool tells_frames(td_sound_file *sound)
+{
+    unsigned char head[MPEG_HEAD];
+    uint64_t at = 0;
+    if (!read_at(sound, 0, head, sizeof head)) return false;
+    if (memcmp(head, "ID3", 3) == 0)
+        at = 10 + ((uint64_t)(head[6] & 127) << 21 | (uint64_t)(head[7] & 127) << 14 | (head[8] & 127) << 7 |
+                   (head[9] & 127));
+    return read_at(sound, at, head, sizeof head) &&
+           (memmem(head, sizeof head, "Xing", 4) != NULL || memmem(head, sizeof head, "Info", 4) != NULL);
+}
+
+static sf_count_t find_announced(td_sound_file *sound)
+{
+    const SF_INFO *info = &sound->info;
+    switch (info->format & SF_FORMAT_TYPEMASK) {
+    case SF_FORMAT_FLAC:
+        return info->frames < SF_COUNT_MAX ? info->frames : 0;
+    case SF_FORMAT_OGG:
+        return info->frames;
+    case SF_FORMAT_MPEG:
+        return info->frames > MPEG_SLACK && tells_frames(sound) ? info->frames - MPEG_SLACK : 0;
+    default:
+        return lacks_bytes(sound) ? SF_COUNT_MAX : 0;
+    }
+}
+
+bool td_sound_file_is_cut(td_sound_file *sound)
+{
+    float frame[8];
+    if (sound->announced == 0) return false;
+    if (sound->announced == SF_COUNT_MAX) return true;
+    if ((size_t)sound->info.channels > sizeof frame / sizeof *frame) return false;
+    return sf_seek(sound->file, sound->announced - 1, SEEK_SET) < 0 ||
+           sf_readf_float(sound->file, frame, 1) != 1;
+}
+
+/* ---------------------------------------------------------------- opening */
+
 bool td_sound_file_open(const char *path, td_sound_file *out)
 {
     SF_VIRTUAL_IO io = {
@@ -59,7 +151,9 @@ bool td_sound_file_open(const char *path, td_sound_file *out)
         return false;
     }
     out->file = sf_open_virtual(&io, SFM_READ, &out->info, out);
-    return out->file != NULL && out->error == 0;
+    if (out->file == NULL || out->error != 0) return false;
+    out->announced = find_announced(out);
+    return out->error == 0;
 }
 
 void td_sound_file_close(td_sound_file *sound)

@@ -12,13 +12,18 @@ typedef struct td_sound_file {
     SNDFILE *file; /* NULL: not open */
     SF_INFO info;
     int fd;
-    int error; /* errno of the first call that failed; 0: none has */
+    int error;            /* errno of the first call that failed; 0: none has */
+    sf_count_t announced; /* frames that a whole file has at least, by its header; SF_COUNT_MAX: more than are
+                           * there; 0: it does not tell */
 } td_sound_file;
 
 /* False if the file cannot be opened or read (`error` tells why), or is not a recording (`error` is 0 and
  * sf_strerror(NULL) tells why). *out must stay where it is until td_sound_file_close(), which is allowed
  * after a failure too. */
 bool td_sound_file_open(const char *path, td_sound_file *out);
+
+/* Whether the file ends before the last frame that it announces. Moves the place that is read from. */
+bool td_sound_file_is_cut(td_sound_file *sound);
 void td_sound_file_close(td_sound_file *sound);
 
 #endif

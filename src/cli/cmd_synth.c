@@ -133,7 +133,7 @@ fail:
 static td_status copy_recording(const td_cli *cli, synth_run *run)
 {
     const td_mel_config config = td_mel_config_default();
-    const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S};
+    const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S, .finite = true};
     const char *mel_path = get_text(cli, "save-mel");
     td_audio audio = {0};
     td_mel *mel = NULL;

@@ -9,7 +9,7 @@
 #include "audio/decode.h"
 #include "audio/sound_file.h"
 
-enum { MAX_RATE_HZ = 48000, MIN_RATE_HZ = 1000, SILENCE_DB = 40, KNOWN_ERRORS = 150 };
+enum { MAX_RATE_HZ = 48000, SILENCE_DB = 40, KNOWN_ERRORS = 150 };
 
 td_clip td_clip_stamp(const char *path)
 {
@@ -31,6 +31,13 @@ td_clip td_clip_stamp(const char *path)
     return clip;
 }
 
+static td_clip_state judge(td_sound_file *sound, const td_clip *clip)
+{
+    if (clip->frames == 0 || clip->rate_hz == 0) return TD_CLIP_EMPTY;
+    if (clip->rate_hz < TD_DECODE_RATE_MIN || clip->rate_hz > TD_DECODE_RATE_MAX) return TD_CLIP_RATE;
+    return clip->frames == SF_COUNT_MAX || td_sound_file_is_cut(sound) ? TD_CLIP_CUT : TD_CLIP_GOOD;
+}
+
 void td_clip_read(const char *path, td_clip *clip)
 {
     td_sound_file sound;
@@ -40,7 +47,11 @@ void td_clip_read(const char *path, td_clip *clip)
         clip->frames = info->frames > 0 ? (uint64_t)info->frames : 0;
         clip->rate_hz = info->samplerate > 0 ? (uint32_t)info->samplerate : 0;
         clip->channels = info->channels > 0 ? (uint16_t)info->channels : 0;
-        clip->state = clip->frames > 0 && clip->rate_hz > 0 ? TD_CLIP_GOOD : TD_CLIP_EMPTY;
+        clip->state = judge(&sound, clip);
+        if (sound.error != 0) {
+            clip->state = TD_CLIP_UNREADABLE;
+            clip->detail = sound.error;
+        }
     } else {
         clip->state = sound.error != 0 ? TD_CLIP_UNREADABLE : TD_CLIP_NOT_AUDIO;
         clip->detail = sound.error != 0 ? sound.error : sf_error(NULL);
@@ -57,9 +68,7 @@ void td_clip_listen(const char *path, td_clip *clip)
 {
     td_audio audio;
     if (clip->state != TD_CLIP_GOOD || clip->is_listened) return;
-    const uint32_t rate = clip->rate_hz > MAX_RATE_HZ   ? MAX_RATE_HZ
-                          : clip->rate_hz < MIN_RATE_HZ ? MIN_RATE_HZ
-                                                        : clip->rate_hz;
+    const uint32_t rate = clip->rate_hz > MAX_RATE_HZ ? MAX_RATE_HZ : clip->rate_hz;
     const td_decode_options options = {.rate = rate, .trim_db = SILENCE_DB};
     const td_status status = td_audio_decode(path, &options, &audio);
     if (status == TD_ERR_HOST_MEMORY || status == TD_ERR_IO) return; /* says nothing about the recording */
@@ -122,6 +131,13 @@ void td_clip_describe(const td_clip *clip, char *out, size_t capacity)
         return;
     case TD_CLIP_TWICE:
         snprintf(out, capacity, "are both recordings of this row; keep one of them");
+        return;
+    case TD_CLIP_CUT:
+        snprintf(out, capacity, "is cut short, or does not tell its length; copy it again or save it as WAV");
+        return;
+    case TD_CLIP_RATE:
+        snprintf(out, capacity, "has a rate of %u Hz; save it with %d to %d", clip->rate_hz,
+                 TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
         return;
     case TD_CLIP_UNKNOWN:
     case TD_CLIP_GOOD:

@@ -19,6 +19,8 @@ typedef enum td_clip_state {
     TD_CLIP_BROKEN,     /* opens, but cannot be decoded; found by listening */
     TD_CLIP_NOT_FINITE, /* `n_bad` samples are not finite; found by listening */
     TD_CLIP_TWICE,      /* two files have the id */
+    TD_CLIP_CUT,        /* ends before what its header announces */
+    TD_CLIP_RATE,       /* `rate_hz` is not one that can be resampled */
     TD_CLIP_STATES,
 } td_clip_state;
 

@@ -80,8 +80,10 @@ static td_status decode_row(td_loader *loader, uint32_t row, float *into, size_t
 {
     const td_dataset *dataset = loader->settings.dataset;
     const uint64_t expected = expect_samples(dataset, row, &loader->config);
-    td_decode_options options = {
-        .rate = loader->config.rate, .max_s = (double)expected / loader->config.rate + 1, .room = room};
+    td_decode_options options = {.rate = loader->config.rate,
+                                 .max_s = (double)expected / loader->config.rate + 1,
+                                 .room = room,
+                                 .finite = true};
     char path[TD_FILE_PATH_BYTES];
     options.into = into;
     *is_bad = false;
@@ -92,10 +94,7 @@ static td_status decode_row(td_loader *loader, uint32_t row, float *into, size_t
     const uint64_t spent_ns = td_clock_ns() - start_ns;
     if (status == TD_OK) {
         const uint64_t hop = loader->config.hop_samples;
-        if (out->report.bad_samples > 0) {
-            status = TD_FAIL(TD_ERR_FORMAT, "%s: %llu samples are not finite (NaN or infinite)", path,
-                             (unsigned long long)out->report.bad_samples);
-        } else if (out->count + hop < expected || out->count > expected + hop) {
+        if (out->count + hop < expected || out->count > expected + hop) {
             char found[24];
             snprintf(found, sizeof found, "%zu", out->count);
             status = refuse_length(path, found, expected);

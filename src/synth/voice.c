@@ -225,7 +225,8 @@ static td_status find_speaker(const td_voice *voice, const char *name, uint32_t 
 static td_status read_reference(td_voice *v, const char *path, td_copy_mel *out)
 {
     const uint32_t rate = v->info->mel.rate;
-    const td_decode_options options = {.rate = rate, .trim_db = TRIM_DB, .margin_s = TRIM_MARGIN_S};
+    const td_decode_options options = {
+        .rate = rate, .trim_db = TRIM_DB, .margin_s = TRIM_MARGIN_S, .finite = true};
     td_audio audio = {0};
     td_status status = TD_OK;
     TD_TRY(td_audio_decode(path, &options, &audio));

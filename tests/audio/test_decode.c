@@ -195,6 +195,72 @@ static void test_bad_files(void **state)
     free(x);
 }
 
+/* The first `bytes` of a file, in another. */
+static const char *cut_file(const char *path, const char *name, size_t bytes)
+{
+    char *content = malloc(bytes);
+    FILE *file = fopen(path, "rb");
+    assert_true(content != NULL && file != NULL);
+    assert_int_equal(fread(content, 1, bytes, file), bytes);
+    fclose(file);
+    path = write_bytes(name, content, bytes);
+    free(content);
+    return path;
+}
+
+static void test_finding_04_cut_files(void **state)
+{
+    static const struct {
+        const char *name;
+        int format;
+    } FILES[] = {
+        {"wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16},          {"adpcm.wav", SF_FORMAT_WAV | SF_FORMAT_MS_ADPCM},
+        {"aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_16},        {"au", SF_FORMAT_AU | SF_FORMAT_PCM_16},
+        {"flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16},        {"ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS},
+        {"mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III},
+    };
+    enum { FRAMES = 60000 };
+    float *x = make_tone(22050, 1, FRAMES, 300, 0.2);
+    (void)state;
+    for (size_t i = 0; i < FRAMES; ++i) /* so that it does not shrink to nothing */
+        x[i] += 0.1f * (float)(i * i % 101) / 101;
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; ++i) {
+        struct stat about;
+        char whole[512], name[32];
+        snprintf(name, sizeof name, "whole.%s", FILES[i].name);
+        snprintf(whole, sizeof whole, "%s", write_file(name, FILES[i].format, 22050, 1, x, FRAMES));
+        td_audio audio = decode(whole, (td_decode_options){0});
+        assert_in_range(audio.count, FRAMES, FRAMES + 1000);
+        td_audio_free(&audio);
+        assert_int_equal(stat(whole, &about), 0);
+        for (int part = 4; part <= 8; part += 2) { /* tenths */
+            snprintf(name, sizeof name, "cut.%s", FILES[i].name);
+            refuse_file(cut_file(whole, name, (size_t)about.st_size / 10 * (size_t)part), TD_ERR_FORMAT,
+                        "cut short");
+        }
+    }
+    free(x);
+}
+
+/* Who writes WAV to a pipe does not know its length. */
+static void test_finding_04_untold_length(void **state)
+{
+    unsigned char wav[44 + 2000];
+    float *x = make_tone(22050, 1, 1000, 300, 0.2);
+    (void)state;
+    FILE *file = fopen(write_file("piped.wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16, 22050, 1, x, 1000), "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(wav, 1, sizeof wav, file), sizeof wav);
+    fclose(file);
+    assert_memory_equal(wav + 36, "data", 4);
+    memset(wav + 4, 0xff, 4);
+    memset(wav + 40, 0xff, 4);
+    td_audio audio = decode(write_bytes("piped.wav", wav, sizeof wav), (td_decode_options){0});
+    assert_int_equal(audio.count, 1000);
+    td_audio_free(&audio);
+    free(x);
+}
+
 /* Eight channels at 192 kHz: memory stays that of the result and a constant; what is too long is refused. */
 static void test_long(void **state)
 {
@@ -225,9 +291,14 @@ static void test_long(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact),  cmocka_unit_test(test_formats),
-                                       cmocka_unit_test(test_checks), cmocka_unit_test(test_trim),
-                                       cmocka_unit_test(test_short),  cmocka_unit_test(test_bad_files),
-                                       cmocka_unit_test(test_long)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact),
+                                       cmocka_unit_test(test_formats),
+                                       cmocka_unit_test(test_checks),
+                                       cmocka_unit_test(test_trim),
+                                       cmocka_unit_test(test_short),
+                                       cmocka_unit_test(test_bad_files),
+                                       cmocka_unit_test(test_long),
+                                       cmocka_unit_test(test_finding_04_cut_files),
+                                       cmocka_unit_test(test_finding_04_untold_length)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

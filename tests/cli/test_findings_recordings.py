@@ -7,7 +7,9 @@ ending, files cut short, samples that are not numbers. Each test is named by its
 Needs only Python's standard library. Every test has a dataset and a cache of its own.
 """
 
+import math
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -79,6 +81,26 @@ class RecordingsTest(unittest.TestCase):
         os.remove(self.path("wavs", "r01.wav"))
         os.mkfifo(self.path("wavs", "r01.wav"))
         self.assertIn("metadata.csv:2: wavs/r01.wav cannot be opened: It is a pipe", self.prepare(code=1).stderr)
+
+    def copy(self, path, code=1):
+        return self.run_program("synth", "--device", "cpu", "--copy", path, "-o",
+                                os.path.join(self.folder.name, "out.wav"), code=code).stderr
+
+    def test_finding_04_a_cut_recording_is_not_copied(self):
+        path = self.path("wavs", "r00.wav")
+        os.truncate(path, os.path.getsize(path) // 2)
+        self.assertIn("r00.wav: cut short: it ends after", self.copy(path))
+        done = self.prepare(code=1)
+        self.assertIn("metadata.csv:1: wavs/r00.wav is cut short", done.stderr)
+
+    def test_finding_18_nan_is_called_so(self):
+        path = os.path.join(self.folder.name, "nan.wav")
+        samples = struct.pack("<f", math.nan) * 22050
+        head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16, 3, 1, 22050, 88200, 4,
+                           32, b"data", len(samples))
+        with open(path, "wb") as file:
+            file.write(head + samples)
+        self.assertIn("nan.wav: 22050 samples are not finite (NaN or infinite)", self.copy(path))
 
 
 if __name__ == "__main__":

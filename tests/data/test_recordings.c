@@ -93,6 +93,50 @@ static void test_finding_10_a_new_ending_is_noticed(void **state)
     td_dataset_close(d);
 }
 
+/* The first half of a recording of 60,000 samples. */
+static void write_half(const char *name, int format)
+{
+    enum { FRAMES = 60000 };
+    static short samples[FRAMES];
+    SF_INFO info = {.samplerate = 22050, .channels = 1, .format = format};
+    struct stat about;
+    for (size_t i = 0; i < FRAMES; ++i)
+        samples[i] = (short)(i * i % 1009);
+    SNDFILE *file = sf_open(temp_path(name), SFM_WRITE, &info);
+    assert_non_null(file);
+    assert_int_equal(sf_writef_short(file, samples, FRAMES), FRAMES);
+    sf_close(file);
+    assert_int_equal(stat(temp_path(name), &about), 0);
+    assert_int_equal(truncate(temp_path(name), about.st_size / 2), 0);
+}
+
+static void test_finding_04_and_18_bad_files_are_named(void **state)
+{
+    (void)state;
+    static const char *const EXPECTED[] = {"wavs/a.wav is cut short", "wavs/b.flac is cut short",
+                                           "wavs/c.ogg is cut short", "wavs/d.mp3 is cut short",
+                                           "wavs/e.wav has a rate of 999 Hz; save it with 1000 to 384000"};
+    make_folder("wavs");
+    write_text(temp_path("metadata.csv"), "a|one\nb|two\nc|three\nd|four\ne|five\nf|six\ng|seven\nh|eight\n"
+                                          "i|nine\nj|ten\n");
+    write_half("wavs/a.wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16);
+    write_half("wavs/b.flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+    write_half("wavs/c.ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS);
+    write_half("wavs/d.mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III);
+    write_wav(temp_path("wavs/e.wav"), 999, 1, 1000);
+    for (char id = 'f'; id <= 'j'; ++id) {
+        char name[16];
+        snprintf(name, sizeof name, "wavs/%c.wav", id);
+        write_wav(temp_path(name), 22050, 1, 1000);
+    }
+    td_dataset *d = open_dataset();
+    assert_int_equal(d->n_train, 5);
+    assert_int_equal(d->problems.total, 5);
+    for (size_t i = 0; i < 5; ++i)
+        assert_non_null(strstr(d->problems.items[i].message, EXPECTED[i]));
+    td_dataset_close(d);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, temp_dir_make, temp_dir_remove)
 
 int main(void)
@@ -100,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_finding_10_any_ending_is_found),
         TEST(test_finding_10_a_new_ending_is_noticed),
+        TEST(test_finding_04_and_18_bad_files_are_named),
     };
     return cmocka_run_group_tests_name("data_recordings", tests, NULL, NULL);
 }

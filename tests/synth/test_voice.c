@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <math.h>
+#include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,18 @@ static void test_speakers(void **state)
     rig_close(&r);
 }
 
+static void write_nan(const char *path)
+{
+    static float samples[44100];
+    SF_INFO info = {.samplerate = 22050, .channels = 1, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};
+    for (size_t i = 0; i < 44100; i++)
+        samples[i] = NAN;
+    SNDFILE *file = sf_open(path, SFM_WRITE, &info);
+    assert_non_null(file);
+    assert_int_equal(sf_writef_float(file, samples, 44100), 44100);
+    assert_int_equal(sf_close(file), 0);
+}
+
 static void test_references(void **state)
 {
     td_checkpoint_info info = make_info("parallel");
@@ -328,6 +341,8 @@ static void test_references(void **state)
     options.reference = path;
     snprintf(path, sizeof path, "%s", temp_path("a.wav"));
     refuse_speech(voice, TD_ERR_FORMAT, "silent", &options);
+    write_nan(path); /* finding 18: this was called silent */
+    refuse_speech(voice, TD_ERR_FORMAT, "44100 samples are not finite (NaN", &options);
     for (size_t i = 0; i < 44100; i++)
         sound[i] = 0.3f * sinf(0.05f * (float)i);
     check(td_audio_encode(path, sound, 2205, 22050));
