@@ -7,6 +7,7 @@ are too long for it, a sentence a line, pipes and links.
 Needs only Python's standard library. More of it in tests/synth and tests/text/test_adapt.c.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -33,7 +34,7 @@ class Texts(unittest.TestCase):
             write_wav(os.path.join(root, "wavs", f"r{i}.wav"), [8000 * (k // 50 % 2) - 4000 for k in range(9000 + 99 * i)])
         subprocess.run([PROGRAM, "train", "--model-device", "cpu", "--train-data", root, "--checkpoint-dir", folder,
                         "--model-size", "pico", "--batch-size", "2", "--language", "en", "--max-steps", "1",
-                        "--val-fraction", "0", "--set", "model.speaker_encoder=false"],
+                        "--val-fraction", "0", "--max-mel-frames", "96", "--set", "model.speaker_encoder=false"],
                        capture_output=True, check=True, timeout=240)
         cls.voice = os.path.join(folder, "checkpoint-1.safetensors")
 
@@ -65,6 +66,13 @@ class Texts(unittest.TestCase):
         self.assertIn("'q' (U+0071)", self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1))
         self.assertIn("U+6F22", self.synth("--text", "\u6f22", "-o", self.path("c.wav"), code=2))
         self.assertFalse(os.path.exists(self.path("c.wav")))
+
+    def test_finding_06_long_sentences(self):
+        words = " ".join(["say now a net day"] * 200)
+        done = subprocess.run([PROGRAM, "synth", "--checkpoint", self.voice, "--text", words, "--speed", "0.25", "-o",
+                               self.path("a.wav"), "--json", "--device", "cpu"], capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["pieces"], len(words) / 160)
 
 
 if __name__ == "__main__":
