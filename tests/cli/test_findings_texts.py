@@ -7,12 +7,13 @@ are too long for it, a sentence a line, pipes and links.
 Needs only Python's standard library. More of it in tests/synth and tests/text/test_adapt.c.
 """
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import wave
 
 from tones import write_wav
 
@@ -31,7 +32,8 @@ class Texts(unittest.TestCase):
         with open(os.path.join(root, "metadata.csv"), "w", encoding="utf-8") as file:
             file.writelines(f"r{i}|Say {'abcd'[i % 4]} now, net.\n" for i in range(8))
         for i in range(8):
-            write_wav(os.path.join(root, "wavs", f"r{i}.wav"), [8000 * (k // 50 % 2) - 4000 for k in range(9000 + 99 * i)])
+            tone = [8000 * (k // 50 % 2) - 4000 for k in range(9000 + 99 * i)]
+            write_wav(os.path.join(root, "wavs", f"r{i}.wav"), tone)
         subprocess.run([PROGRAM, "train", "--model-device", "cpu", "--train-data", root, "--checkpoint-dir", folder,
                         "--model-size", "pico", "--batch-size", "2", "--language", "en", "--max-steps", "1",
                         "--val-fraction", "0", "--max-mel-frames", "96", "--set", "model.speaker_encoder=false"],
@@ -63,16 +65,40 @@ class Texts(unittest.TestCase):
         self.assertEqual(stderr.count("warning"), 1)
         self.assertIn("'q' (U+0071), '\u6f22' (U+6F22) 2 times", stderr)
         self.assertEqual(self.read("b.wav"), self.read("plain.wav"))
-        self.assertIn("'q' (U+0071)", self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1))
+        stderr = self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1)
+        self.assertIn("'q' (U+0071)", stderr)
         self.assertIn("U+6F22", self.synth("--text", "\u6f22", "-o", self.path("c.wav"), code=2))
         self.assertFalse(os.path.exists(self.path("c.wav")))
 
     def test_finding_06_long_sentences(self):
         words = " ".join(["say now a net day"] * 200)
-        done = subprocess.run([PROGRAM, "synth", "--checkpoint", self.voice, "--text", words, "--speed", "0.25", "-o",
-                               self.path("a.wav"), "--json", "--device", "cpu"], capture_output=True, text=True, timeout=240)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater(json.loads(done.stdout)["pieces"], len(words) / 160)
+        self.synth("--text", words, "--speed", "0.25", "-o", self.path("a.wav"))
+        with wave.open(self.path("a.wav"), "rb") as file:
+            self.assertGreater(file.getnframes(), 256 * 4 * len(words) * 9 // 10)
+
+    def test_finding_22_a_file_for_each_line(self):
+        with open(self.path("lines.txt"), "w", encoding="utf-8") as file:
+            file.write("Say a now.\r\n\n...\nNo toy, no net.")
+        stderr = self.synth("--text-file", self.path("lines.txt"), "-o", self.path("new/out/"))
+        self.assertIn("4/4", stderr)
+        self.assertEqual(sorted(os.listdir(self.path("new/out"))), ["001.wav", "004.wav"])
+        self.synth("--text", "No toy, no net.", "-o", self.path("a.wav"))
+        self.assertEqual(self.read("new/out/004.wav"), self.read("a.wav"))
+        self.assertIn("nothing to say", self.synth("-", "-o", self.path("b/"), code=2, input="...\n\n"))
+        self.assertIn("'9'", self.synth("-", "-o", self.path("b/"), "--speaker", "9", code=2, input="Say a.\n"))
+        self.assertIn("--text-file", self.synth("--text", "say a", "-o", self.path("b/"), code=2))
+
+    def test_finding_22_files_come_one_by_one(self):
+        with subprocess.Popen([PROGRAM, "synth", "--checkpoint", self.voice, "-", "-o", self.path("out/"), "--device",
+                               "cpu"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as run:
+            run.stdin.write(b"Say a now.\n" * 5000)
+            run.stdin.close()
+            while run.poll() is None and not os.path.exists(self.path("out/0001.wav")):
+                time.sleep(0.01)
+            self.assertIsNone(run.poll())
+            run.kill()
+        with wave.open(self.path("out/0001.wav"), "rb") as file:
+            self.assertGreater(file.getnframes(), 0)
 
 
 if __name__ == "__main__":
