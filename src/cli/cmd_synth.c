@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "audio/decode.h"
 #include "audio/encode.h"
@@ -116,6 +117,37 @@ static td_status check_written(const synth_run *run)
     return run->write_error
                ? TD_FAIL(TD_ERR_IO, "stdout: writing the samples failed: %s", strerror(run->write_error))
                : TD_OK;
+}
+
+/* A pipe, a device or a link is written into; a file is replaced as a whole. */
+static bool is_written_into(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+static td_status write_into(const char *path, const char *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    const bool is_written = file && fwrite(data, 1, bytes, file) == bytes;
+    int error = is_written ? 0 : errno;
+    if (file && fclose(file) != 0 && !error) error = errno;
+    return error ? TD_FAIL(TD_ERR_IO, "cannot write '%s': %s; check what is there, or choose another path",
+                           path, strerror(error))
+                 : TD_OK;
+}
+
+static td_status write_audio(const char *path, const float *samples, size_t count, uint32_t rate)
+{
+    char *data = NULL;
+    size_t bytes;
+    td_status status = TD_OK;
+    if (!is_written_into(path)) return td_audio_encode(path, samples, count, rate);
+    TD_TRY(td_audio_encode_memory(path, samples, count, rate, &data, &bytes));
+    TD_TRY(write_into(path, data, bytes));
+fail:
+    free(data);
+    return status;
 }
 
 /* ---------------------------------------------------------------- copy */
@@ -307,7 +339,7 @@ static td_status speak_line(const td_cli *cli, synth_run *run, const char *line,
         return TD_OK;
     }
     TD_FAIL_IF(status != TD_OK, status, "line %zu: %s", number, td_voice_error(run->voice)->message);
-    TD_TRY(td_audio_encode(path, samples, count, run->rate));
+    TD_TRY(write_audio(path, samples, count, run->rate));
     run->n_files++;
     run->count += count;
     run->n_pieces += td_voice_last(run->voice)->n_pieces;
@@ -350,7 +382,8 @@ static td_status check_files(const td_cli *cli)
 {
     const char *output = get_text(cli, "output");
     if (is_to_folder(cli)) return td_file_make_dirs(output);
-    const char *const paths[] = {is_to_stdout(cli) ? NULL : output, get_text(cli, "save-mel")};
+    const char *const paths[] = {is_to_stdout(cli) || is_written_into(output) ? NULL : output,
+                                 get_text(cli, "save-mel")};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         td_file_writer *writer;
         if (!paths[i]) continue;
@@ -367,8 +400,7 @@ static td_status speak(const td_cli *cli, synth_run *run)
     TD_TRY(check_files(cli));
     if (is_to_folder(cli)) return speak_lines(cli, run);
     TD_TRY(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
-    if (!is_to_stdout(cli))
-        TD_TRY(td_audio_encode(get_text(cli, "output"), run->samples, run->count, run->rate));
+    if (!is_to_stdout(cli)) TD_TRY(write_audio(get_text(cli, "output"), run->samples, run->count, run->rate));
 fail:
     return status;
 }

@@ -8,6 +8,7 @@ Needs only Python's standard library. More of it in tests/synth and tests/text/t
 """
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,22 @@ class Texts(unittest.TestCase):
             run.kill()
         with wave.open(self.path("out/0001.wav"), "rb") as file:
             self.assertGreater(file.getnframes(), 0)
+
+    def test_finding_23_pipes_and_links(self):
+        self.synth("--text", "say a", "-o", self.path("a.wav"))
+        with open(self.path("target"), "wb") as file:
+            file.write(b"old")
+        os.symlink("target", self.path("link.wav"))
+        os.symlink("made", self.path("dangling.wav"))
+        for link, target in (("link.wav", "target"), ("dangling.wav", "made")):
+            self.synth("--text", "say a", "-o", self.path(link))
+            self.assertTrue(os.path.islink(self.path(link)))
+            self.assertEqual(self.read(target), self.read("a.wav"))
+        os.mkfifo(self.path("pipe.wav"))
+        with subprocess.Popen(["cat", self.path("pipe.wav")], stdout=subprocess.PIPE) as reader:
+            self.synth("--text", "say a", "-o", self.path("pipe.wav"))
+            self.assertEqual(reader.stdout.read(), self.read("a.wav"))
+        self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe.wav")).st_mode))
 
 
 if __name__ == "__main__":
