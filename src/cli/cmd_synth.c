@@ -1,16 +1,19 @@
 /* `tandem synth`: speech from a text and a checkpoint, or the copy of a recording (src/synth). Audio goes to
- * a file, or as raw samples to stdout. Covered by tests/cli/test_synth.py.
+ * a file, or as raw samples to stdout; each line of a text to a file of its own, into a folder. Covered by
+ * tests/cli/test_synth.py and test_findings_texts.py.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "audio/decode.h"
 #include "audio/encode.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/progress.h"
 #include "cli/cli.h"
 #include "device/blocking.h"
 #include "settings/read.h"
@@ -31,6 +34,8 @@ typedef struct synth_run {
     uint32_t rate;
     int write_error; /* errno of the standard output; 0: none */
     size_t n_pieces; /* 0: a copy */
+    size_t n_files;  /* of lines that were spoken */
+    size_t n_silent; /* lines with nothing to say */
     double work_s;   /* from the open device to the last sample */
 } synth_run;
 
@@ -44,7 +49,29 @@ static bool is_to_stdout(const td_cli *cli)
     return strcmp(get_text(cli, "output"), "-") == 0;
 }
 
+/* A file for each line. */
+static bool is_to_folder(const td_cli *cli)
+{
+    const char *output = get_text(cli, "output");
+    return *output && output[strlen(output) - 1] == '/';
+}
+
 /* ---------------------------------------------------------------- usage */
+
+static td_status check_output(const td_cli *cli)
+{
+    td_status status = TD_OK;
+    if (is_to_stdout(cli)) return TD_OK;
+    if (!is_to_folder(cli)) return td_audio_check_path(get_text(cli, "output"));
+    TD_FAIL_IF(get_text(cli, "copy") || get_text(cli, "text"), TD_ERR_CONFIG,
+               "'%s' is a folder, for --text-file with one sentence a line; name a file: -o speech.wav",
+               get_text(cli, "output"));
+    TD_FAIL_IF(get_text(cli, "save-mel"), TD_ERR_CONFIG,
+               "--save-mel writes one file, and -o %s many; speak one text at a time",
+               get_text(cli, "output"));
+fail:
+    return status;
+}
 
 static td_status check_usage(const td_cli *cli)
 {
@@ -64,7 +91,7 @@ static td_status check_usage(const td_cli *cli)
     TD_FAIL_IF(!output, TD_ERR_CONFIG, "no output was named; add -o speech.wav, or -o - for raw samples");
     TD_FAIL_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
                "--json and -o - both need the standard output; write the speech to a file");
-    if (!is_to_stdout(cli)) TD_TRY(td_audio_check_path(output));
+    TD_TRY(check_output(cli));
     const bool has_checkpoint = get_text(cli, "synth.checkpoint") != NULL;
     TD_FAIL_IF(!get_text(cli, "copy") && !has_checkpoint, TD_ERR_CONFIG,
                "no voice was named; add --checkpoint FILE, which `tandem train` writes");
@@ -90,6 +117,37 @@ static td_status check_written(const synth_run *run)
     return run->write_error
                ? TD_FAIL(TD_ERR_IO, "stdout: writing the samples failed: %s", strerror(run->write_error))
                : TD_OK;
+}
+
+/* A pipe, a device or a link is written into; a file is replaced as a whole. */
+static bool is_written_into(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+static td_status write_into(const char *path, const char *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    const bool is_written = file && fwrite(data, 1, bytes, file) == bytes;
+    int error = is_written ? 0 : errno;
+    if (file && fclose(file) != 0 && !error) error = errno;
+    return error ? TD_FAIL(TD_ERR_IO, "cannot write '%s': %s; check what is there, or choose another path",
+                           path, strerror(error))
+                 : TD_OK;
+}
+
+static td_status write_audio(const char *path, const float *samples, size_t count, uint32_t rate)
+{
+    char *data = NULL;
+    size_t bytes;
+    td_status status = TD_OK;
+    if (!is_written_into(path)) return td_audio_encode(path, samples, count, rate);
+    TD_TRY(td_audio_encode_memory(path, samples, count, rate, &data, &bytes));
+    TD_TRY(write_into(path, data, bytes));
+fail:
+    free(data);
+    return status;
 }
 
 /* ---------------------------------------------------------------- copy */
@@ -213,18 +271,22 @@ static bool take_samples(void *context, const float *samples, size_t count)
     return write_raw(run, samples, count);
 }
 
+static td_speak_options get_speak_options(const td_cli *cli)
+{
+    return (td_speak_options){.size = sizeof(td_speak_options),
+                              .speaker = get_text(cli, "synth.speaker"),
+                              .reference = get_text(cli, "synth.reference"),
+                              .language = get_text(cli, "data.language"),
+                              .speed = td_options_get(cli->options, "synth.speed")->real,
+                              .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
+                              .energy = td_options_get(cli->options, "synth.energy")->real,
+                              .seed = get_seed(cli),
+                              .strict_text = td_cli_is_on(cli, "synth.strict_text")};
+}
+
 static td_status speak_text(const td_cli *cli, synth_run *run)
 {
-    const td_speak_options options = {.size = sizeof options,
-                                      .speaker = get_text(cli, "synth.speaker"),
-                                      .reference = get_text(cli, "synth.reference"),
-                                      .language = get_text(cli, "data.language"),
-                                      .speed = td_options_get(cli->options, "synth.speed")->real,
-                                      .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
-                                      .energy = td_options_get(cli->options, "synth.energy")->real,
-                                      .seed = get_seed(cli),
-                                      .strict_text =
-                                          td_options_get(cli->options, "synth.strict_text")->truth};
+    const td_speak_options options = get_speak_options(cli);
     const char *mel_path = get_text(cli, "save-mel");
     char *text = NULL;
     td_status status = TD_OK;
@@ -247,10 +309,80 @@ fail:
     return status;
 }
 
+/* ---------------------------------------------------------------- lines */
+
+static size_t count_lines(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+        n++;
+    return n;
+}
+
+/* Speaks a line into the file of its number. One with nothing to say is counted alone. */
+static td_status speak_line(const td_cli *cli, synth_run *run, const char *line, size_t number,
+                            size_t n_lines)
+{
+    const td_speak_options options = get_speak_options(cli);
+    const int digits = snprintf(NULL, 0, "%zu", n_lines);
+    char path[TD_FILE_PATH_BYTES];
+    float *samples = NULL;
+    size_t count;
+    td_status status = TD_OK;
+    const int length =
+        snprintf(path, sizeof path, "%s%0*zu.wav", get_text(cli, "output"), digits < 3 ? 3 : digits, number);
+    TD_FAIL_IF(length >= (int)sizeof path, TD_ERR_CONFIG, "'%s': the path is too long",
+               get_text(cli, "output"));
+    status = td_voice_speak(run->voice, line, &options, &samples, &count);
+    if (status == TD_ERR_CONFIG) {
+        run->n_silent++;
+        return TD_OK;
+    }
+    TD_FAIL_IF(status != TD_OK, status, "line %zu: %s", number, td_voice_error(run->voice)->message);
+    TD_TRY(write_audio(path, samples, count, run->rate));
+    run->n_files++;
+    run->count += count;
+    run->n_pieces += td_voice_last(run->voice)->n_pieces;
+fail:
+    td_voice_free_samples(samples);
+    return status;
+}
+
+/* A file for each line that has something to say, as soon as it is spoken. */
+static td_status speak_lines(const td_cli *cli, synth_run *run)
+{
+    char *text = NULL;
+    td_progress *bar = NULL;
+    td_status status = TD_OK;
+    TD_TRY(read_text(cli, &text));
+    TD_TRY(open_voice(cli, run));
+    const uint64_t start_ns = td_clock_ns();
+    const size_t n = count_lines(text);
+    if (!td_cli_is_on(cli, "quiet")) TD_TRY(td_progress_create(stderr, "line", n, 10.0, &bar));
+    char *line = text;
+    for (size_t i = 1; i <= n; i++) {
+        const size_t bytes = strcspn(line, "\n");
+        line[bytes] = 0;
+        if (line[strspn(line, " \t\r")]) TD_TRY(speak_line(cli, run, line, i, n));
+        if (bar) td_progress_update(bar, i, "%zu files", run->n_files);
+        if (i < n) line += bytes + 1;
+    }
+    run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
+    TD_FAIL_IF(run->n_files == 0, TD_ERR_CONFIG, "%s",
+               run->n_silent ? td_voice_error(run->voice)->message
+                             : "the text has nothing to say in any line");
+fail:
+    td_progress_destroy(bar);
+    free(text);
+    return status;
+}
+
 /* Whether files can be made there, before the work that they are for. */
 static td_status check_files(const td_cli *cli)
 {
-    const char *const paths[] = {is_to_stdout(cli) ? NULL : get_text(cli, "output"),
+    const char *output = get_text(cli, "output");
+    if (is_to_folder(cli)) return td_file_make_dirs(output);
+    const char *const paths[] = {is_to_stdout(cli) || is_written_into(output) ? NULL : output,
                                  get_text(cli, "save-mel")};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         td_file_writer *writer;
@@ -266,9 +398,9 @@ static td_status speak(const td_cli *cli, synth_run *run)
 {
     td_status status = TD_OK;
     TD_TRY(check_files(cli));
+    if (is_to_folder(cli)) return speak_lines(cli, run);
     TD_TRY(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
-    if (!is_to_stdout(cli))
-        TD_TRY(td_audio_encode(get_text(cli, "output"), run->samples, run->count, run->rate));
+    if (!is_to_stdout(cli)) TD_TRY(write_audio(get_text(cli, "output"), run->samples, run->count, run->rate));
 fail:
     return status;
 }
@@ -281,14 +413,18 @@ static int tell(const td_cli *cli, const synth_run *run)
     const double factor = audio_s / run->work_s;
     td_json *json;
     if (!cli->json) {
-        td_fprintf(is_to_stdout(cli) ? stderr : stdout,
-                   "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz\n", get_text(cli, "output"),
-                   audio_s, run->work_s, factor, run->rate);
+        FILE *to = is_to_stdout(cli) ? stderr : stdout;
+        td_fprintf(to, "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz", get_text(cli, "output"),
+                audio_s, run->work_s, factor, run->rate);
+        if (is_to_folder(cli))
+            td_fprintf(to, ", %zu files; %zu lines had nothing to say", run->n_files, run->n_silent);
+        fputc('\n', to);
         return TD_EXIT_DONE;
     }
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
     td_cli_put_setting(json, run->info);
     td_json_put_string(json, "output", get_text(cli, "output"));
+    if (is_to_folder(cli)) td_json_put_uint(json, "files", run->n_files);
     td_json_put_uint(json, "pieces", run->n_pieces);
     td_json_put_uint(json, "rate", run->rate);
     td_json_put_double(json, "audio_s", audio_s);

@@ -62,7 +62,8 @@ static const td_option OWN[] = {
     {FLAG("output"), LETTER('o'), PATH("FILE"),
      USUAL(
          "Output", SYNTH | REPORT | ADVISE,
-         "Where it goes. synth: .wav, .flac, .ogg, or - for raw samples of 16 bits, one channel, on stdout; "
+         "Where it goes. synth: .wav, .flac, .ogg, - for raw samples of 16 bits, one channel, on stdout, or "
+         "FOLDER/ for a file of each line of the text; "
          "report: .html; advise: .ini")},
     {KEY("synth", "reference"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording whose speaker is to be heard; at least half a second")},

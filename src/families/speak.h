@@ -32,6 +32,8 @@ typedef struct td_speaking {
     double energy;      /* factor, 1; with an energy predictor */
     const td_utterance *utterances;
     size_t n_utterances;
+    bool *too_long; /* [utterances, B], or NULL: a start that ends with TD_ERR_LIMIT for more frames than
+                                  the model can make sets those of the items that it is about */
     const atomic_bool *cancel; /* may be NULL; once true, calls end with TD_ERR_CANCELLED */
 } td_speaking;
 

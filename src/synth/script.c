@@ -16,8 +16,6 @@
 typedef struct writer {
     const td_checkpoint_info *voice;
     td_normalizer *normalizer;
-    td_symbols *symbols;
-    td_tokenizer *tokenizer;
     size_t max_characters;
     bool is_strict;
     td_left_outs left_outs;
@@ -27,22 +25,27 @@ typedef struct writer {
 static td_status open_writer(writer *w)
 {
     const td_checkpoint_info *v = w->voice;
+    td_script *s = w->out;
     td_status status = TD_OK;
-    TD_TRY(td_normalizer_create(w->out->lang, &w->normalizer));
+    s->model = td_model_describe(&v->model);
+    TD_TRY(td_normalizer_create(s->lang, &w->normalizer));
     if (v->token_kind == TD_TOKENS_BPE) {
-        TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &w->tokenizer));
+        TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
     } else {
-        TD_TRY(td_symbols_parse(v->symbols, &w->symbols));
-        TD_TRY(td_tokenizer_create(v->token_kind, w->symbols, &w->tokenizer));
+        TD_TRY(td_symbols_parse(v->symbols, &s->symbols));
+        TD_TRY(td_tokenizer_create(v->token_kind, s->symbols, &s->tokenizer));
     }
+    /* Start and end are tokens too; phonemes are more than the characters they stand for. */
+    const uint32_t most = s->model.max_tokens;
+    w->max_characters = most > 4 ? most - 2 : 1;
+    if (v->token_kind != TD_TOKENS_CHARACTERS) w->max_characters = (w->max_characters + 1) / 2;
+    if (w->max_characters > TD_SCRIPT_PIECE_CHARACTERS) w->max_characters = TD_SCRIPT_PIECE_CHARACTERS;
 fail:
     return status;
 }
 
 static void close_writer(writer *w)
 {
-    td_tokenizer_destroy(w->tokenizer);
-    td_symbols_destroy(w->symbols);
     td_normalizer_destroy(w->normalizer);
     td_left_outs_free(&w->left_outs);
 }
@@ -80,17 +83,17 @@ static bool has_letter(const char *text, size_t bytes)
     return false;
 }
 
-/* Writes a piece with what the voice knows. *is_left: whether there is something to say then. */
-static td_status adapt_piece(writer *w, td_script_piece *piece, bool *is_left)
+/* Writes a piece with what the voice knows. */
+static td_status adapt_piece(const td_script *s, td_script_piece *piece, td_left_outs *left_outs,
+                             bool *has_some)
 {
-    const td_token_kind kind = td_tokenizer_kind(w->tokenizer);
+    const td_token_kind kind = td_tokenizer_kind(s->tokenizer);
     td_buffer spelled = {0}, adapted = {0};
     td_status status = TD_OK;
-    TD_TRY(td_tokenizer_spell(kind, w->out->lang, piece->text, strlen(piece->text), &spelled));
-    TD_TRY(td_adapt_text(w->tokenizer, spelled.data, spelled.size, &adapted, &w->left_outs));
-    TD_TRY(
-        td_tokenizer_encode_spelled(w->tokenizer, w->out->lang, adapted.data, adapted.size, &piece->tokens));
-    *is_left = has_letter(adapted.data, adapted.size);
+    TD_TRY(td_tokenizer_spell(kind, s->lang, piece->text, strlen(piece->text), &spelled));
+    TD_TRY(td_adapt_text(s->tokenizer, spelled.data, spelled.size, &adapted, left_outs));
+    TD_TRY(td_tokenizer_encode_spelled(s->tokenizer, s->lang, adapted.data, adapted.size, &piece->tokens));
+    *has_some = has_letter(adapted.data, adapted.size);
     if (kind == TD_TOKENS_PHONEMES) goto fail;
     free(piece->text);
     piece->text = adapted.data;
@@ -105,28 +108,96 @@ static void free_piece(td_script_piece *piece)
 {
     free(piece->text);
     td_tokens_free(&piece->tokens);
+    *piece = (td_script_piece){0};
+}
+
+/* *out: owned, free_piece(); its text is NULL where there is nothing to say. `left_outs`: NULL if nothing may be left
+ * out. */
+static td_status make_piece(const td_script *s, const char *text, size_t bytes, td_left_outs *left_outs,
+                            td_script_piece *out)
+{
+    bool has_some = has_letter(text, bytes);
+    td_status status = TD_OK;
+    *out = (td_script_piece){0};
+    if (!has_some) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&out->text, bytes + 1));
+    memcpy(out->text, text, bytes);
+    TD_TRY(td_tokenizer_encode(s->tokenizer, s->lang, text, bytes, &out->tokens));
+    if (out->tokens.n_unknown > 0 && left_outs) TD_TRY(adapt_piece(s, out, left_outs, &has_some));
+    TD_TRY(check_tokens(&out->tokens, &s->model));
+fail:
+    if (status != TD_OK || !has_some) free_piece(out);
+    return status;
+}
+
+/* What there is of two halves, in the place of piece `i`, which goes; room is made for one more. */
+static void replace_piece(td_script *s, size_t i, td_script_piece halves[2])
+{
+    td_script_piece *piece = &s->pieces[i];
+    halves[1].end = piece->end;
+    if (!halves[1].text) halves[0].end = piece->end;
+    free_piece(piece);
+    *piece = halves[halves[0].text ? 0 : 1];
+    if (!halves[0].text || !halves[1].text) return;
+    memmove(piece + 2, piece + 1, (s->count - i - 1) * sizeof *piece);
+    piece[1] = halves[1];
+    s->count++;
+}
+
+td_status td_script_split(td_script *script, size_t i, bool *is_split)
+{
+    const char *text = script->pieces[i].text;
+    td_script_piece halves[2] = {{0}};
+    td_left_outs left_outs = {0}; /* told already */
+    td_piece_end end;
+    td_status status = TD_OK;
+    const size_t cut = td_split_middle(text, script->lang, &end);
+    const size_t second = cut + strspn(text + cut, " ");
+    *is_split = false;
+    if (cut == 0) return TD_OK;
+    TD_TRY(td_alloc_grow(&script->pieces, &script->capacity, script->count + 1, sizeof *script->pieces));
+    TD_TRY(make_piece(script, text, cut, &left_outs, &halves[0]));
+    TD_TRY(make_piece(script, text + second, strlen(text + second), &left_outs, &halves[1]));
+    halves[0].end = end;
+    *is_split = halves[0].text || halves[1].text;
+    if (*is_split) replace_piece(script, i, halves);
+fail:
+    if (status != TD_OK) free_piece(&halves[0]);
+    td_left_outs_free(&left_outs);
+    return status;
+}
+
+/* Pieces from number `i` on that have more tokens than the voice takes. */
+static td_status shorten_pieces(td_script *s, size_t i)
+{
+    bool is_split;
+    td_status status = TD_OK;
+    while (i < s->count) {
+        if (s->pieces[i].tokens.count <= s->model.max_tokens) {
+            i++;
+            continue;
+        }
+        TD_TRY(td_script_split(s, i, &is_split));
+        TD_FAIL_IF(!is_split, TD_ERR_LIMIT, "'%s' has %zu tokens, and the voice takes %u", s->pieces[i].text,
+                   s->pieces[i].tokens.count, s->model.max_tokens);
+    }
+fail:
+    return status;
 }
 
 static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_end end)
 {
     td_script *s = w->out;
-    const td_model_facts model = td_model_describe(&w->voice->model);
-    bool is_left = true;
+    td_script_piece piece = {0};
     td_status status = TD_OK;
+    TD_TRY(make_piece(s, text, bytes, w->is_strict ? NULL : &w->left_outs, &piece));
+    if (!piece.text) return TD_OK;
+    piece.end = end;
     TD_TRY(td_alloc_grow(&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
-    td_script_piece *piece = &s->pieces[s->count++];
-    *piece = (td_script_piece){.end = end};
-    TD_TRY(TD_NEW_ARRAY(&piece->text, bytes + 1));
-    memcpy(piece->text, text, bytes);
-    TD_TRY(td_tokenizer_encode(w->tokenizer, s->lang, text, bytes, &piece->tokens));
-    if (piece->tokens.n_unknown > 0 && !w->is_strict) TD_TRY(adapt_piece(w, piece, &is_left));
-    TD_TRY(check_tokens(&piece->tokens, &model));
-    TD_FAIL_IF(
-        piece->tokens.count > model.max_tokens, TD_ERR_LIMIT,
-        "a piece of the text has %zu tokens, and the voice takes %u: '%.40s'; add full stops or commas",
-        piece->tokens.count, model.max_tokens, piece->text);
-    if (!is_left) free_piece(&s->pieces[--s->count]);
+    s->pieces[s->count++] = piece;
+    return shorten_pieces(s, s->count - 1);
 fail:
+    free_piece(&piece);
     return status;
 }
 
@@ -138,8 +209,7 @@ static td_status add_paragraph(writer *w, const char *text, size_t bytes)
     td_status status = TD_OK;
     TD_TRY(td_normalizer_run(w->normalizer, text, bytes, &spoken));
     for (size_t at = 0; td_split_next(spoken, w->out->lang, w->max_characters, &at, &piece);)
-        if (has_letter(spoken + piece.first, piece.bytes))
-            TD_TRY(add_piece(w, spoken + piece.first, piece.bytes, piece.end));
+        TD_TRY(add_piece(w, spoken + piece.first, piece.bytes, piece.end));
     if (w->out->count > before) w->out->pieces[w->out->count - 1].end = TD_PIECE_PARAGRAPH;
 fail:
     return status;
@@ -187,11 +257,6 @@ td_status td_script_make(const td_checkpoint_info *voice, const char *language, 
                TD_SCRIPT_MAX_BYTES);
     TD_TRY(td_lang_parse(language, &out->lang));
     TD_TRY(open_writer(&w));
-    /* Start and end are tokens too; phonemes are more than the characters they stand for. */
-    const uint32_t most = td_model_describe(&voice->model).max_tokens;
-    w.max_characters = most > 4 ? most - 2 : 1;
-    if (voice->token_kind != TD_TOKENS_CHARACTERS) w.max_characters = (w.max_characters + 1) / 2;
-    if (w.max_characters > TD_SCRIPT_PIECE_CHARACTERS) w.max_characters = TD_SCRIPT_PIECE_CHARACTERS;
     for (size_t at = 0, behind; at < bytes; at += behind) {
         const size_t n = find_paragraph(text + at, bytes - at, &behind);
         TD_TRY(add_paragraph(&w, text + at, n));
@@ -208,5 +273,7 @@ void td_script_free(td_script *script)
     for (size_t i = 0; i < script->count; i++)
         free_piece(&script->pieces[i]);
     free(script->pieces);
+    td_tokenizer_destroy(script->tokenizer);
+    td_symbols_destroy(script->symbols);
     *script = (td_script){0};
 }

@@ -26,6 +26,7 @@ typedef struct call {
     td_utterance *utterances; /* of the speaking */
     uint32_t *tokens;         /* [utterances, B] */
     uint32_t *ids;            /* [utterances, B, L] */
+    bool *too_long;           /* [utterances, B] */
     uint32_t speakers[BATCH_ITEMS], reference_counts[BATCH_ITEMS];
     td_span references[BATCH_ITEMS];
     td_join join;
@@ -72,6 +73,7 @@ static void describe_speaking(call *c)
         if (r->script->pieces[i].tokens.count > s->max_tokens)
             s->max_tokens = (uint32_t)r->script->pieces[i].tokens.count;
     s->max_tokens = (uint32_t)td_round_up(s->max_tokens, ROUND_TOKENS);
+    if (s->max_tokens > r->script->model.max_tokens) s->max_tokens = r->script->model.max_tokens;
     s->n_utterances = (n + s->items - 1) / s->items;
     for (uint32_t i = 0; i < s->items; i++) {
         c->speakers[i] = r->speaker_number;
@@ -89,6 +91,8 @@ static td_status make_utterances(call *c)
     describe_speaking(c);
     TD_TRY(TD_NEW_ARRAY(&c->utterances, s->n_utterances));
     TD_TRY(fill_tokens(c));
+    TD_TRY(TD_NEW_ARRAY(&c->too_long, s->n_utterances * s->items));
+    s->too_long = c->too_long;
     for (size_t i = 0; i < s->n_utterances; i++) {
         const size_t left = n - i * s->items;
         c->utterances[i] = (td_utterance){.count = left < s->items ? (uint32_t)left : s->items,
@@ -99,6 +103,50 @@ static td_status make_utterances(call *c)
                                           .references = c->references};
     }
     s->utterances = c->utterances;
+fail:
+    return status;
+}
+
+static void free_utterances(call *c)
+{
+    free(c->utterances);
+    free(c->tokens);
+    free(c->ids);
+    free(c->too_long);
+    c->utterances = NULL;
+    c->tokens = c->ids = NULL;
+    c->too_long = NULL;
+}
+
+/* Splits the pieces that take too many frames. *is_split: false if one is too short for that, or none is. */
+static td_status split_pieces(call *c, bool *is_split)
+{
+    td_script *script = c->request->script;
+    td_status status = TD_OK;
+    *is_split = false;
+    for (size_t i = script->count; i-- > 0;) {
+        if (!c->too_long[i]) continue;
+        TD_TRY(td_script_split(script, i, is_split));
+        if (!*is_split) break;
+    }
+fail:
+    return status;
+}
+
+/* Pieces become utterances, shorter ones until the voice can make them all. */
+static td_status start_speaking(call *c)
+{
+    bool is_split;
+    td_status status = TD_OK;
+    for (;;) {
+        TD_TRY(make_utterances(c));
+        const td_status starts = td_speaker_start(c->request->speaker, &c->speaking);
+        if (starts == TD_OK) return TD_OK;
+        is_split = false;
+        if (starts == TD_ERR_LIMIT) TD_TRY(split_pieces(c, &is_split));
+        if (!is_split) return starts;
+        free_utterances(c);
+    }
 fail:
     return status;
 }
@@ -222,9 +270,9 @@ td_status td_speech_make(const td_speech_request *request, td_speech *out)
               .gain = 1,
               .group = request->sink ? 1 : 0};
     td_status status = TD_OK;
-    *out = (td_speech){.n_pieces = request->script->count};
-    TD_TRY(make_utterances(&c));
-    TD_TRY(td_speaker_start(request->speaker, &c.speaking));
+    *out = (td_speech){0};
+    TD_TRY(start_speaking(&c));
+    out->n_pieces = request->script->count;
     for (size_t i = 0; i < c.speaking.n_utterances; i++)
         TD_TRY(speak_batch(&c, i));
     if (c.n_cut > 0)
@@ -237,9 +285,7 @@ td_status td_speech_make(const td_speech_request *request, td_speech *out)
 fail:
     td_speaker_end(request->speaker);
     free(c.join.samples);
-    free(c.utterances);
-    free(c.tokens);
-    free(c.ids);
+    free_utterances(&c);
     if (status != TD_OK) td_speech_free(out);
     return status;
 }

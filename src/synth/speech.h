@@ -15,7 +15,7 @@ typedef struct td_speech_request {
     const td_model_config *model;
     td_speaker *speaker;
     td_vocoder *vocoder;
-    const td_script *script;
+    td_script *script; /* pieces of which the voice cannot make as many frames are split */
     uint32_t speaker_number;
     td_span reference; /* [reference_frames, n_mels] on the device; or none */
     uint32_t reference_frames;

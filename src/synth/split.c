@@ -81,3 +81,29 @@ bool td_split_next(const char *text, td_lang lang, size_t max_characters, size_t
         out->bytes--;
     return true;
 }
+
+/* Moves a cut if `at` is nearer to the middle. */
+static void move_cut(size_t *cut, size_t at, size_t middle)
+{
+    const size_t now = *cut > middle ? *cut - middle : middle - *cut;
+    const size_t then = at > middle ? at - middle : middle - at;
+    if (*cut == 0 || then < now) *cut = at;
+}
+
+size_t td_split_middle(const char *text, td_lang lang, td_piece_end *end)
+{
+    const bool is_joined = td_lang_get_rules(lang)->joined;
+    const size_t bytes = strlen(text), middle = bytes / 2;
+    cuts c = {0};
+    for (size_t at = 0; at < bytes;) {
+        uint32_t codepoint;
+        if (is_space(text[at])) move_cut(&c.space, at, middle);
+        at += td_text_utf8_next(text + at, bytes - at, &codepoint);
+        if (at == bytes) break;
+        move_cut(&c.any, at, middle);
+        if (is_in(text[at - 1], ",;:") && (is_joined || is_space(text[at]))) move_cut(&c.clause, at, middle);
+    }
+    const bool at_clause = c.clause > bytes / 4 && c.clause < bytes - bytes / 4;
+    *end = at_clause ? TD_PIECE_CLAUSE : TD_PIECE_WITHIN;
+    return at_clause ? c.clause : c.space ? c.space : c.any;
+}

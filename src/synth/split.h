@@ -1,5 +1,5 @@
 /* Where a long text is cut: at the ends of its sentences, and where one of those is too long, at the mark,
- * then the space, nearest before the limit. Works on normalised text, in which abbreviations and numbers are
+ * then the space, nearest before the limit; and where a piece takes too long, near its middle. Works on normalised text, in which abbreviations and numbers are
  * words already, so that a full stop is one. Covered by tests/synth/test_split.c.
  */
 #ifndef TD_SYNTH_SPLIT_H
@@ -23,5 +23,9 @@ typedef struct td_piece {
 /* The next piece of `text` (zero-terminated UTF-8) from *at on, of at most `max_characters` (> 0)
  * characters; moves *at behind it. False at the end; a piece is never empty. */
 bool td_split_next(const char *text, td_lang lang, size_t max_characters, size_t *at, td_piece *out);
+
+/* Where to cut a piece (normalised, without spaces at its ends) in two near its middle: behind a mark, else at the
+ * space nearest to it, else between characters; 0 if it has but one character. *end: how the first part ends. */
+size_t td_split_middle(const char *text, td_lang lang, td_piece_end *end);
 
 #endif

@@ -8,10 +8,13 @@ Needs only Python's standard library. More of it in tests/synth and tests/text/t
 """
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import wave
 
 from tones import write_wav
 
@@ -30,10 +33,11 @@ class Texts(unittest.TestCase):
         with open(os.path.join(root, "metadata.csv"), "w", encoding="utf-8") as file:
             file.writelines(f"r{i}|Say {'abcd'[i % 4]} now, net.\n" for i in range(8))
         for i in range(8):
-            write_wav(os.path.join(root, "wavs", f"r{i}.wav"), [8000 * (k // 50 % 2) - 4000 for k in range(9000 + 99 * i)])
+            tone = [8000 * (k // 50 % 2) - 4000 for k in range(9000 + 99 * i)]
+            write_wav(os.path.join(root, "wavs", f"r{i}.wav"), tone)
         subprocess.run([PROGRAM, "train", "--model-device", "cpu", "--train-data", root, "--checkpoint-dir", folder,
                         "--model-size", "pico", "--batch-size", "2", "--language", "en", "--max-steps", "1",
-                        "--val-fraction", "0", "--set", "model.speaker_encoder=false"],
+                        "--val-fraction", "0", "--max-mel-frames", "96", "--set", "model.speaker_encoder=false"],
                        capture_output=True, check=True, timeout=240)
         cls.voice = os.path.join(folder, "checkpoint-1.safetensors")
 
@@ -62,9 +66,56 @@ class Texts(unittest.TestCase):
         self.assertEqual(stderr.count("warning"), 1)
         self.assertIn("'q' (U+0071), '\u6f22' (U+6F22) 2 times", stderr)
         self.assertEqual(self.read("b.wav"), self.read("plain.wav"))
-        self.assertIn("'q' (U+0071)", self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1))
+        stderr = self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1)
+        self.assertIn("'q' (U+0071)", stderr)
         self.assertIn("U+6F22", self.synth("--text", "\u6f22", "-o", self.path("c.wav"), code=2))
         self.assertFalse(os.path.exists(self.path("c.wav")))
+
+    def test_finding_06_long_sentences(self):
+        words = " ".join(["say now a net day"] * 200)
+        self.synth("--text", words, "--speed", "0.25", "-o", self.path("a.wav"))
+        with wave.open(self.path("a.wav"), "rb") as file:
+            self.assertGreater(file.getnframes(), 256 * 4 * len(words) * 9 // 10)
+
+    def test_finding_22_a_file_for_each_line(self):
+        with open(self.path("lines.txt"), "w", encoding="utf-8") as file:
+            file.write("Say a now.\r\n\n...\nNo toy, no net.")
+        stderr = self.synth("--text-file", self.path("lines.txt"), "-o", self.path("new/out/"))
+        self.assertIn("4/4", stderr)
+        self.assertEqual(sorted(os.listdir(self.path("new/out"))), ["001.wav", "004.wav"])
+        self.synth("--text", "No toy, no net.", "-o", self.path("a.wav"))
+        self.assertEqual(self.read("new/out/004.wav"), self.read("a.wav"))
+        self.assertIn("nothing to say", self.synth("-", "-o", self.path("b/"), code=2, input="...\n\n"))
+        self.assertIn("'9'", self.synth("-", "-o", self.path("b/"), "--speaker", "9", code=2, input="Say a.\n"))
+        self.assertIn("--text-file", self.synth("--text", "say a", "-o", self.path("b/"), code=2))
+
+    def test_finding_22_files_come_one_by_one(self):
+        with subprocess.Popen([PROGRAM, "synth", "--checkpoint", self.voice, "-", "-o", self.path("out/"), "--device",
+                               "cpu"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as run:
+            run.stdin.write(b"Say a now.\n" * 5000)
+            run.stdin.close()
+            while run.poll() is None and not os.path.exists(self.path("out/0001.wav")):
+                time.sleep(0.01)
+            self.assertIsNone(run.poll())
+            run.kill()
+        with wave.open(self.path("out/0001.wav"), "rb") as file:
+            self.assertGreater(file.getnframes(), 0)
+
+    def test_finding_23_pipes_and_links(self):
+        self.synth("--text", "say a", "-o", self.path("a.wav"))
+        with open(self.path("target"), "wb") as file:
+            file.write(b"old")
+        os.symlink("target", self.path("link.wav"))
+        os.symlink("made", self.path("dangling.wav"))
+        for link, target in (("link.wav", "target"), ("dangling.wav", "made")):
+            self.synth("--text", "say a", "-o", self.path(link))
+            self.assertTrue(os.path.islink(self.path(link)))
+            self.assertEqual(self.read(target), self.read("a.wav"))
+        os.mkfifo(self.path("pipe.wav"))
+        with subprocess.Popen(["cat", self.path("pipe.wav")], stdout=subprocess.PIPE) as reader:
+            self.synth("--text", "say a", "-o", self.path("pipe.wav"))
+            self.assertEqual(reader.stdout.read(), self.read("a.wav"))
+        self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe.wav")).st_mode))
 
 
 if __name__ == "__main__":

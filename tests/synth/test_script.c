@@ -85,6 +85,29 @@ static void test_long(void **state)
     free(text);
 }
 
+/* Where letters become more of them, a piece may become too long for the voice. */
+static void test_finding_06_more_tokens(void **state)
+{
+    td_checkpoint_info info = make_info("parallel");
+    char text[2 * 45 + 1] = "";
+    td_script script;
+    size_t letters = 0;
+    (void)state;
+    set_key(&info, "max_tokens", "50");
+    for (size_t i = 0; i < 45; i++)
+        strcat(text, "\303\237");
+    check(td_script_make(&info, NULL, false, text, strlen(text), &script));
+    assert_int_equal(script.count, 2);
+    for (size_t i = 0; i < script.count; i++) {
+        assert_true(script.pieces[i].tokens.count <= 50);
+        letters += strlen(script.pieces[i].text);
+    }
+    assert_int_equal(letters, 90);
+    assert_int_equal(script.pieces[0].end, TD_PIECE_WITHIN);
+    assert_int_equal(script.pieces[1].end, TD_PIECE_PARAGRAPH);
+    td_script_free(&script);
+}
+
 static void test_refusals(void **state)
 {
     td_checkpoint_info info = make_info("parallel");
@@ -109,8 +132,11 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces), cmocka_unit_test(test_finding_05_other_letters),
-        cmocka_unit_test(test_ends), cmocka_unit_test(test_long), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces),
+                                       cmocka_unit_test(test_finding_05_other_letters),
+                                       cmocka_unit_test(test_ends),
+                                       cmocka_unit_test(test_long),
+                                       cmocka_unit_test(test_finding_06_more_tokens),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -46,9 +46,30 @@ static void test_long_sentences(void **state)
     expect(TD_LANG_EN, 1, "ab c", "a|b|c|", "002");
 }
 
+static void expect_middle(td_lang lang, const char *text, size_t cut, td_piece_end end)
+{
+    td_piece_end got;
+    assert_int_equal(td_split_middle(text, lang, &got), cut);
+    if (cut) assert_int_equal(got, end);
+}
+
+static void test_finding_06_middle(void **state)
+{
+    (void)state;
+    expect_middle(TD_LANG_EN, "one, two three, four five", 15, TD_PIECE_CLAUSE);
+    expect_middle(TD_LANG_EN, "o, two three four five", 12, TD_PIECE_WITHIN);
+    expect_middle(TD_LANG_EN, "a bcdefghijklm", 1, TD_PIECE_WITHIN);
+    expect_middle(TD_LANG_EN, "abcdef,", 3, TD_PIECE_WITHIN);
+    expect_middle(TD_LANG_EN, "\303\251a", 2, TD_PIECE_WITHIN);
+    expect_middle(TD_LANG_ZH, "你好,再见", 7, TD_PIECE_CLAUSE);
+    expect_middle(TD_LANG_EN, "\303\251", 0, TD_PIECE_WITHIN);
+    expect_middle(TD_LANG_EN, "", 0, TD_PIECE_WITHIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sentences),
-                                       cmocka_unit_test(test_long_sentences)};
+                                       cmocka_unit_test(test_long_sentences),
+                                       cmocka_unit_test(test_finding_06_middle)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -363,6 +363,55 @@ static void test_references(void **state)
     rig_close(&r);
 }
 
+static size_t count_zeros(const speech *s)
+{
+    size_t run = 0, longest = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        run = s->samples[i] == 0 ? run + 1 : 0;
+        if (run > longest) longest = run;
+    }
+    return longest;
+}
+
+/* A sentence of more frames than the voice makes is split until it fits, and joined with the ends of two fades alone
+ * between the parts. */
+static void test_finding_06_long_sentences(void **state)
+{
+    static const char TEXT[] = "many small words make a long line";
+    td_speak_options slow = {.size = sizeof slow, .speed = 0.25, .seed = 1};
+    td_checkpoint_info info = make_info("parallel");
+    speech whole, parts, slower;
+    char most[32];
+    rig r;
+    (void)state;
+    rig_open_on(&r, "cpu", false, 0);
+    td_voice *voice = open_voice(&r, &info);
+    say(voice, TEXT, &USUAL, &whole);
+    assert_int_equal(td_voice_last(voice)->n_pieces, 1);
+    td_voice_close(voice);
+    snprintf(most, sizeof most, "%zu", whole.frames * 3 / 4);
+    set_key(&info, "max_frames", most);
+    voice = open_voice(&r, &info);
+    say(voice, TEXT, &USUAL, &parts);
+    assert_int_equal(td_voice_last(voice)->n_pieces, 2);
+    assert_true(parts.frames > whole.frames * 9 / 10);
+    assert_true(count_zeros(&parts) <= 2);
+    say(voice, TEXT, &slow, &slower);
+    assert_true(td_voice_last(voice)->n_pieces > 2);
+    assert_true(slower.frames > parts.frames * 3 / 2);
+    free_speech(&whole);
+    free_speech(&parts);
+    free_speech(&slower);
+    td_voice_close(voice);
+    set_key(&info, "max_tokens", "20");
+    voice = open_voice(&r, &info);
+    say(voice, TEXT, &USUAL, &parts);
+    assert_int_equal(td_voice_last(voice)->n_pieces, 2);
+    free_speech(&parts);
+    td_voice_close(voice);
+    rig_close(&r);
+}
+
 static void test_refusals(void **state)
 {
     td_checkpoint_info info = make_info("parallel");
@@ -373,7 +422,7 @@ static void test_refusals(void **state)
     rig_open_on(&r, "cpu", false, 0);
     set_key(&info, "pitch_predictor", "false");
     set_key(&info, "energy_predictor", "false");
-    set_key(&info, "max_frames", "8");
+    set_key(&info, "max_frames", "2");
     voice = open_voice(&r, &info);
     options.pitch_shift = 1;
     refuse_speech(voice, TD_ERR_CONFIG, "pitch shift", &options);
@@ -385,7 +434,7 @@ static void test_refusals(void **state)
     refuse_speech(voice, TD_ERR_CONFIG, "speed", &options);
     options.size = 0;
     refuse_speech(voice, TD_ERR_ARGUMENT, "size", &options);
-    refuse_speech(voice, TD_ERR_LIMIT, "frames", &USUAL);
+    refuse_speech(voice, TD_ERR_LIMIT, "the voice makes 2", &USUAL);
     td_voice_close(voice);
     refuse(TD_ERR_NOT_FOUND, "none", td_voice_open_on(r.memory, temp_path("none.safetensors"), &voice));
     check(td_audio_encode(temp_path("a.wav"), (const float[]){0, 0}, 2, 22050));
@@ -396,8 +445,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parallel), cmocka_unit_test(test_batches),     cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_speakers), cmocka_unit_test(test_references),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_stream),   cmocka_unit_test(test_many_shapes), cmocka_unit_test(test_averages)};
+        cmocka_unit_test(test_parallel),    cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_speakers),
+        cmocka_unit_test(test_references),  cmocka_unit_test(test_finding_06_long_sentences),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_many_shapes), cmocka_unit_test(test_averages)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -34,8 +34,8 @@ static double spread_item(const td_acoustic_speaker *s, const float *durations, 
     return sum;
 }
 
-/* Of all items; padding has one frame in its one token. */
-static td_status spread_frames(td_acoustic_speaker *s, size_t number, const float *durations)
+/* Of all items; padding has one frame in its one token. *longest: raised to the frames that are wanted. */
+static void spread_frames(td_acoustic_speaker *s, size_t number, const float *durations, double *longest)
 {
     const td_speaking *speaking = s->base.speaking;
     const td_utterance *u = &speaking->utterances[number];
@@ -43,20 +43,15 @@ static td_status spread_frames(td_acoustic_speaker *s, size_t number, const floa
     const uint32_t limit = speaking->limit && speaking->limit < most ? speaking->limit : most;
     uint32_t *frames = s->frames + number * speaking->items;
     uint32_t *spread = ((spreading *)s->own)->spread + number * speaking->items * speaking->max_tokens;
-    td_status status = TD_OK;
     for (uint32_t i = 0; i < speaking->items; i++) {
         const size_t first = (size_t)i * speaking->max_tokens;
         const double sum = spread_item(s, i < u->count ? durations + first : NULL, u->tokens[i], limit,
                                        spread + first, &frames[i]);
-        TD_FAIL_IF(!speaking->limit && sum > most, TD_ERR_LIMIT,
-                   "a piece of the text takes %.0f frames, and the voice makes %u; shorten its sentences, "
-                   "speak faster, or train longer",
-                   sum, most);
+        if (sum > most && speaking->too_long) speaking->too_long[number * speaking->items + i] = true;
+        *longest = fmax(*longest, sum);
         if (sum > limit) s->n_cut[number]++;
         if (frames[i] > s->max_frames) s->max_frames = frames[i];
     }
-fail:
-    return status;
 }
 
 static td_status start(td_acoustic_speaker *s)
@@ -65,6 +60,7 @@ static td_status start(td_acoustic_speaker *s)
     const size_t n = (size_t)speaking->items * speaking->max_tokens;
     spreading *own = NULL;
     float *durations = NULL;
+    double longest = 0;
     td_status status = TD_OK;
     s->max_frames = 0;
     TD_TRY(TD_NEW_ARRAY(&durations, n));
@@ -73,10 +69,15 @@ static td_status start(td_acoustic_speaker *s)
     TD_TRY(TD_NEW_ARRAY(&own->spread, speaking->n_utterances * n));
     for (size_t i = 0; i < speaking->n_utterances; i++) {
         TD_TRY(td_speech_encode(s, i, durations));
-        TD_TRY(spread_frames(s, i, durations));
+        spread_frames(s, i, durations, &longest);
         if (i >= KEPT_UTTERANCES) td_speech_drop_encoded(s, i);
     }
+    TD_FAIL_IF(!speaking->limit && longest > s->c.max_frames, TD_ERR_LIMIT,
+               "a piece of the text takes %.0f frames, and the voice makes %u; shorten its sentences, "
+               "speak faster, or train longer",
+               longest, s->c.max_frames);
     s->max_frames = (s->max_frames + ROUND_FRAMES - 1) / ROUND_FRAMES * ROUND_FRAMES;
+    if (s->max_frames > s->c.max_frames) s->max_frames = s->c.max_frames;
     TD_TRY(TD_NEW_ARRAY(&own->index, (size_t)speaking->items * s->max_frames));
 fail:
     free(durations);
