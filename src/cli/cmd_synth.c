@@ -415,7 +415,7 @@ static int tell(const td_cli *cli, const synth_run *run)
     if (!cli->json) {
         FILE *to = is_to_stdout(cli) ? stderr : stdout;
         td_fprintf(to, "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz", get_text(cli, "output"),
-                audio_s, run->work_s, factor, run->rate);
+                   audio_s, run->work_s, factor, run->rate);
         if (is_to_folder(cli))
             td_fprintf(to, ", %zu files; %zu lines had nothing to say", run->n_files, run->n_silent);
         fputc('\n', to);

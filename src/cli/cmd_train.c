@@ -181,10 +181,10 @@ static void print_command(td_training *training, const td_training_result *resul
     if (path[0] == '\0' || td_checkpoint_open(path, &voice) != TD_OK) return;
     const td_model_config *model = &td_checkpoint_get_info(voice)->model;
     if (model->family->speaker != NULL) {
-        printf("speak          tandem synth --checkpoint ");
+        td_printf("speak          tandem synth --checkpoint ");
         print_word(path);
-        printf(" --text \"...\"%s -o out.wav\n",
-               td_model_describe(model).takes_reference ? " --reference FILE.wav" : "");
+        td_printf(" --text \"...\"%s -o out.wav\n",
+                  td_model_describe(model).takes_reference ? " --reference FILE.wav" : "");
     }
     td_checkpoint_close(voice);
 }

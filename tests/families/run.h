@@ -29,18 +29,26 @@ static inline int run_close(void **state)
     return 0;
 }
 
-static inline int run_set_up(void **state)
+/* A dataset in the temporary folder. */
+static inline void run_make_set(const char *name)
 {
     char text[512] = "", path[64];
-    if (temp_dir_make(state) != 0) return -1;
-    make_folder("set");
-    make_folder("set/wavs");
+    make_folder(name);
+    snprintf(path, sizeof path, "%s/wavs", name);
+    make_folder(path);
     for (int i = 0; i < RUN_ROWS; ++i) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "r%d|say %c\n", i, "abcd"[i % 4]);
-        snprintf(path, sizeof path, "set/wavs/r%d.wav", i);
+        snprintf(path, sizeof path, "%s/wavs/r%d.wav", name, i);
         write_wav(temp_path(path), 22050, 1, 6000 + 500 * i);
     }
-    write_text(temp_path("set/metadata.csv"), text);
+    snprintf(path, sizeof path, "%s/metadata.csv", name);
+    write_text(temp_path(path), text);
+}
+
+static inline int run_set_up(void **state)
+{
+    if (temp_dir_make(state) != 0) return -1;
+    run_make_set("set");
     snprintf(run_set, sizeof run_set, "%s", temp_path("set"));
     return 0;
 }

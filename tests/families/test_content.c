@@ -20,9 +20,12 @@ static void test_it_learns_and_goes_on(void **state)
     td_checkpoint *c;
     const td_safetensors_tensor *tensor;
     run_losses losses = {0};
+    char other[512];
+    run_make_set("other");
+    snprintf(other, sizeof other, "%s", temp_path("other"));
     td_train_settings s = run_settings("content", "whole", 12);
     s.val_every = 6;
-    s.val_dir = run_set; /* a second dataset has the front end and the part too */
+    s.val_dir = other; /* a second dataset has the front end and the part too */
     s.tell = run_keep_loss;
     s.context = &losses;
     const td_train_result whole = run_train(&s);

@@ -67,7 +67,7 @@ class VoiceTest(unittest.TestCase):
     def test_errors(self):
         with self.assertRaises(tandem.Error) as caught:
             self.voice.speak("\u6f22")
-        self.assertEqual(caught.exception.status, "TD_ERR_FORMAT")
+        self.assertEqual(caught.exception.status, "TD_ERR_CONFIG")
         self.assertIn("U+6F22", str(caught.exception))
         with self.assertRaisesRegex(tandem.Error, "no table of speakers"):
             list(self.voice.stream("hello", speaker="anna"))
