@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-from tones import make_dataset
+from tones import RATE, make_dataset, write_wav
 
 PROGRAM = "./tandem"
 
@@ -81,6 +81,14 @@ class RecordingsTest(unittest.TestCase):
         os.remove(self.path("wavs", "r01.wav"))
         os.mkfifo(self.path("wavs", "r01.wav"))
         self.assertIn("metadata.csv:2: wavs/r01.wav cannot be opened: It is a pipe", self.prepare(code=1).stderr)
+
+    def test_finding_10_recordings_too_long_to_train_with_are_counted(self):
+        self.assertNotIn("longer than", self.prepare().stderr)
+        for row in (3, 5):
+            write_wav(self.path("wavs", f"r{row:02}.wav"), [row] * 10 * RATE)
+        done = self.prepare()
+        self.assertIn("2 recordings are longer than 9.3 s", done.stderr)
+        self.assertIn("metadata.csv:4: r03; cut them at pauses", done.stderr)
 
     def copy(self, path, code=1):
         return self.run_program("synth", "--device", "cpu", "--copy", path, "-o",
