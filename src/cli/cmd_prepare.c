@@ -5,8 +5,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/dataset_view.h"
+#include "data/loader.h"
 #include "data/pair.h"
 #include "settings/read.h"
 
@@ -51,6 +53,29 @@ static int show(const td_cli *cli, const td_dataset_pair *pair, double seconds, 
     return code;
 }
 
+/* Rows that training would leave out for their length. */
+static void tell_long_rows(const td_cli *cli, const td_dataset *d)
+{
+    const td_mel_config mel = td_mel_config_default();
+    const uint64_t limit = td_cli_count(cli, "data.max_mel_frames");
+    size_t n_long = 0;
+    uint32_t first = 0;
+    for (uint32_t i = (uint32_t)d->view.n_rows; i-- > 0;) {
+        td_sampler_row length;
+        if (d->view.rows[i].clip.state != TD_CLIP_GOOD) continue;
+        td_loader_lengths(d, &i, 1, &mel, &length);
+        if (length.frames <= limit) continue;
+        ++n_long;
+        first = i;
+    }
+    if (n_long > 0)
+        td_log_warn(
+            "%zu recordings are longer than %.1f s, and `train` leaves them out; the first is %s:%u: "
+            "%s; cut them at pauses, with a row for each piece, or give `train` more --max-mel-frames",
+            n_long, (double)limit * mel.hop_samples / mel.rate, d->metadata_path, d->view.rows[first].line,
+            td_dataset_id(d, first));
+}
+
 int td_cmd_prepare(td_cli *cli)
 {
     td_status status = TD_OK;
@@ -72,7 +97,11 @@ int td_cmd_prepare(td_cli *cli)
     status = td_dataset_pair_open(&settings, td_cli_text(cli, "data.val_data"), pool, &pair);
     const double seconds = (double)(td_clock_ns() - start) * 1e-9;
     td_cli_end_progress(&progress);
-    if (status == TD_OK) code = show(cli, &pair, seconds, td_pool_threads(pool));
+    if (status == TD_OK) {
+        tell_long_rows(cli, pair.train);
+        if (pair.val != NULL) tell_long_rows(cli, pair.val);
+        code = show(cli, &pair, seconds, td_pool_threads(pool));
+    }
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, NULL);
     td_dataset_pair_close(&pair);

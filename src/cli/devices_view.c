@@ -2,6 +2,7 @@
  * object with every field. Covered by tests/cli/test_cli.py.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/text.h"
 #include "base/wrap.h"
@@ -160,7 +161,10 @@ void td_cli_print_devices(const td_cli *cli, const td_registry *registry, FILE *
         print_table(cli, registry, file);
         print_pair(cli, registry, file);
     } else {
-        fprintf(file, "No device was found.\n");
+        const bool is_filtered = getenv("TANDEM_VISIBLE_DEVICES") != NULL;
+        fprintf(file, "%s\n",
+                is_filtered ? "No device is visible: TANDEM_VISIBLE_DEVICES is set; unset it."
+                            : "No device was found.");
     }
     for (int api = TD_API_OPENCL; api <= TD_API_VULKAN; api++) {
         char line[512];

@@ -81,7 +81,10 @@ static td_status fail_for_bad_rows(const td_dataset_settings *settings, const td
     if (n_all == 0)
         return TD_FAIL(TD_ERR_FORMAT, "%s has no row; write one line id|text for each recording",
                        d->metadata_path);
-    if (n_bad < n_all && (double)n_bad <= settings->max_bad_fraction * (double)n_all) return TD_OK;
+    if (n_bad == n_all)
+        return TD_FAIL(TD_ERR_FORMAT, "all %zu rows are bad; the first is %s:%u: %s", n_all, d->metadata_path,
+                       line, first);
+    if ((double)n_bad <= settings->max_bad_fraction * (double)n_all) return TD_OK;
     return TD_FAIL(TD_ERR_FORMAT,
                    "%zu of %zu rows are bad, more than data.max_bad_fraction = %g allows; the first is "
                    "%s:%u: %s",

@@ -126,6 +126,13 @@ static td_status choose_best(const td_registry *registry, const char *word, cons
         if (!*out || rank(info) > rank(*out)) *out = info;
     }
     if (*out) return TD_OK;
+    const size_t n_hidden = registry->n_real - registry->n_visible;
+    const char *what = strcmp(word, "any") == 0 ? "device" : word;
+    if (n_hidden > 0)
+        return TD_FAIL(
+            TD_ERR_NOT_FOUND,
+            "there is no usable %s: TANDEM_VISIBLE_DEVICES hides %zu of %zu devices; unset it and " SEE_LIST,
+            what, n_hidden, registry->n_real);
     if (strcmp(word, "any") == 0)
         return TD_FAIL(TD_ERR_NOT_FOUND, "there is no usable device; " SEE_LIST " and what to install");
     return TD_FAIL(TD_ERR_NOT_FOUND, "there is no usable %s; " SEE_LIST, word);

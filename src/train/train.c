@@ -340,6 +340,9 @@ static td_status open_training(td_trainer *t)
         td_batches_close(&t->train);
         TD_TRY(td_batches_open(&t->data, &rows, &t->train));
     }
+    if (t->s.data.batch_size > rows.n_rows)
+        td_log_warn("%zu rows train, fewer than a batch of %u: batches are filled up with rows drawn again",
+                    rows.n_rows, t->s.data.batch_size);
     TD_TRY(tune_buffer(t));
     const size_t left_out = td_sampler_left_out(t->train.sampler);
     if (left_out > 0)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-from tones import make_dataset
+from tones import RATE, make_dataset, write_wav
 
 PROGRAM = "./tandem"
 
@@ -82,6 +82,14 @@ class RecordingsTest(unittest.TestCase):
         os.mkfifo(self.path("wavs", "r01.wav"))
         self.assertIn("metadata.csv:2: wavs/r01.wav cannot be opened: It is a pipe", self.prepare(code=1).stderr)
 
+    def test_finding_10_recordings_too_long_to_train_with_are_counted(self):
+        self.assertNotIn("longer than", self.prepare().stderr)
+        for row in (3, 5):
+            write_wav(self.path("wavs", f"r{row:02}.wav"), [row] * 10 * RATE)
+        done = self.prepare()
+        self.assertIn("2 recordings are longer than 9.3 s", done.stderr)
+        self.assertIn("metadata.csv:4: r03; cut them at pauses", done.stderr)
+
     def copy(self, path, code=1):
         return self.run_program("synth", "--device", "cpu", "--copy", path, "-o",
                                 os.path.join(self.folder.name, "out.wav"), code=code).stderr
@@ -101,6 +109,25 @@ class RecordingsTest(unittest.TestCase):
         with open(path, "wb") as file:
             file.write(head + samples)
         self.assertIn("nan.wav: 22050 samples are not finite (NaN or infinite)", self.copy(path))
+
+    def test_finding_19_all_rows_bad_is_said_so(self):
+        for name in os.listdir(self.path("wavs")):
+            os.remove(self.path("wavs", name))
+        done = self.prepare("--set", "data.max_bad_fraction=1", code=1)
+        self.assertIn("all 8 rows are bad; the first is", done.stderr)
+        self.assertIn("metadata.csv:1: wavs/r00.wav is not there", done.stderr)
+        self.assertNotIn("max_bad_fraction", done.stderr)
+
+    def test_finding_19_the_variable_that_hides_devices_is_named(self):
+        env = {"TANDEM_VISIBLE_DEVICES": ""}
+        done = self.run_program("bench", "mel", "--device", "cpu", code=2, env=env)
+        self.assertIn("there is no usable cpu: TANDEM_VISIBLE_DEVICES hides", done.stderr)
+        self.assertIn("TANDEM_VISIBLE_DEVICES is set", self.run_program("devices", env=env).stdout)
+
+    def test_finding_21_a_batch_larger_than_the_rows_runs_with_a_warning(self):
+        done = self.train("--val-every", "0", "--batch-size", "64")
+        self.assertIn("7 rows train, fewer than a batch of 64", done.stderr)
+        self.assertNotIn("fewer than a batch", self.train("--val-every", "0", "--max-steps", "2").stderr)
 
 
 if __name__ == "__main__":

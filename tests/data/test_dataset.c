@@ -657,7 +657,7 @@ static void too_many_bad_rows_end_it(void **state)
     expect_failure(TD_ERR_FORMAT, "metadata.csv:8");
     settings.max_bad_fraction = 1;
     write_text(temp_path("metadata.csv"), "none\nat all\n");
-    expect_failure(TD_ERR_FORMAT, "2 of 2 rows are bad");
+    expect_failure(TD_ERR_FORMAT, "all 2 rows are bad");
     write_text(temp_path("metadata.csv"), "id|text\n");
     expect_failure(TD_ERR_FORMAT, "has no row");
 }
