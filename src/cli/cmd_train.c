@@ -155,35 +155,31 @@ static void choose_voice(td_training *training, const td_training_result *result
     (void)snprintf(out, TD_FILE_PATH_BYTES, "%s", result->checkpoint);
 }
 
-/* A word for the shell. */
-static void print_word(const char *word)
+enum { WORD_BYTES = 4 * TD_FILE_PATH_BYTES };
+
+/* A path as a word for the shell. */
+static void quote_word(const char *path, char out[WORD_BYTES])
 {
     static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,=:@%";
-    if (strspn(word, PLAIN) == strlen(word)) {
-        fputs(word, stdout);
-        return;
-    }
-    putchar('\'');
-    for (; *word != '\0'; ++word)
-        if (*word == '\'')
-            fputs("'\\''", stdout);
-        else
-            putchar(*word);
-    putchar('\'');
+    const char *const quote = path[strspn(path, PLAIN)] != '\0' ? "'" : "";
+    int used = snprintf(out, WORD_BYTES, "%s", quote);
+    for (; *path != '\0'; ++path)
+        used += *path == '\'' ? snprintf(out + used, WORD_BYTES - (size_t)used, "'\\''")
+                              : snprintf(out + used, WORD_BYTES - (size_t)used, "%c", *path);
+    (void)snprintf(out + used, WORD_BYTES - (size_t)used, "%s", quote);
 }
 
 /* How to hear what was learnt, if it speaks. */
 static void print_command(td_training *training, const td_training_result *result)
 {
-    char path[TD_FILE_PATH_BYTES];
+    char path[TD_FILE_PATH_BYTES], word[WORD_BYTES];
     td_checkpoint *voice = NULL;
     choose_voice(training, result, path);
     if (path[0] == '\0' || td_checkpoint_open(path, &voice) != TD_OK) return;
     const td_model_config *model = &td_checkpoint_get_info(voice)->model;
     if (model->family->speaker != NULL) {
-        td_printf("speak          tandem synth --checkpoint ");
-        print_word(path);
-        td_printf(" --text \"...\"%s -o out.wav\n",
+        quote_word(path, word);
+        td_printf("speak          tandem synth --checkpoint %s --text \"...\"%s -o out.wav\n", word,
                   td_model_describe(model).takes_reference ? " --reference FILE.wav" : "");
     }
     td_checkpoint_close(voice);

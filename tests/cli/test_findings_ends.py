@@ -31,7 +31,7 @@ class Ends(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-ends-")
         self.addCleanup(self.folder.cleanup)
         self.root = os.path.join(self.folder.name, "set")
-        self.run_dir = os.path.join(self.folder.name, "a run")
+        self.run_dir = os.path.join(self.folder.name, "somebody's run")
         make_dataset(self.root, 12, 8000, 400)
 
     def command(self, *options):
