@@ -106,6 +106,53 @@ fail:
     return status;
 }
 
+bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
+{
+    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
+    for (size_t d = 0; d < t->rank; ++d)
+        if (t->dims[d] != shape.dims[d]) return false;
+    return true;
+}
+
+/* Destroys the graph. */
+static td_status check_parameters(const td_checkpoint *c, td_graph *graph)
+{
+    td_status status = TD_OK;
+    td_tensor p = TD_NO_TENSOR;
+    while ((p = td_graph_next_param(graph, p)).id != 0) {
+        char name[NAME_BYTES];
+        snprintf(name, sizeof name, "%s%s", PREFIXES[TD_BLOCK_WEIGHT], td_graph_name(graph, p));
+        const td_safetensors_tensor *t = td_safetensors_find(c->file, name);
+        TD_FAIL_IF(t == NULL, TD_ERR_FORMAT,
+                   "it has no tensor %s, which its metadata tells of; use another checkpoint", name);
+        TD_FAIL_IF(!td_checkpoint_has_shape(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
+                   "tensor %s has another shape than its metadata tells; use another checkpoint", name);
+    }
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
+/* Before anything is made from what the metadata tells: graphs of the smallest batch know every parameter's
+ * shape and hold none of their values, so that a small file cannot ask for a large model. */
+static td_status check_model(const td_checkpoint *c)
+{
+    td_status status = TD_OK;
+    td_graph *graph;
+    td_tensor output;
+    const td_family *family = c->info.model.family;
+    for (uint32_t i = 0; i < family->n_learners; ++i) {
+        TD_TRY(td_family_least_graph(&c->info.model, i, NULL, &graph));
+        TD_TRY(check_parameters(c, graph));
+    }
+    for (size_t i = 0; i < family->n_frozen; ++i) {
+        TD_TRY(td_family_frozen_graph(&c->info.model, i, NULL, &graph, &output));
+        TD_TRY(check_parameters(c, graph));
+    }
+fail:
+    return status;
+}
+
 static td_status read_info(td_checkpoint *c)
 {
     td_status status = TD_OK;
@@ -120,6 +167,7 @@ static td_status read_info(td_checkpoint *c)
                format != NULL ? format : "not told");
     if (strcmp(format, FORMAT_WITHOUT_HASH) != 0) TD_TRY(check_header(c));
     TD_TRY(read_model(c));
+    TD_TRY(check_model(c));
     TD_TRY(need_text(c, "mel", &text));
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
     TD_TRY(read_front_ends(c));
@@ -280,14 +328,6 @@ td_status td_checkpoint_verify(const td_checkpoint *c)
             TD_TRY(check_tensor(c, td_safetensors_at(c->file, i)));
 fail:
     return status;
-}
-
-bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
-{
-    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
-    for (size_t d = 0; d < t->rank; ++d)
-        if (t->dims[d] != shape.dims[d]) return false;
-    return true;
 }
 
 /* Frozen parameters have no average, and runs without averages have none. */

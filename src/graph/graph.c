@@ -279,6 +279,13 @@ td_tensor td_graph_find(const td_graph *graph, const char *name)
     return TD_NO_TENSOR;
 }
 
+td_tensor td_graph_next_param(const td_graph *graph, td_tensor after)
+{
+    for (uint32_t i = after.id + 1; i < graph->n_tensors; i++)
+        if (graph->tensors[i].role == TD_TENSOR_PARAMETER) return (td_tensor){i};
+    return TD_NO_TENSOR;
+}
+
 uint64_t td_graph_parameters(const td_graph *graph)
 {
     uint64_t n = 0;

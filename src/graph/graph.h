@@ -107,6 +107,9 @@ void td_graph_freeze(td_graph *graph, td_tensor parameter);
 td_tensor td_graph_find(const td_graph *graph, const char *name);
 td_param_group td_graph_group(const td_graph *graph, td_tensor parameter);
 
+/* The first parameter that was made after `after`, or no tensor; TD_NO_TENSOR asks for the first of all. */
+td_tensor td_graph_next_param(const td_graph *graph, td_tensor after);
+
 /* Inputs in the order of their making, and by their names, or no tensor. */
 size_t td_graph_input_count(const td_graph *graph);
 td_tensor td_graph_input_at(const td_graph *graph, size_t i);
