@@ -1,6 +1,6 @@
 /* `tandem check-config FILE`: reads a configuration as `train` would, lets tools/check_config.h judge it, and
- * shows each finding with its key and line. --fix writes a corrected copy beside the file. Covered by
- * tests/cli/test_check_config.py.
+ * shows each finding with its key and line. --fix writes a corrected copy beside the file, if there is
+ * something that it can correct. Covered by tests/cli/test_check_config.py and test_findings_guards.py.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,6 +210,18 @@ static const td_config_finding *find_on_line(const check *c, size_t line)
     return NULL;
 }
 
+/* Whether a copy would differ: an error has a line to change, or a value to add. */
+static bool can_correct(const check *c)
+{
+    for (size_t i = 0; i < c->report.count; ++i) {
+        const td_config_finding *finding = &c->report.findings[i];
+        if (finding->is_error &&
+            (line_of(c, finding) > 0 || (finding->suggest[0] && strchr(finding->key, '.'))))
+            return true;
+    }
+    return false;
+}
+
 /* A line as it should be: with the value to put, or behind a comment sign where it cannot stay. */
 static td_status write_line(const check *c, td_file_writer *file, size_t number, const char *line)
 {
@@ -313,7 +325,11 @@ static void print_report(const check *c, const char *copy)
                   room, c->report.largest_batch);
     }
     td_printf("%zu errors, %zu warnings\n", n_errors, c->report.count - n_errors);
-    if (copy[0]) td_printf("corrected copy: %s\n", copy);
+    if (copy[0])
+        td_printf("corrected copy: %s\n", copy);
+    else if (td_cli_is_on(c->cli, "fix"))
+        td_printf("no corrected copy: %s\n", n_errors > 0 ? "none of the errors can be corrected in the file"
+                                                          : "there is nothing to correct");
 }
 
 int td_cmd_check_config(td_cli *cli)
@@ -324,7 +340,7 @@ int td_cmd_check_config(td_cli *cli)
     td_status status = TD_OK;
     int code;
     TD_TRY(judge(&c));
-    if (td_cli_is_on(cli, "fix")) TD_TRY(write_copy(&c, copy));
+    if (td_cli_is_on(cli, "fix") && can_correct(&c)) TD_TRY(write_copy(&c, copy));
     code = td_config_report_errors(&c.report) > 0 ? TD_EXIT_FAILED : TD_EXIT_DONE;
     if (cli->json)
         code = print_json(&c, copy, code);

@@ -172,11 +172,13 @@ static td_status warn_pipeline(const td_config_request *request, td_config_repor
         TD_TRY(td_config_report_add(report, false, "pipeline.prefetch_buffer_size", "8",
                                     "%u batches ahead leave little room for steps of different length",
                                     s->prefetch_size));
-    if (s->data.n_buckets != 1)
-        TD_TRY(td_config_report_add(
-            report, false, "pipeline.enable_static_shapes", "true",
-            "shapes go by length: less padding, but a plan for each and steps that vary more"));
-    if (request->data && request->model && request->data != request->model && s->model_limit_bytes == 0)
+    const bool is_pair = request->data && request->model && request->data != request->model;
+    if (is_pair && s->data.n_buckets != 1 && s->prefetch_size > 0 && s->prefetch_size < USUAL_PREFETCH)
+        TD_TRY(td_config_report_add(report, false, "pipeline.enable_static_shapes", "true",
+                                    "shapes go by length, so steps vary, and %u batches ahead cannot even "
+                                    "that out",
+                                    s->prefetch_size));
+    if (is_pair && s->model_limit_bytes == 0)
         TD_TRY(td_config_report_add(report, false, "pipeline.enable_memory_isolation", "true",
                                     "two devices without limits: a role may take all memory of its device"));
 fail:
@@ -189,12 +191,12 @@ static td_status warn_model(const td_config_request *request, td_config_report *
     const bool is_gpu = request->model && request->model->type != TD_DEVICE_CPU;
     char suggest[16];
     td_status status = TD_OK;
-    if (!s->auto_batch && s->data.batch_size < USUAL_BATCH) {
+    if (is_gpu && !s->auto_batch && s->data.batch_size < USUAL_BATCH) {
         const uint32_t most = report->largest_batch;
         (void)snprintf(suggest, sizeof suggest, "%u", most > 0 && most < USUAL_BATCH ? most : USUAL_BATCH);
         if (most == 0 || most > s->data.batch_size)
             TD_TRY(td_config_report_add(report, false, "training.batch_size", suggest,
-                                        "batches of %u rows leave a device idle between launches",
+                                        "batches of %u rows leave a graphics card idle between launches",
                                         s->data.batch_size));
     }
     if (is_gpu && !s->plan.half)

@@ -108,6 +108,28 @@ class GuardsTest(unittest.TestCase):
                     self.assertLess(usage.ru_utime + usage.ru_stime, 8)
                     self.assertLess(usage.ru_maxrss, 600 << 10)
 
+    def test_finding_15_shipped_configs_have_no_warnings(self):
+        memory = {"devices": 24576, "dual_gpu": 16384, "single_gpu": 12288, "small_gpu": 6144, "large_gpu": 24576,
+                  "ljspeech": 12288}  # the others compute on the processor, which is here
+        names = sorted(name[:-4] for name in os.listdir(os.path.join(ROOT, "configs")))
+        self.assertEqual(len(names), 8)
+        for name in names:
+            with self.subTest(name):
+                card = ["--simulate-device", f"memory_mb={memory[name]}"] if name in memory else []
+                done = self.run_program("check-config", os.path.join(ROOT, "configs", name + ".ini"), "--language", "en",
+                                        "--train-data", self.data, "--json", *card, code=0)
+                report = json.loads(done.stdout)
+                self.assertEqual((report["errors"], report["warnings"]), ([], []))
+
+    def test_finding_15_no_copy_where_nothing_can_be_corrected(self):
+        whole = self.write("whole.ini", "[training]\nlr = 0.001\n")
+        for path, options, code, words in ((whole, ("--train-data", self.data), 0, "nothing to correct"),
+                                           (whole, (), 1, "none of the errors can be corrected")):
+            done = self.run_program("check-config", path, "--language", "en", "--fix", *options, code=code)
+            self.assertIn(words, done.stdout)
+            self.assertNotIn("corrected copy: /", done.stdout)
+            self.assertFalse(os.path.exists(self.path("whole.fixed.ini")))
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
