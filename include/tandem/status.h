@@ -38,7 +38,10 @@ typedef enum td_status {
         TD_STATUS_COUNT
 } td_status;
 
-/* The last failure of the calling thread. Strings are valid until the thread's next failure. */
+/* The last failure of the calling thread. A call that succeeds does not clear it, and may leave the record of a
+ * way that it tried in vain: it tells about a call only after that call has failed. Strings are valid until the
+ * thread's next failure. Handles that keep their own (td_voice_error(), td_training_error()) have TD_OK after a
+ * success. */
 typedef struct td_error {
     td_status status;
     char message[768]; /* one line: what was wrong, where, and the next step */
