@@ -16,7 +16,7 @@ fi
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 0)}
 umask 022
 cmake --preset release > /dev/null
-cmake --build --preset release --target tandem_program tandem_shared tandem_texts
+cmake --build --preset release --target tandem_program
 mkdir -p -- "$out"
 (cd build/release && cpack -B "$out" > cpack.log) || {
     cat build/release/cpack.log >&2

@@ -9,6 +9,7 @@ Needs only Python's standard library. Findings are numbered as in the review tha
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -129,6 +130,20 @@ class GuardsTest(unittest.TestCase):
             self.assertIn(words, done.stdout)
             self.assertNotIn("corrected copy: /", done.stdout)
             self.assertFalse(os.path.exists(self.path("whole.fixed.ini")))
+
+    def test_finding_09_program_alone_can_be_installed(self):
+        """What cmake installs is made by the one target that the quick start builds."""
+        build = os.path.dirname(PROGRAM)
+        if not os.path.exists(os.path.join(build, "build.ninja")):
+            self.skipTest("not a build folder of ninja")
+        made = subprocess.run(["ninja", "-C", build, "-t", "commands", "tandem_program"], capture_output=True, text=True,
+                              check=True).stdout
+        with open(os.path.join(build, "src", "cmake_install.cmake"), encoding="utf-8") as file:
+            files = set(re.findall(rf'"({re.escape(build)}/[^"$]*)"', file.read()))
+        files = {name for name in files if not os.path.isdir(name) and not name.endswith((".cmake", ".pc", "_local.txt"))}
+        self.assertGreaterEqual(len(files), 7, files)
+        for name in files:
+            self.assertIn(os.path.relpath(name, build), made)
 
 
 if __name__ == "__main__":
