@@ -188,6 +188,16 @@ static void look_at_manifest(td_doctor *d, const char *path)
     free(text);
 }
 
+/* Why drivers that are there have no device; what to do follows the last semicolon. */
+static void look_at_report(td_doctor *d)
+{
+    const char *message = td_registry_report(d->request->registry, TD_API_OPENCL)->message;
+    const char *end = strrchr(message, ';');
+    if (end == NULL) return;
+    td_doctor_add(d, "opencl", weigh_absence(d), "devices", "%.*s", (int)(end - message), message);
+    td_doctor_advise(d, "", "%s", end + 1 + strspn(end + 1, " "));
+}
+
 static void look_at_opencl(td_doctor *d)
 {
     char folder[TD_FILE_PATH_BYTES];
@@ -205,7 +215,10 @@ static void look_at_opencl(td_doctor *d)
         look_at_icd(d, folder);
     else
         td_doctor_list(d, folder, ".icd", look_at_icd);
-    if (d->n_drivers > 0) return;
+    if (d->n_drivers > 0) {
+        look_at_report(d);
+        return;
+    }
     td_doctor_add(d, "opencl", weigh_absence(d), "driver", "no .icd file in %.400s", folder);
     td_doctor_advise(
         d, "pocl-opencl-icd",

@@ -145,6 +145,19 @@ class GuardsTest(unittest.TestCase):
         for name in files:
             self.assertIn(os.path.relpath(name, build), made)
 
+    def test_finding_12_pocl_without_a_cache_is_explained(self):
+        variables = {k: v for k, v in os.environ.items() if k not in ("POCL_CACHE_DIR", "XDG_CACHE_HOME")}
+        if "Portable Computing" not in self.run_program("devices", "--json", code=0).stdout:
+            self.skipTest("no PoCL here")
+        shown = self.run_program("devices", env=dict(variables, HOME="/proc")).stdout
+        for words in ("PoCL is installed but has no device", "HOME (/proc)", "POCL_CACHE_DIR"):
+            self.assertIn(words, shown)
+        self.assertNotIn("install pocl-opencl-icd", shown)
+        told = json.loads(self.run_program("doctor", "--json", env=dict(variables, HOME="/proc")).stdout)
+        found = [c for c in told["checks"] if (c["group"], c["name"]) == ("opencl", "devices")]
+        self.assertEqual(len(found), 1, told)
+        self.assertIn("XDG_CACHE_HOME", found[0]["advice"])
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:

@@ -2,6 +2,7 @@
  * Covered by tests/device/test_registry.c. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/opencl/cl_error.h"
 #include "device/opencl/opencl.h"
@@ -47,12 +48,33 @@ fail:
     return status;
 }
 
+/* A driver without devices says nothing; PoCL is one where it cannot write its cache. */
+static void say_no_device(const td_cl_state *state, const td_cl_platform *platform, td_api_report *report)
+{
+    static const char *const VARIABLES[] = {"POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
+    char name[64];
+    size_t i = 0;
+    if (td_cl_text_platform(&state->api, platform->id, CL_PLATFORM_NAME, name, sizeof name) != CL_SUCCESS ||
+        strcmp(name, "Portable Computing Language") != 0)
+        return;
+    while (i < 2 && !getenv(VARIABLES[i]))
+        i++;
+    const char *folder = getenv(VARIABLES[i]);
+    snprintf(report->message, sizeof report->message,
+             "PoCL is installed but has no device: it may be unable to write its cache, whose place %s "
+             "(%.100s) decides; set POCL_CACHE_DIR or XDG_CACHE_HOME to a folder that can be written",
+             VARIABLES[i], folder ? folder : "not set");
+}
+
 static td_status find_devices(td_cl_state *state, td_cl_platform *platform, td_api_report *report)
 {
     cl_uint count = 0;
     td_status status = TD_OK;
     cl_int code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
-    if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) return TD_OK;
+    if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) {
+        say_no_device(state, platform, report);
+        return TD_OK;
+    }
     if (code == CL_SUCCESS) {
         TD_TRY(TD_NEW_ARRAY(&platform->devices, count));
         code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, count, platform->devices, NULL);
