@@ -185,6 +185,31 @@ fail:
     return status;
 }
 
+/* Whether training takes the value of a key from the data, whatever is set. */
+static bool is_from_data(const td_model_config *config, size_t key)
+{
+    static const td_data_facts FACTS[] = {
+        {.n_symbols = 40, .n_speakers = 1, .n_mels = 40, .max_tokens = 100, .max_frames = 100},
+        {.n_symbols = 80, .n_speakers = 1, .n_mels = 80, .max_tokens = 900, .max_frames = 900}};
+    char values[2][TD_MODEL_VALUE_BYTES];
+    for (size_t i = 0; i < 2; ++i) {
+        td_model_config fitted = *config;
+        fitted.family->fit(&FACTS[i], NULL, &fitted.values);
+        td_model_config_get(&fitted, key, values[i]);
+    }
+    return strcmp(values[0], values[1]) != 0;
+}
+
+/* `preset` is the value that was in its place; config.ini of a run has that. */
+static void warn_lost(const td_option_value *given, const char *name, const char *preset,
+                      const td_model_config *config, size_t key)
+{
+    if (given->origin > TD_ORIGIN_PRESET && strcmp(given->text, preset) != 0 && is_from_data(config, key))
+        td_log_warn("%s: %s = %s changes nothing: it is set from the data, whose lengths data.max_mel_frames "
+                    "and data.max_text_length limit",
+                    given->place, name, given->text);
+}
+
 /* The preset's values become options of little authority; then what came out on top is the model. */
 static td_status read_model(td_options *options, td_model_config *out)
 {
@@ -202,6 +227,7 @@ static td_status read_model(td_options *options, td_model_config *out)
         td_model_config_get(out, i, value);
         TD_TRY(td_options_assign(options, name, value, TD_ORIGIN_PRESET, place));
         TD_TRY(put_key(options, key, out));
+        warn_lost(get(options, name), name, value, out, i);
     }
 fail:
     return status;
@@ -305,6 +331,9 @@ td_status td_settings_plan(td_options *options, const td_device_info *device,
     out->data.workers = get_count(options, "pipeline.num_workers");
     out->data.n_buckets = get(options, "pipeline.enable_static_shapes")->truth ? 1 : 0;
     TD_TRY(read_model(options, &out->model));
+    if (out->data.reference_s > 0 && !td_model_describe(&out->model).takes_reference)
+        td_log_warn("data.reference_seconds changes nothing: the model takes no reference; set "
+                    "model.speaker_encoder = true");
     read_schedule(options, &out->schedule);
     read_training(options, out);
     read_limits(options, out);

@@ -158,6 +158,20 @@ class GuardsTest(unittest.TestCase):
         self.assertEqual(len(found), 1, told)
         self.assertIn("XDG_CACHE_HOME", found[0]["advice"])
 
+    def test_finding_20_what_changes_nothing_is_said(self):
+        config = self.write("plain.ini", "[model]\nmodel_size = pico\n")
+        for options, words in ((("--set", "model.max_frames=1"), "model.max_frames = 1 changes nothing"),
+                               (("--set", "model.n_mels=1"), "model.n_mels = 1 changes nothing"),
+                               (("--reference-seconds", "3"), "--reference-seconds changes nothing")):
+            with self.subTest(words):
+                self.assertIn(words, self.run_program("check-config", config, "--train-data", self.data, "--language", "en",
+                                                      *options, code=0).stderr)
+        for options in (("--set", "model.text_layers=1"), ("--set", "model.speaker_encoder=true", "--reference-seconds", "3"),
+                        ("--config", self.path("run", "config.ini"))):
+            with self.subTest(options):
+                done = self.run_program("check-config", config, "--train-data", self.data, "--language", "en", *options, code=0)
+                self.assertNotIn("changes nothing", done.stderr)
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
