@@ -105,9 +105,9 @@ class GuardsTest(unittest.TestCase):
                         errors.seek(0)
                         self.assertRegex(errors.read(), r"tensor param\.[a-z0-9_.]+.* metadata tells")
                     self.assertEqual(child.returncode, 1)
-                    # It took 47 s and 11 GB. Release: 0.02 s, 20 MB to inspect; the rest are drivers and sanitizers.
-                    self.assertLess(usage.ru_utime + usage.ru_stime, 8)
-                    self.assertLess(usage.ru_maxrss, 600 << 10)
+                    # Was 47 s and 11 GB. A release build takes 0.02 s and 20 MB to inspect; drivers and sanitizers add.
+                    self.assertLess(usage.ru_utime + usage.ru_stime, 20)
+                    self.assertLess(usage.ru_maxrss, 2 << 20)
 
     def test_finding_15_shipped_configs_have_no_warnings(self):
         memory = {"devices": 24576, "dual_gpu": 16384, "single_gpu": 12288, "small_gpu": 6144, "large_gpu": 24576,
