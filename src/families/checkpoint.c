@@ -124,8 +124,7 @@ static td_status check_parameters(const td_checkpoint *c, td_graph *graph)
         snprintf(name, sizeof name, "%s%s", PREFIXES[TD_BLOCK_WEIGHT], td_graph_name(graph, p));
         const td_safetensors_tensor *t = td_safetensors_find(c->file, name);
         TD_FAIL_IF(t == NULL, TD_ERR_FORMAT,
-                   "there is no tensor %s, which a model as its metadata tells has; use another checkpoint",
-                   name);
+                   "it has no tensor %s, which its metadata tells of; use another checkpoint", name);
         TD_FAIL_IF(!td_checkpoint_has_shape(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
                    "tensor %s has another shape than its metadata tells; use another checkpoint", name);
     }

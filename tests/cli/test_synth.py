@@ -177,8 +177,8 @@ class VoiceTest(Synth):
                 ("no 'model.text_layers'", lambda header: header["__metadata__"].pop("model.text_layers")),
                 ("its family is 'diffusion'", set_meta("family", "diffusion")),
                 ("another shape", set_meta("model.ff_factor", "3")),
-                ("there is no tensor", set_meta("model.text_layers", "9")),
-                ("there is no tensor param.text.embedding", lambda header: header.update(
+                ("has no tensor", set_meta("model.text_layers", "9")),
+                ("has no tensor param.text.embedding", lambda header: header.update(
                     {"param.text.other": header.pop("param.text.embedding")}))):
             with self.subTest(words=words):
                 self.refuse_text(words, "--checkpoint", self.edit(change), "--text", "say a")
