@@ -72,9 +72,10 @@ typedef struct td_speak_options {
     bool strict_text;      /* a character that the voice has not learnt is TD_ERR_FORMAT */
 } td_speak_options;
 
-/* Speaks a text (UTF-8). options may be NULL. Characters that the voice has not learnt are written with those it
- * has, or left out with a warning that names them; a text of which nothing is left is TD_ERR_CONFIG. *samples: owned, td_voice_free_samples(). A text in which a
- * sample would be beyond full scale is turned down as a whole. */
+/* Speaks a text (UTF-8). options may be NULL. Characters that the voice has not learnt are written with those
+ * it has, or left out with a warning that names them; a text of which nothing is left is TD_ERR_CONFIG.
+ * *samples: owned, td_voice_free_samples(). A text in which a sample would be beyond full scale is turned down
+ * as a whole. */
 td_status td_voice_speak(td_voice *voice, const char *text, const td_speak_options *options, float **samples,
                          size_t *count);
 void td_voice_free_samples(float *samples);

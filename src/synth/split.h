@@ -1,6 +1,7 @@
 /* Where a long text is cut: at the ends of its sentences, and where one of those is too long, at the mark,
- * then the space, nearest before the limit; and where a piece takes too long, near its middle. Works on normalised text, in which abbreviations and numbers are
- * words already, so that a full stop is one. Covered by tests/synth/test_split.c.
+ * then the space, nearest before the limit; and where a piece takes too long, near its middle. Works on
+ * normalised text, in which abbreviations and numbers are words already, so that a full stop is one. Covered
+ * by tests/synth/test_split.c.
  */
 #ifndef TD_SYNTH_SPLIT_H
 #define TD_SYNTH_SPLIT_H

@@ -65,10 +65,11 @@ class VoiceTest(unittest.TestCase):
                 self.assertEqual((file.getframerate(), file.getnframes()), (22050, len(self.voice.speak("hello. world."))))
 
     def test_errors(self):
-        with self.assertRaises(tandem.Error) as caught:
-            self.voice.speak("\u6f22")
-        self.assertEqual(caught.exception.status, "TD_ERR_CONFIG")
-        self.assertIn("U+6F22", str(caught.exception))
+        for strict, status in ((False, "TD_ERR_CONFIG"), (True, "TD_ERR_FORMAT")):
+            with self.assertRaises(tandem.Error) as caught:
+                self.voice.speak("\u6f22", strict_text=strict)
+            self.assertEqual(caught.exception.status, status)
+            self.assertIn("U+6F22", str(caught.exception))
         with self.assertRaisesRegex(tandem.Error, "no table of speakers"):
             list(self.voice.stream("hello", speaker="anna"))
         with self.assertRaises(tandem.Error) as caught:
