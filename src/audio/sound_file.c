@@ -107,9 +107,12 @@ static bool tells_frames(td_sound_file *sound)
     unsigned char head[MPEG_HEAD];
     uint64_t at = 0;
     if (!read_at(sound, 0, head, sizeof head)) return false;
-    if (memcmp(head, "ID3", 3) == 0)
-        at = 10 + ((uint64_t)(head[6] & 127) << 21 | (uint64_t)(head[7] & 127) << 14 | (head[8] & 127) << 7 |
-                   (head[9] & 127));
+    if (memcmp(head, "ID3", 3) == 0) {
+        for (int i = 6; i < 10;
+             ++i) /* the tag's size: 28 bits, 7 in each byte; without its header of 10 bytes */
+            at = at << 7 | (head[i] & 127U);
+        at += 10;
+    }
     return read_at(sound, at, head, sizeof head) &&
            (memmem(head, sizeof head, "Xing", 4) != NULL || memmem(head, sizeof head, "Info", 4) != NULL);
 }
