@@ -47,7 +47,7 @@ void td_clip_read(const char *path, td_clip *clip)
         clip->frames = info->frames > 0 ? (uint64_t)info->frames : 0;
         clip->rate_hz = info->samplerate > 0 ? (uint32_t)info->samplerate : 0;
         clip->channels = info->channels > 0 ? (uint16_t)info->channels : 0;
-        clip->state = judge(&sound, clip);
+        clip->state = (uint16_t)judge(&sound, clip);
         if (sound.error != 0) {
             clip->state = TD_CLIP_UNREADABLE;
             clip->detail = sound.error;
