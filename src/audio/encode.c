@@ -21,6 +21,7 @@ static const kind KINDS[] = {
     {".wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16},
     {".flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16},
     {".ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS},
+    {".mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III},
 };
 
 /* A file in memory that grows. */
@@ -82,7 +83,7 @@ static const kind *find_kind(const char *path)
 td_status td_audio_check_path(const char *path)
 {
     if (find_kind(path)) return TD_OK;
-    return TD_FAIL(TD_ERR_CONFIG, "%s: unknown kind of audio file; end the name in .wav, .flac or .ogg",
+    return TD_FAIL(TD_ERR_CONFIG, "%s: unknown kind of audio file; end the name in .wav, .flac, .ogg or .mp3",
                    path);
 }
 

@@ -1,4 +1,4 @@
-/* Samples to audio files: WAV, FLAC or OGG by the name's ending, one channel, written by atomic rename. Does
+/* Samples to audio files: WAV, FLAC, OGG or MP3 by the name's ending, one channel, written by atomic rename. Does
  * not resample. Covered by tests/synth/test_audio_out.c
  * and tests/train/test_train_events.c.
  */
@@ -10,7 +10,7 @@
 
 #include "tandem/status.h"
 
-/* TD_ERR_CONFIG if the path does not end in .wav, .flac or .ogg; for use before any work is done. */
+/* TD_ERR_CONFIG if the path does not end in .wav, .flac, .ogg or .mp3; for use before any work is done. */
 td_status td_audio_check_path(const char *path);
 
 /* 16 bits a sample (OGG: Vorbis); beyond full scale is cut to it. The same samples give the same bytes.

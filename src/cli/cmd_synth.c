@@ -44,6 +44,15 @@ static const char *get_text(const td_cli *cli, const char *name)
     return td_options_get(cli->options, name)->text;
 }
 
+/* The text that the command line itself has: behind --text, or as the argument; NULL: none. */
+static const char *get_given_text(const td_cli *cli)
+{
+    size_t n_arguments;
+    const char *const *arguments = td_options_arguments(cli->options, &n_arguments);
+    const bool is_argument = n_arguments > 0 && strcmp(arguments[0], "-") != 0;
+    return is_argument ? arguments[0] : get_text(cli, "text");
+}
+
 static bool is_to_stdout(const td_cli *cli)
 {
     return strcmp(get_text(cli, "output"), "-") == 0;
@@ -63,7 +72,7 @@ static td_status check_output(const td_cli *cli)
     td_status status = TD_OK;
     if (is_to_stdout(cli)) return TD_OK;
     if (!is_to_folder(cli)) return td_audio_check_path(get_text(cli, "output"));
-    TD_FAIL_IF(get_text(cli, "copy") || get_text(cli, "text"), TD_ERR_CONFIG,
+    TD_FAIL_IF(get_text(cli, "copy") || get_given_text(cli), TD_ERR_CONFIG,
                "'%s' is a folder, for --text-file with one sentence a line; name a file: -o speech.wav",
                get_text(cli, "output"));
     TD_FAIL_IF(get_text(cli, "save-mel"), TD_ERR_CONFIG,
@@ -78,15 +87,13 @@ static td_status check_usage(const td_cli *cli)
     static const char *const SOURCES[] = {"copy", "text", "text-file"};
     const char *output = get_text(cli, "output");
     size_t n_sources, n_arguments;
-    const char *const *arguments = td_options_arguments(cli->options, &n_arguments);
+    (void)td_options_arguments(cli->options, &n_arguments);
     td_status status = TD_OK;
     n_sources = n_arguments;
     for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++)
         n_sources += get_text(cli, SOURCES[i]) != NULL;
-    TD_FAIL_IF(n_arguments > 0 && strcmp(arguments[0], "-") != 0, TD_ERR_CONFIG,
-               "'%s' is not an option; what to say goes behind --text", arguments[0]);
     TD_FAIL_IF(n_sources != 1, TD_ERR_CONFIG,
-               "%s; give one of --text, --text-file, - (standard input) and --copy",
+               "%s; give one of a text, --text-file, - (standard input) and --copy",
                n_sources ? "more than one thing to say" : "nothing to say");
     TD_FAIL_IF(!output, TD_ERR_CONFIG, "no output was named; add -o speech.wav, or -o - for raw samples");
     TD_FAIL_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
@@ -223,7 +230,7 @@ fail:
 /* *text: owned, free(). */
 static td_status read_text(const td_cli *cli, char **text)
 {
-    const char *given = get_text(cli, "text"), *path = get_text(cli, "text-file");
+    const char *given = get_given_text(cli), *path = get_text(cli, "text-file");
     size_t bytes;
     td_status status = TD_OK;
     *text = NULL;

@@ -62,7 +62,7 @@ static const td_option OWN[] = {
     {FLAG("output"), LETTER('o'), PATH("FILE"),
      USUAL(
          "Output", SYNTH | REPORT | ADVISE,
-         "Where it goes. synth: .wav, .flac, .ogg, - for raw samples of 16 bits, one channel, on stdout, or "
+         "Where it goes. synth: .wav, .flac, .ogg, .mp3, - for raw samples of 16 bits, one channel, on stdout, or "
          "FOLDER/ for a file of each line of the text; "
          "report: .html; advise: .ini")},
     {KEY("synth", "reference"), PATH("WAV"),

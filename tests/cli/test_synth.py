@@ -67,7 +67,7 @@ class CopyTest(Synth):
         self.assertIn(b"times real time", raw.stderr)
 
     def test_same_seed_same_bytes(self):
-        for ending in ("wav", "flac", "ogg"):
+        for ending in ("wav", "flac", "ogg", "mp3"):
             for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
                 self.synth("--copy", self.source, "-o", self.path(f"{name}.{ending}"), "--seed", seed)
             self.assertEqual(self.read(f"a.{ending}"), self.read(f"b.{ending}"))
@@ -90,10 +90,11 @@ class CopyTest(Synth):
         self.refuse("nothing to say", "-o", out)
         self.refuse("more than one", "--copy", self.source, "--text", "a", "-o", out)
         self.refuse("more than one", "--text", "a", "-", "-o", out)
-        self.refuse("--text", "hello", "-o", out)
+        self.refuse("more than one", "--text", "a", "b", "-o", out)
+        self.refuse("no voice", "hello", "-o", out)
         self.refuse("no output", "--copy", self.source)
         self.refuse("-o needs a value", "--copy", self.source, "-o")
-        self.refuse(".wav, .flac or .ogg", "--copy", self.source, "-o", self.path("a.mp3"))
+        self.refuse(".wav, .flac, .ogg or .mp3", "--copy", self.source, "-o", self.path("a.aac"))
         self.refuse("--checkpoint", "--text", "hello", "-o", out)
         self.refuse("--json and -o -", "--copy", self.source, "-o", "-", "--json")
         self.refuse("--speed", "--copy", self.source, "-o", out, "--speed", "9")
@@ -193,6 +194,11 @@ class VoiceTest(Synth):
             self.synth("--checkpoint", voice, "--text", "say a", "-o", self.path(name))
         with open(self.path("new.wav"), "rb") as new, open(self.path("old.wav"), "rb") as old:
             self.assertEqual(new.read(), old.read())
+
+    def test_text_as_argument(self):
+        self.synth("--checkpoint", self.voice, "--text", "say a", "-o", self.path("a.wav"))
+        self.synth("--checkpoint", self.voice, "say a", "-o", self.path("b.wav"))
+        self.assertEqual(self.read("a.wav"), self.read("b.wav"))
 
     def test_texts(self):
         self.refuse_text("'q' (U+0071)", "--checkpoint", self.voice, "--text", "say q now", "--strict-text")

@@ -23,14 +23,14 @@ static void test_round_trip(void **state)
     static const struct {
         const char *name;
         float tolerance;
-    } KINDS[] = {{"a.wav", 4e-5f}, {"a.flac", 4e-5f}, {"a.OGG", 0.05f}};
+    } KINDS[] = {{"a.wav", 4e-5f}, {"a.flac", 4e-5f}, {"a.OGG", 0.05f}, {"a.mp3", 0.05f}};
     const td_decode_options options = {.rate = RATE};
     float samples[COUNT];
     rig r;
     (void)state;
     rig_open_on(&r, "cpu", false, 0);
     make_tone(samples);
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < sizeof KINDS / sizeof *KINDS; k++) {
         const char *path = temp_path(KINDS[k].name);
         char *bytes[2];
         size_t sizes[2];
@@ -62,8 +62,8 @@ static void test_limits(void **state)
     assert_int_equal(td_audio_quantize(-2), -32767);
     assert_int_equal(td_audio_quantize(0), 0);
     check(td_audio_encode(temp_path("loud.wav"), loud, 3, RATE));
-    refuse(TD_ERR_CONFIG, ".wav, .flac or .ogg", td_audio_encode(temp_path("a.mp3"), loud, 3, RATE));
-    refuse(TD_ERR_CONFIG, ".wav, .flac or .ogg", td_audio_encode(temp_path("none"), loud, 3, RATE));
+    refuse(TD_ERR_CONFIG, ".wav, .flac, .ogg or .mp3", td_audio_encode(temp_path("a.aac"), loud, 3, RATE));
+    refuse(TD_ERR_CONFIG, ".wav, .flac, .ogg or .mp3", td_audio_encode(temp_path("none"), loud, 3, RATE));
     refuse(TD_ERR_NOT_FOUND, "no/a.wav", td_audio_encode(temp_path("no/a.wav"), loud, 3, RATE));
     rig_close(&r);
 }
