@@ -290,6 +290,11 @@ static td_status give_value(td_options *options, const td_option *option, const 
         return refuse_value(options, option, said, text, place);
     if (origin < options->values[row].origin) return TD_OK;
     TD_TRY(keep_text(options, owner, text, &value));
+    const td_option_value *before = &options->values[row];
+    if (owner->repeats && before->origin == origin && before->text && value.text) {
+        TD_TRY(td_arena_printf(options->arena, &copy, "%s\n%s", before->text, value.text));
+        value.text = copy;
+    }
     TD_TRY(td_arena_strdup(options->arena, kept_place, &copy));
     value.place = copy;
     options->values[row] = value;

@@ -50,6 +50,7 @@ const td_option_command td_cli_commands[TD_COMMAND_COUNT] = {
 #define REPORT BIT(TD_COMMAND_REPORT)
 #define DOCTOR BIT(TD_COMMAND_DOCTOR)
 #define HELP BIT(TD_COMMAND_HELP)
+#define SERVE BIT(TD_COMMAND_SERVE)
 
 /* Before the general keys of settings/table.h. */
 static const td_option OWN[] = {
@@ -60,11 +61,11 @@ static const td_option OWN[] = {
     {FLAG("copy"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording to copy through spectrogram and vocoder instead of a text")},
     {FLAG("output"), LETTER('o'), PATH("FILE"),
-     USUAL(
-         "Output", SYNTH | REPORT | ADVISE,
-         "Where it goes. synth: .wav, .flac, .ogg, .mp3, - for raw samples of 16 bits, one channel, on stdout, or "
-         "FOLDER/ for a file of each line of the text; "
-         "report: .html; advise: .ini")},
+     USUAL("Output", SYNTH | REPORT | ADVISE,
+           "Where it goes. synth: .wav, .flac, .ogg, .mp3, - for raw samples of 16 bits, one channel, on "
+           "stdout, or "
+           "FOLDER/ for a file of each line of the text; "
+           "report: .html; advise: .ini")},
     {KEY("synth", "reference"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording whose speaker is to be heard; at least half a second")},
     {KEY("synth", "speaker"), TEXT("ID"),
@@ -79,8 +80,27 @@ static const td_option OWN[] = {
     {FLAG("save-mel"), PATH("FILE"),
      FOR("Synthesis", SYNTH, "Write the mel spectrogram too, as a .safetensors file")},
 
+    {FLAG("voice"), TEXT("NAME=FILE"), REPEATS,
+     USUAL("Server", SERVE, "A voice to serve and what clients call it; may be repeated")},
+    {KEY("serve", "host"), .default_text = "127.0.0.1", TEXT("ADDRESS"),
+     USUAL("Server", SERVE, "Address to listen at; one that other computers reach needs --api-key-file")},
+    {KEY("serve", "port"), INT("8020", 0, 65535),
+     USUAL("Server", SERVE, "Port to listen at; 0: any that is free")},
+    {KEY("serve", "wyoming_port"), INT("10200", 0, 65535),
+     USUAL("Server", SERVE, "Port for Home Assistant (Wyoming); 0: none")},
+    {KEY("serve", "wyoming_host"), .default_text = "127.0.0.1", TEXT("ADDRESS"),
+     FOR("Server", SERVE,
+         "Address for Wyoming, which knows no key: whoever reaches it can let the voices speak")},
+    {KEY("serve", "api_key_file"), PATH("FILE"),
+     USUAL("Server", SERVE, "File whose first line is the key that clients must send")},
+    {KEY("serve", "queue"), INT("32", 1, 4096),
+     FOR("Server", SERVE, "Texts that may wait; more are refused with 429")},
+    {KEY("serve", "streams"), INT("4", 1, 64), FOR("Server", SERVE, "Texts that are spoken at once")},
+    {KEY("serve", "origins"), TEXT("URL,..."),
+     FOR("Server", SERVE, "Web pages of other computers that may ask, such as https://chat.example")},
+
     {KEY("bench", "device"), TEXT("SEL"),
-     USUAL("Benchmark", MEASURES | SYNTH,
+     USUAL("Benchmark", MEASURES | SYNTH | SERVE,
            "Device to use: a selector or number of `tandem devices`; the best one if not given")},
     {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", SUBMIT, "Kernels in the list")},
     {KEY("bench", "replays"), INT("1000", 1, 1000000),

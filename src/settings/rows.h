@@ -21,6 +21,7 @@
     .type = TD_OPTION_SIZE_MB, .default_text = default_, .placeholder = "MB", .min = 1, .max = 1 << 24
 #define TEXT(placeholder_) .type = TD_OPTION_TEXT, .placeholder = placeholder_
 #define PATH(placeholder_) .type = TD_OPTION_PATH, .placeholder = placeholder_
+#define REPEATS .repeats = true
 #define CHOICE(default_, choices_) .type = TD_OPTION_CHOICE, .default_text = default_, .choices = choices_
 #define FOR(group_, topics_, help_) .group = group_, .topics = topics_, .help = help_
 #define USUAL(...) FOR(__VA_ARGS__), .usual = true

@@ -46,22 +46,25 @@ static const td_option OPTIONS[] = {
      .topics = ON_ALL,
      .help = "Sets a key"},
     {"oven", "heat", NULL, 0, TD_OPTION_INT, "180", "DEGREES", NULL, 50, 300, "Oven", ON_COOK,
-     "Heat of the oven", true},
-    {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan", false},
+     "Heat of the oven", true, false},
+    {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan", false,
+     false},
     {"oven", "lamp", "enable-lamp", 0, TD_OPTION_BOOL, NULL, NULL, NULL, 0, 0, "Oven", ON_COOK,
-     "Use the lamp", false},
+     "Use the lamp", false, false},
     {"oven", "mode", NULL, 0, TD_OPTION_CHOICE, "bake", NULL, "bake|grill|roast", 0, 0, "Oven", ON_COOK,
-     "How", false},
+     "How", false, false},
     {"oven", "size", "oven-size", 0, TD_OPTION_SIZE_MB, "8192", "MB", NULL, 1, 1048576, "Oven", ON_COOK,
-     "Room", false},
+     "Room", false, false},
     {"dish", "salt_share", NULL, 0, TD_OPTION_FLOAT, "0.5", "F", NULL, 0, 1, "Dish", ON_COOK, "How salty",
-     false},
+     false, false},
     {"dish", "recipe", NULL, 0, TD_OPTION_PATH, NULL, "FILE", NULL, 0, 0, "Dish", ON_COOK, "What to follow",
-     false},
+     false, false},
     {"dish", "plate", "plate-name", 0, TD_OPTION_TEXT, NULL, "NAME", NULL, 0, 0, "Dish", ON_ALL,
-     "Which plate", false},
+     "Which plate", false, false},
     {"dish", "plate", "plate-number", 0, TD_OPTION_INT, NULL, "N", NULL, 0, 63, "Dish", ON_ALL, "Which plate",
-     false},
+     false, false},
+    {"dish", "spice", NULL, 0, TD_OPTION_TEXT, NULL, "NAME", NULL, 0, 0, "Dish", ON_COOK, "What to add",
+     false, true},
 };
 
 static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0],
@@ -272,6 +275,15 @@ static void test_two_flags_of_one_value(void **state)
     assert_string_equal(text_of(options, "dish.plate"), "7");
 }
 
+static void test_a_flag_that_repeats(void **state)
+{
+    td_options *options = *state;
+    read_text(options, "[dish]\nspice = salt\n");
+    assert_string_equal(text_of(options, "dish.spice"), "salt");
+    assert_int_equal(PARSE(options, COOK, "pie", "--spice", "mint", "--spice", "dill"), TD_OK);
+    assert_string_equal(text_of(options, "dish.spice"), "mint\ndill"); /* the file has less authority */
+}
+
 static void test_empty_text_means_not_set(void **state)
 {
     td_options *options = *state;
@@ -478,8 +490,8 @@ static void test_rows_are_added_at_run_time(void **state)
     assert_int_equal(td_option_rows_add(&rows, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0]), TD_OK);
     assert_null(td_option_rows_find(&rows, "oven", "racks_2"));
     assert_int_equal(td_option_rows_text(&rows, &key, "racks_%d", 2), TD_OK);
-    const td_option row = {"oven", key, NULL,   0, TD_OPTION_INT, "1",  "N", NULL,
-                           0,      5,   "Oven", 0, "Racks",       false};
+    const td_option row = {"oven", key, NULL,   0, TD_OPTION_INT, "1",   "N",  NULL,
+                           0,      5,   "Oven", 0, "Racks",       false, false};
     assert_int_equal(td_option_rows_add(&rows, &row, 1), TD_OK);
     assert_non_null(td_option_rows_find(&rows, "oven", "racks_2"));
     td_option_table table = TABLE;
@@ -537,6 +549,7 @@ int main(void)
         OPTIONS_TEST(test_missing_value_and_arguments),
         cmocka_unit_test(test_bad_values_name_what_is_allowed),
         OPTIONS_TEST(test_two_flags_of_one_value),
+        OPTIONS_TEST(test_a_flag_that_repeats),
         OPTIONS_TEST(test_empty_text_means_not_set),
         OPTIONS_TEST(test_good_file),
         OPTIONS_TEST(test_all_mistakes_of_a_file),

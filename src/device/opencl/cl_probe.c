@@ -1,5 +1,6 @@
 /* Finds the OpenCL platforms and devices of the computer. What is missing is reported, never a failure.
  * Covered by tests/device/test_registry.c. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +119,8 @@ static bool load_api(td_cl_state *state, const td_registry_options *options, td_
     return true;
 }
 
-td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, td_api_report *report,
-                      void **out)
+static td_status probe(const td_registry_options *options, td_info_list *infos, td_api_report *report,
+                       void **out)
 {
     td_cl_state *state = NULL;
     td_status status = TD_OK;
@@ -144,6 +145,18 @@ td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, t
     return TD_OK;
 fail:
     td_cl_unload(state);
+    return status;
+}
+
+/* Drivers begin with the first call. That of PoCL 3.1 hands out devices that are half made to a thread that asks
+ * at the same time, and then crashes; so threads ask in turn. */
+td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, td_api_report *report,
+                      void **out)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    const td_status status = probe(options, infos, report, out);
+    pthread_mutex_unlock(&turn);
     return status;
 }
 

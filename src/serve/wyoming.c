@@ -1,0 +1,457 @@
+/* See wyoming.h. A thread for each connection: there are few, and they stay. */
+#include "serve/wyoming.h"
+
+#include <arpa/inet.h>
+#include <cJSON.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "audio/encode.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "tandem/version.h"
+
+enum { MOST_PEERS = 32, LOOK_MS = 200, CHUNK = 2048, SEND_TIMEOUT_S = 30 };
+
+typedef struct peer {
+    td_wyoming *wyoming;
+    pthread_t thread;
+    int socket;
+    bool is_used, has_ended;
+    td_bytes in;     /* received, and not read yet */
+    td_bytes text;   /* of a text that comes in pieces */
+    char voice[512]; /* that it is for */
+    char language[16];
+    bool is_streaming;
+} peer;
+
+struct td_wyoming {
+    td_server *server;
+    int socket;
+    uint16_t port;
+    pthread_t thread;
+    bool is_running;
+    atomic_bool is_closing;
+    peer peers[MOST_PEERS];
+};
+
+/* ---------------------------------------------------------------- reading */
+
+td_status td_wyoming_read_head(const char *line, td_wyoming_head *out)
+{
+    td_status status = TD_OK;
+    *out = (td_wyoming_head){0};
+    cJSON *head = cJSON_ParseWithOpts(line, NULL, true);
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(head, "type");
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(head, "data_length");
+    const cJSON *payload = cJSON_GetObjectItemCaseSensitive(head, "payload_length");
+    TD_FAIL_IF(!cJSON_IsString(type) || strlen(type->valuestring) >= sizeof out->type, TD_ERR_FORMAT,
+               "a message must begin with a line of JSON that has a type");
+    const double n_data = cJSON_IsNumber(data) ? data->valuedouble : 0;
+    const double n_payload = cJSON_IsNumber(payload) ? payload->valuedouble : 0;
+    TD_FAIL_IF(!(n_data >= 0 && n_data <= TD_WYOMING_DATA && n_payload >= 0 && n_payload <= TD_WYOMING_DATA),
+               TD_ERR_FORMAT, "a message has at most %d bytes of data and of payload", TD_WYOMING_DATA);
+    snprintf(out->type, sizeof out->type, "%s", type->valuestring);
+    out->data_bytes = (size_t)n_data;
+    out->payload_bytes = (size_t)n_payload;
+    out->data = cJSON_DetachItemFromObjectCaseSensitive(head, "data");
+fail:
+    cJSON_Delete(head);
+    return status;
+}
+
+/* More bytes into p->in; false at the end of the connection or of the server. */
+static bool receive(peer *p)
+{
+    char piece[4096];
+    for (;;) {
+        struct pollfd event = {.fd = p->socket, .events = POLLIN};
+        if (atomic_load(&p->wyoming->is_closing)) return false;
+        if (poll(&event, 1, LOOK_MS) <= 0) continue;
+        const ssize_t n = recv(p->socket, piece, sizeof piece, 0);
+        if (n <= 0) return false;
+        td_bytes_add(&p->in, piece, (size_t)n);
+        return !p->in.has_failed;
+    }
+}
+
+/* *out: owned, with a zero behind it. False: the connection has ended, or there is no memory. */
+static bool read_bytes(peer *p, size_t bytes, char **out)
+{
+    while (p->in.size - p->in.first < bytes)
+        if (!receive(p)) return false;
+    if (TD_NEW_ARRAY(out, bytes + 1) != TD_OK) return false;
+    td_bytes_take(&p->in, *out, bytes);
+    return true;
+}
+
+static bool read_line(peer *p, char **out)
+{
+    for (;;) {
+        const size_t left = p->in.size - p->in.first;
+        const char *start = left ? (const char *)p->in.data + p->in.first : NULL;
+        const char *end = left ? memchr(start, '\n', left) : NULL;
+        if (end) return read_bytes(p, (size_t)(end - start) + 1, out);
+        if (left > TD_WYOMING_LINE || !receive(p)) return false;
+    }
+}
+
+/* A whole message. False ends the connection. */
+static bool read_message(peer *p, td_wyoming_head *head)
+{
+    char *line = NULL, *bytes = NULL;
+    *head = (td_wyoming_head){0};
+    bool is_read = read_line(p, &line) && td_wyoming_read_head(line, head) == TD_OK;
+    free(line);
+    if (is_read && head->data_bytes > 0) {
+        is_read = read_bytes(p, head->data_bytes, &bytes);
+        cJSON_Delete(head->data);
+        head->data = is_read ? cJSON_ParseWithOpts(bytes, NULL, true) : NULL;
+        free(bytes);
+        bytes = NULL;
+    }
+    if (is_read && head->payload_bytes > 0) is_read = read_bytes(p, head->payload_bytes, &bytes);
+    free(bytes);
+    return is_read;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static bool send_all(peer *p, const void *data, size_t bytes)
+{
+    for (const char *at = data; bytes > 0;) {
+        const ssize_t n = send(p->socket, at, bytes, MSG_NOSIGNAL);
+        if (n <= 0) return false;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* `json`: the data, an object that is closed; destroyed here. NULL: no data. */
+static bool send_message(peer *p, const char *type, td_json *json, const void *payload, size_t bytes)
+{
+    const char *data = "";
+    char head[256];
+    bool is_sent = !json || td_json_finish(json, &data) == TD_OK;
+    snprintf(head, sizeof head,
+             "{\"type\":\"%s\",\"version\":\"%s\",\"data_length\":%zu,\"payload_length\":%zu}\n", type,
+             TANDEM_VERSION, strlen(data), bytes);
+    is_sent = is_sent && send_all(p, head, strlen(head)) && send_all(p, data, strlen(data)) &&
+              send_all(p, payload, bytes);
+    td_json_destroy(json);
+    return is_sent;
+}
+
+static td_json *begin_data(void)
+{
+    td_json *json = NULL;
+    if (td_json_create(NULL, 0, &json) != TD_OK) return NULL;
+    td_json_begin_object(json);
+    return json;
+}
+
+static bool send_error(peer *p, const char *text, const char *code)
+{
+    td_json *json = begin_data();
+    if (!json) return false;
+    td_json_put_string(json, "text", text);
+    td_json_put_string(json, "code", code);
+    td_json_end_object(json);
+    return send_message(p, "error", json, "", 0);
+}
+
+static bool send_format(peer *p, const char *type, uint32_t rate, const void *payload, size_t bytes)
+{
+    td_json *json = begin_data();
+    if (!json) return false;
+    td_json_put_uint(json, "rate", rate);
+    td_json_put_uint(json, "width", 2);
+    td_json_put_uint(json, "channels", 1);
+    td_json_end_object(json);
+    return send_message(p, type, json, payload, bytes);
+}
+
+/* ---------------------------------------------------------------- describe */
+
+static void put_origin(td_json *json, const char *description)
+{
+    td_json_put_object(json, "attribution");
+    td_json_put_string(json, "name", "Tandem");
+    td_json_put_string(json, "url", "");
+    td_json_end_object(json);
+    td_json_put_bool(json, "installed", true);
+    td_json_put_string(json, "description", description);
+    td_json_put_string(json, "version", TANDEM_VERSION);
+}
+
+static void put_lines(td_json *json, const char *key, const char *lines, const char *name)
+{
+    char word[256];
+    td_json_put_array(json, key);
+    for (const char *at = lines; *at;) {
+        const size_t length = strcspn(at, "\n");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (name) {
+            td_json_begin_object(json);
+            td_json_put_string(json, name, word);
+            td_json_end_object(json);
+        } else {
+            td_json_string(json, word);
+        }
+        at += length + (at[length] == '\n');
+    }
+    td_json_end_array(json);
+}
+
+static bool describe(peer *p)
+{
+    const td_server *server = p->wyoming->server;
+    td_json *json = begin_data();
+    if (!json) return false;
+    td_json_put_array(json, "tts");
+    td_json_begin_object(json);
+    td_json_put_string(json, "name", "tandem");
+    put_origin(json, "Voices trained with Tandem");
+    td_json_put_bool(json, "supports_synthesize_streaming", true);
+    td_json_put_array(json, "voices");
+    for (size_t i = 0; i < server->settings.jobs.n_voices; i++) {
+        const td_voice_info *info = td_jobs_info(server->jobs, i);
+        td_json_begin_object(json);
+        td_json_put_string(json, "name", server->settings.jobs.voices[i].name);
+        put_origin(json, info->family);
+        put_lines(json, "languages", info->languages, NULL);
+        put_lines(json, "speakers", info->speakers, "name");
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+    td_json_end_object(json);
+    td_json_end_array(json);
+    td_json_end_object(json);
+    return send_message(p, "info", json, "", 0);
+}
+
+/* ---------------------------------------------------------------- synthesize */
+
+static void copy_field(const cJSON *object, const char *name, char *out, size_t capacity)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    snprintf(out, capacity, "%s", cJSON_IsString(item) ? item->valuestring : "");
+}
+
+/* Of a message's data: "NAME" or "NAME:SPEAKER"; none is the first voice. */
+static void keep_voice(peer *p, const cJSON *data)
+{
+    const cJSON *voice = cJSON_GetObjectItemCaseSensitive(data, "voice");
+    char speaker[256];
+    copy_field(voice, "name", p->voice, sizeof p->voice);
+    copy_field(voice, "language", p->language, sizeof p->language);
+    copy_field(voice, "speaker", speaker, sizeof speaker);
+    const size_t used = strlen(p->voice);
+    if (used && *speaker) snprintf(p->voice + used, sizeof p->voice - used, ":%s", speaker);
+}
+
+static bool send_samples(peer *p, td_job *job, uint32_t rate, td_error *error)
+{
+    float samples[CHUNK];
+    unsigned char bytes[2 * CHUNK];
+    size_t count;
+    for (;;) {
+        const td_status status = td_job_read(job, samples, CHUNK, LOOK_MS, &count, error);
+        if (status == TD_ERR_TIMEOUT) continue;
+        if (count == 0) return true;
+        for (size_t i = 0; i < count; i++) {
+            const uint16_t sample = (uint16_t)td_audio_quantize(samples[i]);
+            bytes[2 * i] = (unsigned char)(sample & 255);
+            bytes[2 * i + 1] = (unsigned char)(sample >> 8);
+        }
+        if (!send_format(p, "audio-chunk", rate, bytes, 2 * count)) return false;
+    }
+}
+
+/* A text as sound. What is wrong with it is told; false ends the connection. */
+static bool speak(peer *p, const char *text)
+{
+    td_server *server = p->wyoming->server;
+    td_job_request request = {
+        .text = text,
+        .options = {.size = sizeof request.options, .language = *p->language ? p->language : NULL}};
+    td_job *job = NULL;
+    td_error error = {.status = TD_OK};
+    if (*p->voice && !td_server_match_voice(server, p->voice, &request.voice, &request.options.speaker))
+        return send_error(p, "there is no such voice", "voice-not-found");
+    if (td_jobs_add(server->jobs, &request, &job) != TD_OK)
+        return send_error(p, td_error_last()->message, "busy");
+    const uint32_t rate = td_jobs_info(server->jobs, request.voice)->rate;
+    bool is_sent = send_format(p, "audio-start", rate, "", 0) && send_samples(p, job, rate, &error) &&
+                   send_message(p, "audio-stop", NULL, "", 0);
+    if (is_sent && error.status != TD_OK) is_sent = send_error(p, error.message, "synthesis-failed");
+    td_job_release(job);
+    return is_sent;
+}
+
+static bool speak_pieces(peer *p)
+{
+    td_bytes_add(&p->text, "", 1);
+    const bool has_text = !p->text.has_failed && p->text.size > 1;
+    bool is_sent = !has_text || speak(p, (const char *)p->text.data);
+    td_bytes_free(&p->text);
+    p->is_streaming = false;
+    return is_sent && send_message(p, "synthesize-stopped", NULL, "", 0);
+}
+
+static bool answer(peer *p, const td_wyoming_head *head)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(head->data, "text");
+    const char *text = cJSON_IsString(item) ? item->valuestring : "";
+    td_server *server = p->wyoming->server;
+    if (strcmp(head->type, "ping") == 0) return send_message(p, "pong", NULL, "", 0);
+    if (td_jobs_check(server->jobs) != TD_OK) return send_error(p, td_error_last()->message, "loading");
+    if (strcmp(head->type, "describe") == 0) return describe(p);
+    if (strcmp(head->type, "synthesize") == 0 && !p->is_streaming) {
+        keep_voice(p, head->data);
+        return speak(p, text);
+    }
+    if (strcmp(head->type, "synthesize-start") == 0) {
+        keep_voice(p, head->data);
+        td_bytes_free(&p->text);
+        p->is_streaming = true;
+    } else if (strcmp(head->type, "synthesize-chunk") == 0 && p->is_streaming) {
+        if (p->text.size + strlen(text) > TD_WYOMING_DATA)
+            return send_error(p, "the text is too long", "too-long");
+        td_bytes_add(&p->text, text, strlen(text));
+    } else if (strcmp(head->type, "synthesize-stop") == 0 && p->is_streaming) {
+        return speak_pieces(p);
+    }
+    return true; /* events of other kinds are for others */
+}
+
+/* ---------------------------------------------------------------- connections */
+
+static void *serve_peer(void *argument)
+{
+    peer *p = argument;
+    td_wyoming_head head;
+    bool goes_on = true;
+    while (goes_on) {
+        goes_on = read_message(p, &head) && answer(p, &head);
+        cJSON_Delete(head.data);
+    }
+    td_bytes_free(&p->in);
+    td_bytes_free(&p->text);
+    shutdown(p->socket, SHUT_RDWR);
+    __atomic_store_n(&p->has_ended, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void end_peer(peer *p)
+{
+    pthread_join(p->thread, NULL);
+    close(p->socket);
+    p->is_used = false;
+}
+
+/* One that is free, or has ended; NULL: there are too many. */
+static peer *find_peer(td_wyoming *w)
+{
+    for (size_t i = 0; i < MOST_PEERS; i++) {
+        peer *p = &w->peers[i];
+        if (p->is_used && __atomic_load_n(&p->has_ended, __ATOMIC_ACQUIRE)) end_peer(p);
+        if (!p->is_used) return p;
+    }
+    return NULL;
+}
+
+static void begin_peer(td_wyoming *w, int socket)
+{
+    const struct timeval patience = {.tv_sec = SEND_TIMEOUT_S};
+    peer *p = find_peer(w);
+    if (!p) {
+        close(socket);
+        return;
+    }
+    (void)setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    *p = (peer){.wyoming = w, .socket = socket, .is_used = true};
+    if (td_thread_start(&p->thread, "a connection of Wyoming", serve_peer, p) == TD_OK) return;
+    p->is_used = false;
+    close(socket);
+}
+
+static void *listen_for_peers(void *argument)
+{
+    td_wyoming *w = argument;
+    while (!atomic_load(&w->is_closing)) {
+        struct pollfd event = {.fd = w->socket, .events = POLLIN};
+        if (poll(&event, 1, LOOK_MS) <= 0) continue;
+        const int socket = accept4(w->socket, NULL, NULL, SOCK_CLOEXEC);
+        if (socket >= 0) begin_peer(w, socket);
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static td_status start_listening(td_wyoming *w, const char *host, uint16_t port)
+{
+    td_address address;
+    socklen_t bytes;
+    td_status status = TD_OK;
+    const int on = 1;
+    bool is_loopback;
+    TD_TRY(td_http_read_address(host, port, &address, &is_loopback));
+    if (!is_loopback) td_log_warn("Wyoming has no key: whoever reaches %s can let the voices speak", host);
+    bytes = address.any.sa_family == AF_INET6 ? sizeof address.v6 : sizeof address.v4;
+    w->socket = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (w->socket >= 0) (void)setsockopt(w->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    TD_FAIL_IF(w->socket < 0 || bind(w->socket, &address.any, bytes) != 0 || listen(w->socket, 16) != 0,
+               TD_ERR_CONFIG,
+               "cannot listen at %s port %u: %s; choose another serve.wyoming_port, or 0 for none", host,
+               port, strerror(errno));
+    TD_FAIL_IF(getsockname(w->socket, &address.any, &bytes) != 0, TD_ERR_IO, "getsockname: %s",
+               strerror(errno));
+    w->port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+fail:
+    return status;
+}
+
+td_status td_wyoming_open(td_server *server, const char *host, uint16_t port, td_wyoming **out)
+{
+    td_wyoming *w = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&w));
+    w->server = server;
+    w->socket = -1;
+    TD_TRY(start_listening(w, host, port));
+    TD_TRY(td_thread_start(&w->thread, "Wyoming's port", listen_for_peers, w));
+    w->is_running = true;
+    *out = w;
+    return TD_OK;
+fail:
+    td_wyoming_close(w);
+    return status;
+}
+
+uint16_t td_wyoming_port(const td_wyoming *wyoming)
+{
+    return wyoming->port;
+}
+
+void td_wyoming_close(td_wyoming *wyoming)
+{
+    if (!wyoming) return;
+    atomic_store(&wyoming->is_closing, true);
+    if (wyoming->is_running) pthread_join(wyoming->thread, NULL);
+    for (size_t i = 0; i < MOST_PEERS; i++)
+        if (wyoming->peers[i].is_used) end_peer(&wyoming->peers[i]);
+    if (wyoming->socket >= 0) close(wyoming->socket);
+    free(wyoming);
+}
