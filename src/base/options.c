@@ -381,9 +381,12 @@ typedef struct parsed_flag {
     bool is_opposite;
 } parsed_flag;
 
-static bool find_flag(const td_option_table *table, const char *name, size_t length, parsed_flag *out)
+/* Two commands may each have an option of one name; the command's own is taken. */
+static bool find_flag(const td_option_table *table, size_t command, const char *name, size_t length,
+                      parsed_flag *out)
 {
     char forms[2][TD_OPTION_FLAG_BYTES];
+    bool found = false;
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
         td_option_flag(option, forms[0]);
@@ -391,11 +394,13 @@ static bool find_flag(const td_option_table *table, const char *name, size_t len
         for (int form = 0; form < 2; form++) {
             if (!*forms[form] || strlen(forms[form]) != length || strncmp(forms[form], name, length) != 0)
                 continue;
-            *out = (parsed_flag){option, form == 1};
-            return true;
+            const bool is_own = td_option_is_taken(table, option, command);
+            if (!found || is_own) *out = (parsed_flag){option, form == 1};
+            if (is_own) return true;
+            found = true;
         }
     }
-    return false;
+    return found;
 }
 
 static td_status refuse_flag(td_options *options, size_t command, const char *argument, size_t length)
@@ -495,7 +500,7 @@ static td_status read_flag(td_options *options, size_t command, int argc, const 
     const char *value = argument[2 + length] == '=' ? argument + 3 + length : NULL;
     parsed_flag found;
     char flag[TD_OPTION_FLAG_BYTES + 2];
-    if (!find_flag(options->table, argument + 2, length, &found))
+    if (!find_flag(options->table, command, argument + 2, length, &found))
         return refuse_flag(options, command, argument, length);
     snprintf(flag, sizeof flag, "%.*s", (int)length + 2, argument);
     const bool wants_value = found.option->type != TD_OPTION_BOOL;

@@ -68,12 +68,13 @@ static void tell_long_rows(const td_cli *cli, const td_dataset *d)
         ++n_long;
         first = i;
     }
-    if (n_long > 0)
-        td_log_warn(
-            "%zu recordings are longer than %.1f s, and `train` leaves them out; the first is %s:%u: "
-            "%s; cut them at pauses, with a row for each piece, or give `train` more --max-mel-frames",
-            n_long, (double)limit * mel.hop_samples / mel.rate, d->metadata_path, d->view.rows[first].line,
-            td_dataset_id(d, first));
+    if (n_long == 0) return;
+    char place[TD_FILE_PATH_BYTES + 16];
+    td_dataset_place(d, d->view.rows[first].line, place);
+    td_log_warn(
+        "%zu recordings are longer than %.1f s, and `train` leaves them out; the first is %s: %s; cut "
+        "them at pauses, with a row for each piece, or give `train` more --max-mel-frames",
+        n_long, (double)limit * mel.hop_samples / mel.rate, place, td_dataset_id(d, first));
 }
 
 int td_cmd_prepare(td_cli *cli)
