@@ -95,11 +95,14 @@ fail:
     return status;
 }
 
-/* The row of `train` whose id and text `val` has in row i, or NULL. */
-static const td_block_row *find_text(const td_assemble_index *train, const td_dataset *val, uint32_t row)
+/* The row of `train` that `val` has a copy of in `row`, or NULL: the same id, text and length. Speakers may
+ * have read the same sentences under the same names. */
+static const td_block_row *find_copy(const td_assemble_index *train, const td_dataset *val, uint32_t row)
 {
     const td_block_row *same = td_assemble_find_id(train, td_dataset_id(val, row));
-    if (same == NULL || strcmp(td_block_string(train->view, same->text), td_dataset_text(val, row)) != 0)
+    const td_clip *clip = &val->view.rows[row].clip;
+    if (same == NULL || strcmp(td_block_string(train->view, same->text), td_dataset_text(val, row)) != 0 ||
+        same->clip.frames != clip->frames || same->clip.rate_hz != clip->rate_hz)
         return NULL;
     return same;
 }
@@ -133,7 +136,7 @@ td_status td_dataset_pair_check(const td_dataset *train, const td_dataset *val)
         const recording *same =
             bsearch(&heard[i], learnt, train->n_train, sizeof *learnt, compare_recordings);
         const td_block_row *row =
-            same != NULL ? &train->view.rows[same->row] : find_text(&index, val, heard[i].row);
+            same != NULL ? &train->view.rows[same->row] : find_copy(&index, val, heard[i].row);
         if (row != NULL) TD_TRY(refuse_row(train, row, val, heard[i].row));
     }
 fail:

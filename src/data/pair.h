@@ -25,7 +25,7 @@ td_status td_dataset_list_speakers(const td_dataset *dataset, char **out);
 size_t td_dataset_keep_speakers(td_dataset *dataset, size_t n_known, uint32_t *first);
 
 /* TD_ERR_CONFIG, naming the row, for one that is of both: the same recording, or the same id with the same
- * text. */
+ * text and length. */
 td_status td_dataset_pair_check(const td_dataset *train, const td_dataset *val);
 
 /* `settings` is for the training rows; `val_dir` may be NULL. Where validation has a table of its own, all

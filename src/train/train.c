@@ -452,7 +452,7 @@ static td_status check_freeze(const td_trainer *t)
     if (frozen == 0)
         return TD_FAIL(
             TD_ERR_CONFIG,
-            "training.freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
+            "training.freeze '%s' names no parameter; `tandem inspect -v CHECKPOINT` lists them, and * stands "
             "for anything",
             t->s.freeze);
     td_log_info("%zu of %zu tensors are not trained", frozen, all);

@@ -225,6 +225,9 @@ class DataTest(unittest.TestCase):
         self.assertIn("set/metadata.csv:4); take it out of one of the tables", done.stderr)
         write(f"{other}/metadata.csv", f"b0|{say(70)}\na3|{say(80)}\n")
         self.prepare(self.root, "--val-data", other)
+        write(f"{other}/metadata.csv", f"b0|{say(70)}\na3|{say(3)}\n")
+        record(f"{other}/wavs/a3.wav", 4)  # somebody else reads the same sentence
+        self.prepare(self.root, "--val-data", other)
 
     # ---------------------------------------------------------------- 3: data that changed
 
