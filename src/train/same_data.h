@@ -1,7 +1,7 @@
 /* Whether a run goes on with the data that it began with. Each row of a dataset has a mark: 32 bits of its
  * id, and 32 of what it is: text, language, speaker, and the length and size of its recording. A checkpoint
  * has the marks of all rows, so that what was added, removed or changed can be told, wherever the folder lies
- * now. Covered by tests/train/test_same_data.c and tests/cli/test_findings_data.py.
+ * now. Covered by tests/cli/test_findings_data.py.
  */
 #ifndef TD_TRAIN_SAME_DATA_H
 #define TD_TRAIN_SAME_DATA_H
