@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "data/columns.h"
@@ -14,9 +13,7 @@
 static bool is_folder(const td_source *s, const char *name)
 {
     char path[TD_FILE_PATH_BYTES];
-    struct stat about;
-    return snprintf(path, sizeof path, "%s/%s", s->dir, name) < TD_FILE_PATH_BYTES &&
-           stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    return snprintf(path, sizeof path, "%s/%s", s->dir, name) < TD_FILE_PATH_BYTES && td_file_is_folder(path);
 }
 
 /* ---------------------------------------------------------------- tables */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -43,12 +42,6 @@ size_t td_recordings_stem(const char *name)
     return bytes;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static td_status add_place(td_recordings *r, const char *name, size_t bytes)
 {
     td_status status = TD_OK;
@@ -68,7 +61,8 @@ static td_status add_places(td_recordings *r, const char *place)
     const size_t star = strcspn(place, "*");
     char path[TD_FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/%s", r->dir, place);
-    if (place[star] == '\0') return is_folder(path) ? add_place(r, place, strcspn(place, "/")) : TD_OK;
+    if (place[star] == '\0')
+        return td_file_is_folder(path) ? add_place(r, place, strcspn(place, "/")) : TD_OK;
     TD_TRY(td_file_list(r->dir, &names));
     for (size_t i = 0; i < names.count; ++i)
         if (strncmp(names.at[i], place, star) == 0) TD_TRY(add_place(r, names.at[i], strlen(names.at[i])));
@@ -123,7 +117,7 @@ static td_status list_folder(td_recordings *r, size_t rank, const char *folder)
     const char *place = r->places[rank];
     if (snprintf(path, sizeof path, "%s/%s%s", r->dir, place, folder) >= TD_FILE_PATH_BYTES)
         return TD_FAIL(TD_ERR_LIMIT, "the path of the dataset is too long; choose a shorter one");
-    if (!is_folder(path)) return TD_OK;
+    if (!td_file_is_folder(path)) return TD_OK;
     TD_TRY(td_file_list(path, &names));
     for (size_t i = 0; i < names.count; ++i) {
         const size_t stem = td_recordings_stem(names.at[i]);

@@ -15,12 +15,6 @@ enum { HEAD_BYTES = 1 << 16 };
 
 /* ---------------------------------------------------------------- looking */
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 /* Opening a pipe would wait for a writer. */
 static td_status check_table(const char *path)
 {
@@ -70,7 +64,7 @@ static td_status set_paths(td_source *s, const char *dir, size_t dir_bytes, cons
 static td_status split_path(const td_source_request *request, td_source *s, bool *has_table)
 {
     const char *slash = strrchr(request->path, '/');
-    const bool is_file = !is_folder(request->path);
+    const bool is_file = !td_file_is_folder(request->path);
     *has_table = is_file || request->table != NULL;
     if (!is_file)
         return set_paths(s, request->path, strlen(request->path),

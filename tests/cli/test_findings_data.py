@@ -10,6 +10,7 @@ Needs only Python's standard library. Every test has datasets, a cache and a run
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -93,6 +94,24 @@ LAYOUTS = {
     "libritts": (make_libritts, ["14", "16"], "train-clean-100/16/208/16_208_000001_000000.normalized.txt",
                  "train-clean-100/16/208/16_208_000001_000000.normalized.txt:1: "),
 }
+
+
+def drop_tensor(path, name):
+    """The checkpoint as a version without this tensor, and without a hash of the header, wrote it."""
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header, body = json.loads(file.read(size)), file.read()
+    kept, at = b"", {}
+    for key, tensor in header.items():
+        if key not in ("__metadata__", "header.hash", name):
+            first, end = tensor["data_offsets"]
+            at[key] = dict(tensor, data_offsets=[len(kept), len(kept) + end - first])
+            kept += body[first:end]
+    at["__metadata__"] = dict(header["__metadata__"], format="tandem checkpoint 1")
+    text = json.dumps(at).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + kept)
 
 
 class DataTest(unittest.TestCase):
@@ -288,6 +307,23 @@ class DataTest(unittest.TestCase):
         done = self.train(steps=2, data=self.path("moved"))
         self.assertNotIn("warning", done.stderr)
         self.assertIn("going on from", done.stderr)
+
+    def test_finding_03_older_checkpoints_go_on(self):
+        make_dataset(self.root, 8)
+        self.train()
+        drop_tensor(self.path("run", "checkpoint-1.safetensors"), "data.rows")
+        self.change("r02|Say c now.", "r02|Say d now.")
+        done = self.train(steps=2)
+        self.assertIn("going on from", done.stderr)
+        self.assertIn("other rows train than when the checkpoint was written: the epoch starts over", done.stderr)
+        self.change("r02|Say d now.", "r02|Say e now.")  # from here on it is known
+        self.assertIn("1 changed", self.train(steps=3, code=2).stderr)
+
+    def test_finding_03_rows_that_change_sides_are_told(self):
+        make_dataset(self.root, 8)
+        self.train("--val-fraction", "0.3")
+        done = self.train("--val-fraction", "0.5", steps=2)
+        self.assertIn("2 rows have changed sides between training and validation", done.stderr)
 
 
 if __name__ == "__main__":
