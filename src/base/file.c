@@ -264,6 +264,12 @@ bool td_file_exists(const char *path)
     return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+bool td_file_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 td_status td_file_size(const char *path, uint64_t *bytes)
 {
     struct stat info;

@@ -41,6 +41,8 @@ td_status td_file_make_dirs(const char *path);
 /* False if nothing is at `path`. What cannot be examined counts as existing: opening it reports why. */
 bool td_file_exists(const char *path);
 
+bool td_file_is_folder(const char *path);
+
 /* How large a file is. TD_ERR_IO for what is not a regular file. */
 td_status td_file_size(const char *path, uint64_t *bytes);
 

@@ -336,10 +336,9 @@ static td_status refuse_section(td_options *options, const char *section, const 
 
 static td_status refuse_key(td_options *options, const char *section, const char *key, const char *place)
 {
-    const char *names[256];
-    const size_t count = list_names(options->table, section, names, 256);
-    if (count == 0) return refuse_section(options, section, place);
-    const char *near = td_text_nearest(key, names, count);
+    const char *name;
+    if (list_names(options->table, section, &name, 1) == 0) return refuse_section(options, section, place);
+    const char *near = td_option_suggest_key(options->table, section, key);
     if (near) {
         return td_options_add_mistake(options, place, "unknown key '%s' in [%s]; did you mean '%s'?", key,
                                       section, near);
@@ -386,9 +385,12 @@ typedef struct parsed_flag {
     bool is_opposite;
 } parsed_flag;
 
-static bool find_flag(const td_option_table *table, const char *name, size_t length, parsed_flag *out)
+/* Two commands may each have an option of one name; the command's own is taken. */
+static bool find_flag(const td_option_table *table, size_t command, const char *name, size_t length,
+                      parsed_flag *out)
 {
     char forms[2][TD_OPTION_FLAG_BYTES];
+    bool found = false;
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
         td_option_flag(option, forms[0]);
@@ -396,47 +398,26 @@ static bool find_flag(const td_option_table *table, const char *name, size_t len
         for (int form = 0; form < 2; form++) {
             if (!*forms[form] || strlen(forms[form]) != length || strncmp(forms[form], name, length) != 0)
                 continue;
-            *out = (parsed_flag){option, form == 1};
-            return true;
+            const bool is_own = td_option_is_taken(table, option, command);
+            if (!found || is_own) *out = (parsed_flag){option, form == 1};
+            if (is_own) return true;
+            found = true;
         }
     }
-    return false;
+    return found;
 }
 
 static td_status refuse_flag(td_options *options, size_t command, const char *argument, size_t length)
 {
     const td_option_table *table = options->table;
-    const size_t n_forms = 2 * table->n_options;
-    char(*forms)[TD_OPTION_FLAG_BYTES];
-    const char **names = NULL;
-    size_t count = 0;
-    char word[TD_OPTION_FLAG_BYTES];
-    td_status status;
-    TD_TRY(TD_NEW_ARRAY(&forms, n_forms));
-    TD_TRY(TD_NEW_ARRAY(&names, n_forms));
-    for (size_t i = 0; i < table->n_options; i++) {
-        if (!td_option_is_taken(table, &table->options[i], command)) continue;
-        td_option_flag(&table->options[i], forms[count]);
-        count++;
-        td_option_opposite(&table->options[i], forms[count]);
-        count += *forms[count] != 0;
-    }
-    for (size_t i = 0; i < count; i++)
-        names[i] = forms[i];
-    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), argument + 2);
-    const char *near = td_text_nearest(word, names, count);
+    char word[TD_OPTION_FLAG_BYTES], meant[TD_OPTION_FLAG_BYTES];
     const int shown = (int)length + 2;
-    if (near) {
-        status = td_options_add_mistake(options, COMMAND_LINE, "unknown option %.*s; did you mean --%s?",
-                                        shown, argument, near);
-    } else {
-        status = td_options_add_mistake(options, COMMAND_LINE, "unknown option %.*s; see `%s %s --help`",
-                                        shown, argument, table->program, table->commands[command].name);
-    }
-fail:
-    free(names);
-    free(forms);
-    return status;
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), argument + 2);
+    if (td_option_suggest(table, command, word, false, meant))
+        return td_options_add_mistake(options, COMMAND_LINE, "unknown option %.*s; did you mean --%s?", shown,
+                                      argument, meant);
+    return td_options_add_mistake(options, COMMAND_LINE, "unknown option %.*s; see `%s %s --help`", shown,
+                                  argument, table->program, table->commands[command].name);
 }
 
 /* The option exists, but this command does not take it. */
@@ -444,10 +425,15 @@ static td_status refuse_foreign(td_options *options, const td_option *option, si
                                 const char *flag)
 {
     const td_option_table *table = options->table;
-    char takers[256];
+    char takers[256], meant[TD_OPTION_FLAG_BYTES];
+    const char *name = table->commands[command].name;
     td_option_takers(table, option, "`", takers, sizeof takers);
-    return td_options_add_mistake(options, COMMAND_LINE, "`%s` does not take %s; it is an option of %s",
-                                  table->commands[command].name, flag, takers);
+    if (td_option_suggest(table, command, flag + 2, true, meant))
+        return td_options_add_mistake(options, COMMAND_LINE,
+                                      "`%s` does not take %s, an option of %s; did you mean --%s?", name,
+                                      flag, takers, meant);
+    return td_options_add_mistake(options, COMMAND_LINE, "`%s` does not take %s; it is an option of %s", name,
+                                  flag, takers);
 }
 
 static td_status read_assignment(td_options *options, const char *text)
@@ -500,7 +486,7 @@ static td_status read_flag(td_options *options, size_t command, int argc, const 
     const char *value = argument[2 + length] == '=' ? argument + 3 + length : NULL;
     parsed_flag found;
     char flag[TD_OPTION_FLAG_BYTES + 2];
-    if (!find_flag(options->table, argument + 2, length, &found))
+    if (!find_flag(options->table, command, argument + 2, length, &found))
         return refuse_flag(options, command, argument, length);
     snprintf(flag, sizeof flag, "%.*s", (int)length + 2, argument);
     const bool wants_value = found.option->type != TD_OPTION_BOOL;

@@ -57,6 +57,12 @@ typedef struct td_option_command {
     const char *examples; /* lines with their ends; NULL: none */
 } td_option_command;
 
+/* What other programs call an option: "learning-rate" for "lr". Several rows of one name: the first that the
+ * command takes. */
+typedef struct td_option_synonym {
+    const char *theirs, *ours; /* flags without their dashes */
+} td_option_synonym;
+
 typedef struct td_option_table {
     const char *program;
     const char *summary; /* one sentence */
@@ -64,6 +70,8 @@ typedef struct td_option_table {
     size_t n_options;
     const td_option_command *commands;
     size_t n_commands;
+    const td_option_synonym *synonyms; /* may be NULL */
+    size_t n_synonyms;
 } td_option_table;
 
 /* Rows put together at run time, to be a table's: begins as {0}; td_option_rows_free(). */
@@ -160,6 +168,14 @@ const td_option *td_option_find(const td_option_table *table, const char *sectio
 
 /* Whether a command takes the option as a flag. */
 bool td_option_is_taken(const td_option_table *table, const td_option *option, size_t command);
+
+/* The flag of the command that was probably meant by `word`: a synonym's, and unless `is_known`, since the
+ * word is another command's flag, the only one that begins so, or the nearest; false if none is. */
+bool td_option_suggest(const td_option_table *table, size_t command, const char *word, bool is_known,
+                       char out[TD_OPTION_FLAG_BYTES]);
+
+/* The key of the section that was probably meant; NULL if none is. Borrowed from the table. */
+const char *td_option_suggest_key(const td_option_table *table, const char *section, const char *word);
 
 /* Names of the commands that take it, separated by ", ", each between two `quote`; "" if all do, or none. */
 void td_option_takers(const td_option_table *table, const td_option *option, const char *quote, char *out,

@@ -286,18 +286,30 @@ static const td_option_value *get_value(const td_options *options, const td_opti
     return td_options_get(options, name);
 }
 
+/* What would not read back without quotes; then which, else "". */
+static const char *choose_quote(const char *value)
+{
+    const size_t bytes = strlen(value);
+    const bool has_comment = *value == ';' || *value == '#' || strstr(value, " ;") || strstr(value, "\t;");
+    const bool has_blanks = bytes > 0 && (strchr(" \t", *value) || strchr(" \t", value[bytes - 1]));
+    if (*value != '"' && *value != '\'' && !has_comment && !has_blanks) return "";
+    return strchr(value, '"') ? "'" : "\"";
+}
+
 static void write_setting(FILE *text, const td_option *option, const td_option_value *value)
 {
     if (!value->text && value->origin == TD_ORIGIN_DEFAULT) {
         fprintf(text, "; %s is not set\n", option->key);
         return;
     }
-    const char *shown = value->text ? value->text : "";
+    const char *shown = value->text ? value->text : "", *quote = choose_quote(shown);
+    const size_t bytes = strlen(shown) + 2 * strlen(quote);
     /* The comment must not push the line past what readers take. */
-    if (strlen(option->key) + strlen(shown) + strlen(value->place) > CONFIG_LINE_BYTES)
-        fprintf(text, "; %s\n%s = %s\n", value->place, option->key, shown);
+    if (strlen(option->key) + bytes + strlen(value->place) > CONFIG_LINE_BYTES)
+        fprintf(text, "; %s\n%s = %s%s%s\n", value->place, option->key, quote, shown, quote);
     else
-        fprintf(text, "%s = %-16s ; %s\n", option->key, shown, value->place);
+        fprintf(text, "%s = %s%s%s%*s ; %s\n", option->key, quote, shown, quote,
+                bytes < 16 ? 16 - (int)bytes : 0, "", value->place);
 }
 
 static bool is_first_of_section(const td_option_table *table, size_t row)

@@ -24,6 +24,7 @@ typedef struct ini_reading {
     const char *next, *end;              /* the text not read yet */
     size_t line;                         /* number of the line the parser has now */
     size_t *given_line;                  /* [n_options] line that gave the key of that row, or 0 */
+    char section[256];                   /* the last one that is known */
     bool section_known;                  /* keys of an unknown section are not complained about one by one */
     bool in_section;
     bool expects_key; /* the parser's line must reach handle_key, or it is not INI */
@@ -53,17 +54,52 @@ static bool read_section(ini_reading *reading, const char *line)
     }
     snprintf(name, sizeof name, "%.*s", (int)(close - line - 1), line + 1);
     note(reading, td_options_check_section(reading->options, name, reading->place, &reading->section_known));
+    if (reading->section_known) memcpy(reading->section, name, sizeof name);
     return reading->section_known;
 }
 
+static int handle_key(void *context, const char *section, const char *key, const char *value);
+
+/* The end of a value in quotes, which `value` begins with: the first like it that only a comment follows. */
+static char *find_closing(char *value)
+{
+    for (char *at = value + 1; (at = strchr(at, *value)) != NULL; ++at) {
+        const char *rest = at + 1 + strspn(at + 1, " \t");
+        if (*rest == '\0' || (rest > at + 1 && (*rest == ';' || *rest == '#'))) return at;
+    }
+    return NULL;
+}
+
+/* "key = 'a value'": what stands in quotes is taken as it is, also blanks and semicolons, which the parser
+ * would cut off. True if it was such a line, which the parser then does not see. */
+static bool read_quoted(ini_reading *reading, char *line)
+{
+    char *equals = strpbrk(line, "=:");
+    char *value = equals != NULL ? equals + 1 + strspn(equals + 1, " \t") : NULL;
+    if (value == NULL || (*value != '"' && *value != '\'')) return false;
+    char *closing = find_closing(value);
+    if (closing == NULL) {
+        ADD_MISTAKE(reading, "the quote before '%s' does not close; put another at its end, or none",
+                    value + 1);
+        return true;
+    }
+    *closing = '\0';
+    while (equals > line && isspace((unsigned char)equals[-1]))
+        equals--;
+    *equals = '\0';
+    (void)handle_key(reading, reading->section, line, value + 1);
+    return true;
+}
+
 /* Whether the parser may see this line (no indentation, no line end, shorter than its buffer). */
-static bool admit_line(ini_reading *reading, const char *line)
+static bool admit_line(ini_reading *reading, char *line)
 {
     if (*line == '[') return read_section(reading, line);
     if (!reading->in_section) {
         ADD_MISTAKE(reading, "'%s' stands before any [section]; put one above it", line);
         return false;
     }
+    if (reading->section_known && read_quoted(reading, line)) return false;
     reading->expects_key = reading->section_known;
     return reading->section_known;
 }

@@ -19,9 +19,11 @@ static int show_dataset(const td_cli *cli, const td_dataset *dataset)
     if (td_summary_make(dataset, &summary) != TD_OK) return td_cli_fail(cli, NULL);
     if (!cli->json) {
         td_cli_print_dataset(dataset, &summary);
-        for (size_t i = 0; i < dataset->problems.count; ++i)
-            td_printf("bad row        %s:%u: %s\n", dataset->metadata_path, dataset->problems.items[i].line,
-                      dataset->problems.items[i].message);
+        for (size_t i = 0; i < dataset->problems.count; ++i) {
+            char place[TD_FILE_PATH_BYTES + 16];
+            td_dataset_place(dataset, dataset->problems.items[i].line, place);
+            td_printf("bad row        %s: %s\n", place, dataset->problems.items[i].message);
+        }
     } else if (td_cli_begin_json(&json) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
@@ -34,8 +36,8 @@ static int show_dataset(const td_cli *cli, const td_dataset *dataset)
     return code;
 }
 
-/* `table` may be NULL. All bad rows are shown, so none are too many. */
-static int inspect_dataset(const td_cli *cli, const char *dir, const char *table)
+/* A folder or a table. All bad rows are shown, so none are too many. */
+static int inspect_dataset(const td_cli *cli, const char *path)
 {
     td_status status = TD_OK;
     char cache_dir[TD_FILE_PATH_BYTES];
@@ -45,8 +47,7 @@ static int inspect_dataset(const td_cli *cli, const char *dir, const char *table
     td_cli_progress progress = {0};
     int code = TD_EXIT_DONE;
     TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
-    settings.dir = dir;
-    settings.metadata = table;
+    settings.dir = path;
     settings.max_bad_fraction = 1;
     if (!td_cli_is_on(cli, "quiet")) {
         settings.report = td_cli_show_progress;
@@ -131,7 +132,6 @@ int td_cmd_inspect(td_cli *cli)
 {
     struct stat info;
     size_t count;
-    char dir[TD_FILE_PATH_BYTES];
     const char *path = td_options_arguments(cli->options, &count)[0];
     if (stat(path, &info) != 0) {
         TD_FAIL(TD_ERR_NOT_FOUND, "'%s' is not there; check the path", path);
@@ -145,12 +145,9 @@ int td_cmd_inspect(td_cli *cli)
                 "--slim copies a checkpoint, and '%s' is not one; name a .safetensors file of a run", path);
         return td_cli_fail(cli, NULL);
     }
-    if (S_ISDIR(info.st_mode)) return inspect_dataset(cli, path, NULL);
-    if (bytes > 4 && strcmp(path + bytes - 4, ".csv") == 0 && bytes < sizeof dir) {
-        const char *slash = strrchr(path, '/');
-        snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1,
-                 slash != NULL ? path : ".");
-        return inspect_dataset(cli, dir[0] != '\0' ? dir : "/", slash != NULL ? slash + 1 : path);
-    }
+    const bool is_table =
+        bytes > 4 && (strcmp(path + bytes - 4, ".csv") == 0 || strcmp(path + bytes - 4, ".tsv") == 0 ||
+                      strcmp(path + bytes - 4, ".txt") == 0);
+    if (S_ISDIR(info.st_mode) || is_table) return inspect_dataset(cli, path);
     return inspect_cache(cli, path);
 }

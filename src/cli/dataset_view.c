@@ -74,7 +74,8 @@ static void print_origin(const td_dataset *d)
 {
     char size[TD_TEXT_FORMAT_BYTES];
     td_text_format_bytes(d->block.bytes, size);
-    td_printf("dataset        %s\n", d->metadata_path);
+    td_printf("dataset        %s, layout %s%s\n", d->metadata_path, d->source.layout->name,
+              d->source.is_recognised ? "" : " as told");
     if (d->origin.from_cache) {
         td_printf("texts          from the cache");
     } else {
@@ -159,9 +160,11 @@ static void put_problems(td_json *json, const td_dataset *d)
 {
     td_json_put_array(json, "bad_rows");
     for (size_t i = 0; i < d->problems.count; ++i) {
+        char file[TD_FILE_PATH_BYTES];
+        const uint32_t line = td_source_file(&d->source, d->problems.items[i].line, file);
         td_json_begin_object(json);
-        td_json_put_string(json, "file", d->metadata_path);
-        td_json_put_uint(json, "line", d->problems.items[i].line);
+        td_json_put_string(json, "file", file);
+        td_json_put_uint(json, "line", line);
         td_json_put_string(json, "message", d->problems.items[i].message);
         td_json_end_object(json);
     }
@@ -173,6 +176,8 @@ void td_cli_put_dataset(td_json *json, const td_dataset *d, const td_summary *s)
     const td_block_view *view = &d->view;
     td_json_begin_object(json);
     td_json_put_string(json, "metadata", d->metadata_path);
+    td_json_put_string(json, "layout", d->source.layout->name);
+    td_json_put_bool(json, "layout_recognised", d->source.is_recognised);
     td_json_put_string(json, "cache", d->origin.cache_path[0] ? d->origin.cache_path : NULL);
     td_json_put_bool(json, "from_cache", d->origin.from_cache);
     td_json_put_string(json, "why", d->origin.why);

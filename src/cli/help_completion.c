@@ -81,16 +81,43 @@ static void write_quoted(FILE *text, const char *words, const char *marks)
 
 /* ---------------------------------------------------------------- bash */
 
-static void write_bash_values(FILE *text, const td_option_table *table)
+/* Whether another row has the same flag, for other commands. */
+static bool is_shared(const td_option_table *table, const td_option *option)
+{
+    char own[TD_OPTION_FLAG_BYTES], other[TD_OPTION_FLAG_BYTES];
+    td_option_flag(option, own);
+    for (size_t i = 0; i < table->n_options; i++) {
+        td_option_flag(&table->options[i], other);
+        if (&table->options[i] != option && table->options[i].topics && strcmp(own, other) == 0) return true;
+    }
+    return false;
+}
+
+/* What stands before a value: the flag behind any command, or behind those that take it. */
+static void write_bash_flag(FILE *text, const td_option_table *table, const td_option *option)
 {
     char flag[TD_OPTION_FLAG_BYTES];
-    fputs("    case $previous in\n", text);
+    const char *joint = "    ";
+    td_option_flag(option, flag);
+    if (!is_shared(table, option)) {
+        fprintf(text, "    *' --%s'", flag);
+        if (option->letter) fprintf(text, "|*' -%c'", option->letter);
+        return;
+    }
+    for (size_t i = 0; i < table->n_commands; i++) {
+        if (!td_option_is_taken(table, option, i)) continue;
+        fprintf(text, "%s'%s --%s'", joint, table->commands[i].name, flag);
+        joint = "|";
+    }
+}
+
+static void write_bash_values(FILE *text, const td_option_table *table)
+{
+    fputs("    case \"$command $previous\" in\n", text);
     for (size_t i = 0; i < table->n_options; i++) {
         const td_option *option = &table->options[i];
         if (!option->topics || !takes_value(option)) continue;
-        td_option_flag(option, flag);
-        fprintf(text, "    --%s", flag);
-        if (option->letter) fprintf(text, "|-%c", option->letter);
+        write_bash_flag(text, table, option);
         if (option->choices) {
             fputs(") COMPREPLY=($(compgen -W '", text);
             write_choices(text, option->choices);

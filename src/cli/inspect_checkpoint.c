@@ -1,5 +1,5 @@
-/* `tandem inspect CHECKPOINT`: the model, the symbols, every tensor, checked by their hashes; --slim writes a
- * copy that can only speak. Covered by tests/cli/test_train.py.
+/* `tandem inspect CHECKPOINT`: the model, the symbols and, with --verbose, every tensor, checked by their hashes;
+ * --slim writes a copy that can only speak. Covered by tests/cli/test_train.py.
  */
 #include "cli/inspect_checkpoint.h"
 
@@ -24,13 +24,49 @@ static bool is_shown(const char *key)
     return strncmp(key, "hash.", 5) != 0;
 }
 
+static void print_tensors(const td_safetensors *file)
+{
+    char shape[128];
+    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(file, i);
+        format_shape(t, shape, sizeof shape);
+        td_printf("%-48s %s %s\n", t->name, td_safetensors_dtype_name(t->dtype), shape);
+    }
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t n = *text != '\0';
+    for (; *text != '\0'; ++text)
+        n += *text == '\n';
+    return n;
+}
+
+/* What most people want to know, before all the rest. */
+static void print_summary(const td_checkpoint *c)
+{
+    static const char *const KINDS[] = {"characters", "phonemes", "byte pairs"};
+    const td_checkpoint_info *info = td_checkpoint_get_info(c);
+    const char *step = td_checkpoint_text(c, "train.step"), *loss = td_checkpoint_text(c, "train.val_loss");
+    const size_t n_speakers = count_lines(info->speakers);
+    td_printf("voice          family %s, language %s, %zu speaker%s, %u %s, %u Hz\n",
+              info->model.family->name, info->language, n_speakers > 0 ? n_speakers : 1,
+              n_speakers > 1 ? "s" : "", td_model_describe(&info->model).n_symbols, KINDS[info->token_kind],
+              info->mel.rate);
+    if (step != NULL)
+        td_printf("training       step %s%s%s; goes on from here\n", step,
+                  loss != NULL ? ", validation loss " : "", loss != NULL ? loss : "");
+    else
+        td_printf("training       over: the file is slim, and can only speak\n");
+}
+
 static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
 {
     const td_safetensors *file = td_checkpoint_file(c);
     const td_family *family = td_checkpoint_get_info(c)->model.family;
-    char shape[128];
     td_printf("checkpoint     %s: whole, %zu tensors, %" PRIu64 " parameters\n", td_checkpoint_path(c),
               td_safetensors_count(file), parameters);
+    print_summary(c);
     for (size_t i = 0; i < family->n_parts; ++i)
         td_printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
                   td_checkpoint_part_size(c, i));
@@ -44,11 +80,6 @@ static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
             at += bytes;
         }
         putchar('\n');
-    }
-    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
-        const td_safetensors_tensor *t = td_safetensors_at(file, i);
-        format_shape(t, shape, sizeof shape);
-        td_printf("%-48s %s %s\n", t->name, td_safetensors_dtype_name(t->dtype), shape);
     }
 }
 
@@ -110,6 +141,11 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
     } else {
         print_checkpoint(c, parameters);
         if (slim != NULL) td_printf("slim           %s\n", slim);
+        if (td_cli_is_on(cli, "verbose"))
+            print_tensors(td_checkpoint_file(c));
+        else
+            td_printf("tensors        %zu; --verbose lists them\n",
+                      td_safetensors_count(td_checkpoint_file(c)));
     }
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, NULL);

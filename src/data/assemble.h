@@ -1,5 +1,5 @@
 /* Putting a block together from what the threads made, and finding rows of an old block again. Used by
- * prepare.c alone. Covered by tests/data/test_dataset.c.
+ * prepare.c and pair.c. Covered by tests/data/test_dataset.c.
  */
 #ifndef TD_DATA_ASSEMBLE_H
 #define TD_DATA_ASSEMBLE_H

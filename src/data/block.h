@@ -14,7 +14,7 @@
 #include "data/clip.h"
 #include "tandem/status.h"
 
-enum { TD_BLOCK_VERSION = 2 };
+enum { TD_BLOCK_VERSION = 3 };
 
 /* A zero-terminated text in the strings of the block. */
 typedef struct td_block_text {
@@ -23,7 +23,7 @@ typedef struct td_block_text {
 } td_block_text;
 
 typedef struct td_block_row {
-    td_digest text_key; /* of all that decides `text` */
+    td_digest text_key; /* of all that decides `text`; low: of what the table says alone */
     td_block_text id;
     td_block_text text;   /* what is spoken: normalised, or phonemes */
     uint32_t first_token; /* index into the tokens */

@@ -19,43 +19,36 @@ enum { CHUNK_CLIPS = 64, LOGGED_PROBLEMS = 10 };
 
 /* ---------------------------------------------------------------- the table and its cache */
 
-/* Opening a pipe would wait for a writer. */
-static td_status check_table(const char *path)
-{
-    struct stat about;
-    if (stat(path, &about) != 0 || S_ISREG(about.st_mode)) return TD_OK; /* reading says why */
-    return TD_FAIL(TD_ERR_IO, "%s is %s; a dataset's table is a file with lines id|text", path,
-                   S_ISDIR(about.st_mode) ? "a folder" : "a pipe or a device");
-}
-
 static td_status find_table(const td_dataset_settings *settings, td_dataset *d)
 {
-    static const char *const USUAL[] = {"metadata.csv", "metadata_train.csv"};
-    char path[TD_FILE_PATH_BYTES];
-    if (!td_file_exists(settings->dir))
-        return TD_FAIL(TD_ERR_NOT_FOUND, "the dataset '%s' is not there; check the path", settings->dir);
-    for (size_t i = 0; i < 2; ++i) {
-        const char *name = settings->metadata != NULL ? settings->metadata : USUAL[i];
-        if (snprintf(path, sizeof path, "%s/%s", settings->dir, name) >= TD_FILE_PATH_BYTES)
-            return TD_FAIL(TD_ERR_LIMIT, "the path of the dataset is too long; choose a shorter one");
-        if (!td_file_exists(path)) continue;
-        d->dir = strdup(settings->dir);
-        d->metadata_path = strdup(path);
-        if (d->dir == NULL || d->metadata_path == NULL)
-            return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory left for a path");
-        return check_table(path);
-    }
-    return TD_FAIL(TD_ERR_NOT_FOUND,
-                   "'%s' has no %s; a dataset is a folder with metadata.csv (lines id|text) and wavs/ID.wav",
-                   settings->dir, settings->metadata != NULL ? settings->metadata : USUAL[0]);
+    td_status status = TD_OK;
+    const td_source_request request = {.path = settings->dir,
+                                       .table = settings->metadata,
+                                       .layout = settings->layout,
+                                       .validates = settings->validates};
+    TD_TRY(td_source_find(&request, &d->source));
+    d->dir = d->source.dir;
+    d->metadata_path = d->source.path;
+fail:
+    return status;
+}
+
+void td_dataset_tell_layout(const td_dataset *d)
+{
+    const td_layout *layout = d->source.layout;
+    if (d->source.is_recognised)
+        td_log_info("%s: recognised as layout %s (%s)", d->metadata_path, layout->name, layout->shape);
 }
 
 /* The cache of a table is found by the table's place, so that an old one serves the next build. */
 static void set_cache_path(const td_dataset_settings *settings, td_dataset *d)
 {
-    char real[PATH_MAX], slug[40];
+    char real[PATH_MAX + TD_FILE_PATH_BYTES], slug[40];
     if (settings->cache_dir == NULL) return;
-    if (realpath(d->metadata_path, real) == NULL) snprintf(real, sizeof real, "%s", d->metadata_path);
+    if (realpath(d->metadata_path, real) == NULL || d->source.layout->text_ending != NULL) {
+        if (realpath(d->dir, real) == NULL) snprintf(real, sizeof real, "%s", d->dir);
+        snprintf(real + strlen(real), TD_FILE_PATH_BYTES, "/%s", d->source.table);
+    }
     char *end = strrchr(real, '/');
     *end = '\0';
     const char *folder = strrchr(real, '/');
@@ -78,26 +71,28 @@ static bool is_same(td_digest a, td_digest b)
 static td_status fail_for_bad_rows(const td_dataset_settings *settings, const td_dataset *d, size_t n_bad,
                                    size_t n_all, uint32_t line, const char *first)
 {
+    char place[TD_FILE_PATH_BYTES + 16];
+    td_dataset_place(d, line, place);
     if (n_all == 0)
-        return TD_FAIL(TD_ERR_FORMAT, "%s has no row; write one line id|text for each recording",
-                       d->metadata_path);
+        return TD_FAIL(TD_ERR_FORMAT, "%s has no row; layout %s is: %s", d->metadata_path,
+                       d->source.layout->name, d->source.layout->shape);
     if (n_bad == n_all)
-        return TD_FAIL(TD_ERR_FORMAT, "all %zu rows are bad; the first is %s:%u: %s", n_all, d->metadata_path,
-                       line, first);
+        return TD_FAIL(TD_ERR_FORMAT, "all %zu rows are bad; the first is %s: %s", n_all, place, first);
     if ((double)n_bad <= settings->max_bad_fraction * (double)n_all) return TD_OK;
-    return TD_FAIL(TD_ERR_FORMAT,
-                   "%zu of %zu rows are bad, more than data.max_bad_fraction = %g allows; the first is "
-                   "%s:%u: %s",
-                   n_bad, n_all, settings->max_bad_fraction, d->metadata_path, line, first);
+    return TD_FAIL(
+        TD_ERR_FORMAT,
+        "%zu of %zu rows are bad, more than data.max_bad_fraction = %g allows; the first is %s: %s", n_bad,
+        n_all, settings->max_bad_fraction, place, first);
 }
 
-static td_status build_block(const td_dataset_settings *settings, td_pool *pool, td_dataset *d, char *text,
-                             size_t bytes, td_digest metadata, td_digest digest, td_data_block *old,
-                             const td_block_view *old_view)
+/* Takes over `text`. */
+static td_status build_block(const td_dataset_settings *settings, const td_metadata_settings *form,
+                             td_pool *pool, td_dataset *d, char *text, size_t bytes, td_digest metadata,
+                             td_digest digest, td_data_block *old, const td_block_view *old_view)
 {
     td_status status = TD_OK;
     td_metadata *table = NULL;
-    TD_TRY(td_metadata_parse(text, bytes, d->metadata_path, &settings->table, &table));
+    TD_TRY(td_metadata_parse(text, bytes, d->metadata_path, form, &table));
     const td_problems *bad = &table->problems;
     TD_TRY(fail_for_bad_rows(settings, d, bad->total, table->n_rows + bad->total,
                              bad->count > 0 ? bad->items[0].line : 0,
@@ -128,8 +123,9 @@ static td_status load_or_build(const td_dataset_settings *settings, td_pool *poo
     const char *reason = "";
     char *text = NULL;
     size_t bytes = 0;
-    TD_TRY(td_prepare_digest(settings, &digest));
-    TD_TRY(td_file_read(d->metadata_path, TD_METADATA_MAX_BYTES, &text, &bytes));
+    td_metadata_settings form = settings->table;
+    TD_TRY(td_source_read(&d->source, &form, &text, &bytes));
+    TD_TRY(td_prepare_digest(settings, &form, &digest));
     metadata = td_hash128(text, bytes);
     if (d->origin.cache_path[0] != '\0') td_block_map(d->origin.cache_path, &old, &view, &reason);
     if (old.data != NULL) {
@@ -147,7 +143,7 @@ static td_status load_or_build(const td_dataset_settings *settings, td_pool *poo
     tell_why(d, reason, old.data != NULL);
     char *taken = text;
     text = NULL;
-    TD_TRY(build_block(settings, pool, d, taken, bytes, metadata, digest, &old, &view));
+    TD_TRY(build_block(settings, &form, pool, d, taken, bytes, metadata, digest, &old, &view));
 fail:
     free(text);
     td_block_release(&old);
@@ -179,14 +175,14 @@ td_status td_dataset_clip_path(const td_dataset *dataset, size_t row, char out[T
 static td_status find_files(td_dataset *d)
 {
     td_status status = TD_OK;
-    char folder[TD_FILE_PATH_BYTES];
-    TD_TRY(td_recordings_open(d->dir, &d->recordings));
+    const td_layout *layout = d->source.layout;
+    TD_TRY(td_recordings_open(d->dir, layout, &d->recordings));
     TD_TRY(TD_NEW_ARRAY(&d->files, d->view.n_rows + 1));
     for (size_t i = 0; i < d->view.n_rows; ++i)
         TD_TRY(td_recordings_add(d->recordings, td_dataset_id(d, i)));
-    snprintf(folder, sizeof folder, "%s/wavs", d->dir);
-    TD_FAIL_IF(!td_recordings_has_any(d->recordings) && !td_file_exists(folder), TD_ERR_NOT_FOUND,
-               "'%s' is not there; the recordings of a dataset are wavs/ID.wav beside its metadata", folder);
+    TD_FAIL_IF(!td_recordings_has_any(d->recordings) && !td_recordings_has_place(d->recordings),
+               TD_ERR_NOT_FOUND, "'%s/%.*s' is not there; layout %s is: %s", d->dir,
+               (int)strcspn(layout->places[0], "/"), layout->places[0], layout->name, layout->shape);
     for (size_t i = 0; i < d->view.n_rows; ++i)
         TD_TRY(td_recordings_find(d->recordings, td_dataset_id(d, i), &d->files[i]));
 fail:
@@ -291,9 +287,11 @@ fail:
 static void log_problems(const td_dataset *d)
 {
     const size_t n = d->problems.count < LOGGED_PROBLEMS ? d->problems.count : LOGGED_PROBLEMS;
-    for (size_t i = 0; i < n; ++i)
-        td_log_warn("%s:%u: %s; the row is left out", d->metadata_path, d->problems.items[i].line,
-                    d->problems.items[i].message);
+    for (size_t i = 0; i < n; ++i) {
+        char place[TD_FILE_PATH_BYTES + 16];
+        td_dataset_place(d, d->problems.items[i].line, place);
+        td_log_warn("%s: %s; the row is left out", place, d->problems.items[i].message);
+    }
     if (d->problems.total > n)
         td_log_warn("%s: %zu more bad rows; `tandem inspect %s --json` lists them", d->metadata_path,
                     d->problems.total - n, d->dir);
@@ -365,7 +363,6 @@ void td_dataset_close(td_dataset *dataset)
     free(dataset->files);
     free(dataset->train);
     free(dataset->val);
-    free(dataset->dir);
-    free(dataset->metadata_path);
+    td_source_free(&dataset->source);
     free(dataset);
 }

@@ -1,4 +1,4 @@
-/* A dataset ready to be used: a folder in LJSpeech's layout becomes rows with tokens, speakers, languages, a
+/* A dataset ready to be used: a folder of a known layout (source.h) becomes rows with tokens, speakers, languages, a
  * split and what is known of the recordings. The result is kept in the cache and mapped next time; a change
  * of the metadata, a setting or a recording redoes what depends on it and nothing else. The same for any
  * number of threads. Decoding is not done here. Covered by tests/data/test_dataset.c.
@@ -11,14 +11,17 @@
 #include "data/block.h"
 #include "data/metadata.h"
 #include "data/recordings.h"
+#include "data/source.h"
 #include "text/tokenizer.h"
 
 /* Called from any thread, never from two at once; `done` rises to `total`. `stage` is borrowed forever. */
 typedef void (*td_dataset_report)(void *context, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct td_dataset_settings {
-    const char *dir;      /* holds the metadata and wavs/ */
-    const char *metadata; /* name of the table inside `dir`; NULL: metadata.csv, else metadata_train.csv */
+    const char *dir;      /* a folder, or a table with its recordings beside it */
+    const char *metadata; /* name of the table inside it; NULL: what `dir` names, or the layout has */
+    const char *layout;   /* NULL or "auto": by what is there */
+    bool validates;       /* rather the layout's table of validation rows, where it has one */
     td_metadata_settings table;
     const char *language; /* a code for rows that do not tell; "auto" (or NULL): the one language most of
                            * the rows look like; "each": every row by itself */
@@ -53,8 +56,9 @@ typedef struct td_dataset {
     size_t n_train, n_val;
     td_recordings *recordings; /* owned; NULL without audio */
     td_recording *files;       /* of each row; owned; NULL without audio */
-    char *dir;                 /* owned */
-    char *metadata_path;       /* owned; for FILE:LINE */
+    td_source source;          /* owned */
+    const char *dir;           /* borrowed from it */
+    const char *metadata_path; /* the same */
     td_dataset_origin origin;
     td_data_block block; /* owned */
 } td_dataset;
@@ -79,6 +83,16 @@ static inline const char *td_dataset_text(const td_dataset *dataset, size_t row)
 static inline const int32_t *td_dataset_tokens(const td_dataset *dataset, size_t row)
 {
     return dataset->view.tokens + dataset->view.rows[row].first_token;
+}
+
+/* Says in the log which layout was recognised; nothing if it was told. */
+void td_dataset_tell_layout(const td_dataset *dataset);
+
+/* "FILE:LINE" of a line, for messages. */
+static inline void td_dataset_place(const td_dataset *dataset, uint32_t line,
+                                    char out[TD_FILE_PATH_BYTES + 16])
+{
+    td_source_place(&dataset->source, line, out);
 }
 
 /* The path of the row's recording. */

@@ -58,22 +58,21 @@ static td_status judge_failures(td_loader *loader, td_load_item *item)
     while (item->failures != NULL) {
         td_load_failure *failure = item->failures;
         const uint32_t row = failure->row;
-        const uint32_t line = s->dataset->view.rows[row].line;
+        char place[TD_FILE_PATH_BYTES + 16];
         td_status status = TD_OK;
         if (!loader->is_bad[row]) {
             loader->is_bad[row] = true;
             pthread_mutex_lock(&loader->lock);
             const uint64_t n_bad = ++loader->stats.n_bad;
             pthread_mutex_unlock(&loader->lock);
-            td_log_warn("%s:%u: %s; another row takes its place", s->dataset->metadata_path, line,
-                        failure->message);
+            td_dataset_place(s->dataset, s->dataset->view.rows[row].line, place);
+            td_log_warn("%s: %s; another row takes its place", place, failure->message);
             if ((double)n_bad > s->max_bad_fraction * (double)s->n_rows)
-                status =
-                    TD_FAIL(TD_ERR_FORMAT,
-                            "%llu of %zu recordings failed, more than data.max_bad_fraction = %g allows; "
-                            "the last is %s:%u: %s",
-                            (unsigned long long)n_bad, s->n_rows, s->max_bad_fraction,
-                            s->dataset->metadata_path, line, failure->message);
+                status = TD_FAIL(
+                    TD_ERR_FORMAT,
+                    "%llu of %zu recordings failed, more than data.max_bad_fraction = %g allows; "
+                    "the last is %s: %s",
+                    (unsigned long long)n_bad, s->n_rows, s->max_bad_fraction, place, failure->message);
         }
         item->failures = failure->next;
         free(failure);

@@ -1,74 +1,22 @@
-/* Reading metadata (metadata.h). The lines are cut in place: bars and ends of lines become zero bytes. */
+/* Reading metadata (metadata.h). The lines are cut in place: separators and ends of lines become zero bytes. */
 #include "data/metadata.h"
 
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/columns.h"
 #include "data/recordings.h"
 #include "text/unicode.h"
 
-typedef enum column {
-    COLUMN_ID,
-    COLUMN_TEXT,
-    COLUMN_NORMALISED,
-    COLUMN_SPEAKER,
-    COLUMN_LANGUAGE,
-    COLUMN_SKIPPED,
-    COLUMN_COUNT
-} column;
-
-enum { MAX_COLUMNS = 16 };
-
-/* The names people give them, in lower case. */
-static const struct {
-    const char *name;
-    column meaning;
-} NAMES[] = {
-    {"id", COLUMN_ID},
-    {"fileid", COLUMN_ID},
-    {"file_id", COLUMN_ID},
-    {"wav_id", COLUMN_ID},
-    {"file", COLUMN_ID},
-    {"audio_file", COLUMN_ID},
-    {"text", COLUMN_TEXT},
-    {"transcription", COLUMN_TEXT},
-    {"transcript", COLUMN_TEXT},
-    {"sentence", COLUMN_TEXT},
-    {"normalised", COLUMN_NORMALISED},
-    {"normalized", COLUMN_NORMALISED},
-    {"normalised_text", COLUMN_NORMALISED},
-    {"normalized_text", COLUMN_NORMALISED},
-    {"normalised transcription", COLUMN_NORMALISED},
-    {"normalized transcription", COLUMN_NORMALISED},
-    {"speaker", COLUMN_SPEAKER},
-    {"speaker_name", COLUMN_SPEAKER},
-    {"speaker_id", COLUMN_SPEAKER},
-    {"language", COLUMN_LANGUAGE},
-    {"lang", COLUMN_LANGUAGE},
-    {"-", COLUMN_SKIPPED},
-};
-
-typedef struct layout {
-    column columns[MAX_COLUMNS];
-    size_t count;
-    bool has[COLUMN_COUNT];
-} layout;
-
-static const layout USUAL = {
-    .columns = {COLUMN_ID, COLUMN_TEXT, COLUMN_NORMALISED},
-    .count = 3,
-    .has = {[COLUMN_ID] = true, [COLUMN_TEXT] = true, [COLUMN_NORMALISED] = true},
-};
-
 typedef struct reader {
     td_metadata *table;
+    const td_metadata_settings *settings;
     const char *name;
-    layout layout;
+    td_columns columns;
     regex_t pattern;
     bool has_pattern;
     size_t row_capacity;
@@ -80,119 +28,47 @@ typedef struct reader {
 
 /* ---------------------------------------------------------------- columns */
 
-static column find_meaning(const char *name, size_t bytes)
-{
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
-        if (strlen(NAMES[i].name) == bytes && strncasecmp(NAMES[i].name, name, bytes) == 0)
-            return NAMES[i].meaning;
-    return COLUMN_COUNT;
-}
-
-/* Reads "id|speaker|text". *unknown: the first name that is not known (its length in *unknown_bytes), or
- * NULL; such a column is skipped. False if it cannot be a layout: no id, no text, or a name twice. */
-static bool read_layout(const char *line, layout *out, const char **unknown, size_t *unknown_bytes)
-{
-    *out = (layout){0};
-    *unknown = NULL;
-    for (const char *at = line;;) {
-        const size_t bytes = strcspn(at, "|");
-        column meaning = find_meaning(at, bytes);
-        if (out->count == MAX_COLUMNS) return false;
-        if (meaning == COLUMN_COUNT) {
-            if (*unknown == NULL) *unknown = at, *unknown_bytes = bytes;
-            meaning = COLUMN_SKIPPED;
-        }
-        if (meaning != COLUMN_SKIPPED && out->has[meaning]) return false;
-        out->has[meaning] = true;
-        out->columns[out->count++] = meaning;
-        if (at[bytes] == '\0') break;
-        at += bytes + 1;
-    }
-    return out->has[COLUMN_ID] && out->has[COLUMN_TEXT];
-}
-
 static td_status set_columns(reader *r, const char *columns)
 {
-    const char *unknown = NULL;
-    size_t bytes = 0;
-    r->layout = USUAL;
+    td_column_name unknown = {0};
+    r->columns = td_columns_usual;
     if (columns == NULL) return TD_OK;
-    const bool possible = read_layout(columns, &r->layout, &unknown, &bytes);
-    if (unknown != NULL) {
+    const bool possible = td_columns_read(columns, '|', &r->columns, &unknown);
+    if (unknown.text != NULL) {
         return TD_FAIL(TD_ERR_CONFIG,
                        "data.columns = '%s': there is no column '%.*s'; the names are id, text, normalised, "
                        "speaker, language, and - for one to skip",
-                       columns, (int)bytes, unknown);
+                       columns, (int)unknown.bytes, unknown.text);
     }
     if (possible) return TD_OK;
     return TD_FAIL(TD_ERR_CONFIG,
                    "data.columns = '%s': id and text must be there, each name once, at most %d in all",
-                   columns, MAX_COLUMNS);
+                   columns, TD_COLUMNS_MAX);
 }
 
-/* A first line whose first column is called as ids are called is not a row. It gives the columns unless the
- * settings did. */
-static bool take_header(reader *r, const char *line, uint32_t number, bool columns_given)
+/* A first line of names is not a row. It tells what separates columns, and names them unless the settings
+ * did. */
+static bool take_header(reader *r, const char *line, uint32_t number)
 {
-    layout found;
-    const char *unknown = NULL;
-    size_t bytes = 0;
-    const size_t first = strcspn(line, "|");
-    if (line[first] == '\0' || find_meaning(line, first) != COLUMN_ID) return false;
-    if (columns_given) return true;
-    if (!read_layout(line, &found, &unknown, &bytes)) {
+    td_columns found;
+    td_column_name unknown = {0};
+    char separator;
+    if (!td_columns_is_header(line, &separator)) return false;
+    r->columns.separator = separator;
+    if (r->settings->columns != NULL) return true;
+    if (!td_columns_read(line, separator, &found, &unknown)) {
         td_log_warn("%s:%u: the header names no usable set of columns; rows are read as id|text|normalised, "
                     "set data.columns if that is wrong",
                     r->name, number);
         return true;
     }
-    if (unknown != NULL)
-        td_log_info("%s:%u: column '%.*s' is not used", r->name, number, (int)bytes, unknown);
-    r->layout = found;
+    if (unknown.text != NULL)
+        td_log_info("%s:%u: column '%.*s' is not used", r->name, number, (int)unknown.bytes, unknown.text);
+    r->columns = found;
     return true;
 }
 
 /* ---------------------------------------------------------------- rows */
-
-static char *strip(char *text)
-{
-    text += strspn(text, " \t");
-    size_t bytes = strlen(text);
-    while (bytes > 0 && strchr(" \t\r", text[bytes - 1]) != NULL)
-        text[--bytes] = '\0';
-    return text;
-}
-
-/* Cuts the line into the cells of the layout; false if it has too few bars. A row may leave out the
- * normalised column. */
-static bool cut_line(const layout *l, char *line, char *cells[COLUMN_COUNT], size_t *n_bars)
-{
-    column columns[MAX_COLUMNS] = {0};
-    size_t n = 0, text_at = 0;
-    *n_bars = 0;
-    for (const char *at = line; (at = strchr(at, '|')) != NULL; ++at)
-        ++*n_bars;
-    const bool shorter = l->has[COLUMN_NORMALISED] && *n_bars + 2 == l->count;
-    for (size_t i = 0; i < l->count; ++i) {
-        if (shorter && l->columns[i] == COLUMN_NORMALISED) continue;
-        if (l->columns[i] == COLUMN_TEXT) text_at = n;
-        columns[n++] = l->columns[i];
-    }
-    if (*n_bars + 1 < n) return false;
-    for (size_t i = 0; i < text_at; ++i) {
-        char *bar = strchr(line, '|');
-        *bar = '\0';
-        cells[columns[i]] = strip(line);
-        line = bar + 1;
-    }
-    for (size_t i = n - 1; i > text_at; --i) {
-        char *bar = strrchr(line, '|');
-        *bar = '\0';
-        cells[columns[i]] = strip(bar + 1);
-    }
-    cells[COLUMN_TEXT] = strip(line);
-    return true;
-}
 
 /* The id as people write it to the id of the file; NULL with the reason if it cannot be one. */
 static char *clean_id(char *id, const char **reason)
@@ -261,31 +137,44 @@ static td_status keep_row(reader *r, const td_metadata_row *row, const char *spe
     return TD_OK;
 }
 
+/* A line that has not the cells of its table. */
+static td_status add_miscut(reader *r, uint32_t number, size_t n_cells)
+{
+    const td_columns *c = &r->columns;
+    if (c->separator == '|')
+        return td_problems_add(&r->table->problems, number,
+                               "%zu bar%s where at least %zu belong; write id|text", n_cells - 1,
+                               n_cells == 2 ? "" : "s", c->count - 1 - c->has[TD_COLUMN_NORMALISED]);
+    if (n_cells < c->count && c->separator == ',')
+        return td_problems_add(
+            &r->table->problems, number,
+            "after column %zu of %zu a double quote does not close, or columns are missing", n_cells,
+            c->count);
+    return td_problems_add(&r->table->problems, number, "%s columns, where the header has %zu",
+                           n_cells < c->count ? "too few" : "too many", c->count);
+}
+
 static td_status read_row(reader *r, char *line, uint32_t number)
 {
     char none[1] = "";
-    char *cells[COLUMN_COUNT] = {[COLUMN_ID] = none, [COLUMN_TEXT] = none};
+    char *cells[TD_COLUMN_COUNT] = {[TD_COLUMN_ID] = none, [TD_COLUMN_TEXT] = none};
     const char *reason = NULL;
     td_problems *problems = &r->table->problems;
-    size_t n_bars = 0;
-    if (!cut_line(&r->layout, line, cells, &n_bars)) {
-        const size_t n_needed = r->layout.count - 1 - r->layout.has[COLUMN_NORMALISED];
-        return td_problems_add(problems, number, "%zu bar%s where at least %zu belong; write id|text", n_bars,
-                               n_bars == 1 ? "" : "s", n_needed);
-    }
-    char *id = clean_id(cells[COLUMN_ID], &reason);
+    size_t n_cells = 0;
+    if (!td_columns_cut(&r->columns, line, cells, &n_cells)) return add_miscut(r, number, n_cells);
+    char *id = clean_id(cells[TD_COLUMN_ID], &reason);
     if (id == NULL) return td_problems_add(problems, number, "%s", reason);
-    const char *normalised = cells[COLUMN_NORMALISED], *text = cells[COLUMN_TEXT];
+    const char *normalised = cells[TD_COLUMN_NORMALISED], *text = cells[TD_COLUMN_TEXT];
     td_metadata_row row = {.id = id,
                            .text = normalised != NULL && *normalised != '\0' ? normalised : text,
                            .line = number,
                            .lang = (td_lang)TD_METADATA_NO_LANG};
     if (*row.text == '\0') return td_problems_add(problems, number, "'%s' has no text", id);
     row.text_bytes = (uint32_t)strlen(row.text);
-    if (cells[COLUMN_LANGUAGE] != NULL && *cells[COLUMN_LANGUAGE] != '\0' &&
-        td_lang_parse(cells[COLUMN_LANGUAGE], &row.lang) != TD_OK)
+    if (cells[TD_COLUMN_LANGUAGE] != NULL && *cells[TD_COLUMN_LANGUAGE] != '\0' &&
+        td_lang_parse(cells[TD_COLUMN_LANGUAGE], &row.lang) != TD_OK)
         return td_problems_add(problems, number, "%s", td_error_last()->message);
-    char *speaker = cells[COLUMN_SPEAKER];
+    char *speaker = cells[TD_COLUMN_SPEAKER];
     if (r->has_pattern) {
         const td_status status = match_speaker(r, id, &speaker);
         if (status != TD_OK) return status;
@@ -295,7 +184,7 @@ static td_status read_row(reader *r, char *line, uint32_t number)
     return keep_row(r, &row, speaker != NULL ? speaker : "");
 }
 
-static td_status read_line(reader *r, char *line, size_t bytes, uint32_t number, bool columns_given)
+static td_status read_line(reader *r, char *line, size_t bytes, uint32_t number)
 {
     static const char BLANKS[] = " \t\r";
     td_problems *problems = &r->table->problems;
@@ -308,16 +197,19 @@ static td_status read_line(reader *r, char *line, size_t bytes, uint32_t number,
     if (td_unicode_check(line, bytes, NULL) != TD_OK)
         return td_problems_add(problems, number, "%s", td_error_last()->message);
     if (line[strspn(line, BLANKS)] == '\0') return TD_OK;
-    line = strip(line);
-    if (!r->table->has_header && r->table->n_rows + problems->total == 0 &&
-        take_header(r, line, number, columns_given)) {
+    if (r->columns.separator != '\t') /* where blanks at the ends are empty cells */
+        line = td_columns_strip(line);
+    else if (line[strlen(line) - 1] == '\r')
+        line[strlen(line) - 1] = '\0';
+    if (!r->settings->has_no_header && !r->table->has_header && r->table->n_rows + problems->total == 0 &&
+        take_header(r, line, number)) {
         r->table->has_header = true;
         return TD_OK;
     }
     return read_row(r, line, number);
 }
 
-static td_status read_lines(reader *r, char *text, size_t bytes, bool columns_given)
+static td_status read_lines(reader *r, char *text, size_t bytes)
 {
     char *const end = text + bytes;
     uint32_t number = 0;
@@ -326,7 +218,7 @@ static td_status read_lines(reader *r, char *text, size_t bytes, bool columns_gi
         char *stop = memchr(text, '\n', (size_t)(end - text));
         if (stop == NULL) stop = end;
         *stop = '\0';
-        const td_status status = read_line(r, text, (size_t)(stop - text), ++number, columns_given);
+        const td_status status = read_line(r, text, (size_t)(stop - text), ++number);
         if (status != TD_OK) return status;
         text = stop + 1;
     }
@@ -340,26 +232,83 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Numbers the speakers in the order of their names. */
+/* The speakers that the settings tell come first, in their order: `out` has room for them. */
+static td_status take_known(reader *r, const char **out, size_t *n_out)
+{
+    td_status status = TD_OK;
+    const char *at = r->settings->speakers;
+    *n_out = 0;
+    while (at != NULL && *at != '\0') {
+        const size_t bytes = strcspn(at, "\n");
+        char *name;
+        TD_TRY(td_arena_printf(r->table->arena, &name, "%.*s", (int)bytes, at));
+        out[(*n_out)++] = name;
+        at += bytes;
+        at += *at == '\n';
+    }
+fail:
+    return status;
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t n = 0;
+    for (; text != NULL && *text != '\0'; ++n) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    return n;
+}
+
+static int compare_named(const void *a, const void *b)
+{
+    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+}
+
+/* Rows get the number of their speaker in table->speakers, of which `sorted` points to each by its name. */
+static void number_rows(reader *r, const char ***sorted)
+{
+    td_metadata *table = r->table;
+    for (size_t i = 0; i < table->n_rows; ++i) {
+        const char **wanted = &r->speakers[i];
+        const char ***found =
+            bsearch((void *)&wanted, (void *)sorted, table->n_speakers, sizeof *sorted, compare_named);
+        table->rows[i].speaker = (uint32_t)(*found - table->speakers);
+    }
+}
+
+/* Speakers are numbered in the order of their names, behind those that are known. */
 static td_status number_speakers(reader *r)
 {
     td_metadata *table = r->table;
     td_status status = TD_OK;
-    TD_TRY(td_alloc_zeroed(table->n_rows + 1, sizeof *table->speakers, (void *)&table->speakers));
-    if (table->n_rows > 0) memcpy(table->speakers, r->speakers, table->n_rows * sizeof *r->speakers);
-    qsort(table->speakers, table->n_rows, sizeof *table->speakers, compare_texts);
+    const char **names = NULL, ***sorted = NULL;
+    const size_t room = table->n_rows + count_lines(r->settings->speakers) + 1;
+    TD_TRY(td_alloc_zeroed(room, sizeof *names, (void *)&names));
+    TD_TRY(td_alloc_zeroed(room, sizeof *sorted, (void *)&sorted));
+    TD_TRY(td_alloc_zeroed(room, sizeof *table->speakers, (void *)&table->speakers));
+    TD_TRY(take_known(r, table->speakers, &table->n_speakers));
+    const size_t n_known = table->n_speakers;
+    for (size_t i = 0; i < n_known; ++i)
+        sorted[i] = &table->speakers[i];
+    if (n_known > 0) qsort((void *)sorted, n_known, sizeof *sorted, compare_named);
+    if (table->n_rows > 0) memcpy((void *)names, (void *)r->speakers, table->n_rows * sizeof *names);
+    qsort((void *)names, table->n_rows, sizeof *names, compare_texts);
     for (size_t i = 0; i < table->n_rows; ++i) {
-        const size_t last = table->n_speakers;
-        if (last == 0 || strcmp(table->speakers[last - 1], table->speakers[i]) != 0)
-            table->speakers[table->n_speakers++] = table->speakers[i];
+        const char **wanted = &names[i];
+        if (i > 0 && strcmp(names[i], names[i - 1]) == 0) continue;
+        if (n_known > 0 && bsearch((void *)&wanted, (void *)sorted, n_known, sizeof *sorted, compare_named))
+            continue;
+        table->speakers[table->n_speakers++] = names[i];
     }
     if (table->n_speakers == 0) table->speakers[table->n_speakers++] = "";
-    for (size_t i = 0; i < table->n_rows; ++i) {
-        const char **found = bsearch(&r->speakers[i], table->speakers, table->n_speakers,
-                                     sizeof *table->speakers, compare_texts);
-        table->rows[i].speaker = (uint32_t)(found - table->speakers);
-    }
+    for (size_t i = n_known; i < table->n_speakers; ++i)
+        sorted[i] = &table->speakers[i];
+    qsort((void *)sorted, table->n_speakers, sizeof *sorted, compare_named);
+    number_rows(r, sorted);
 fail:
+    free((void *)names);
+    free((void *)sorted);
     return status;
 }
 
@@ -385,7 +334,7 @@ td_status td_metadata_parse(char *text, size_t bytes, const char *name, const td
                             td_metadata **out)
 {
     td_status status = TD_OK;
-    reader r = {.name = name};
+    reader r = {.name = name, .settings = settings};
     *out = NULL;
     if ((status = TD_NEW(&r.table)) != TD_OK) {
         free(text);
@@ -394,8 +343,9 @@ td_status td_metadata_parse(char *text, size_t bytes, const char *name, const td
     r.table->bytes = text;
     TD_TRY(td_arena_create(0, &r.table->arena));
     TD_TRY(set_columns(&r, settings->columns));
+    if (settings->separator != 0) r.columns.separator = settings->separator;
     TD_TRY(compile_pattern(&r, settings->speaker_pattern));
-    TD_TRY(read_lines(&r, text, bytes, settings->columns != NULL));
+    TD_TRY(read_lines(&r, text, bytes));
     TD_TRY(number_speakers(&r));
     *out = r.table;
     r.table = NULL;

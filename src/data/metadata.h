@@ -1,9 +1,7 @@
-/* The table of a dataset in LJSpeech's layout: one row per line, `id|text|normalised`, taken apart at the
- * first and the last bar, so that the text may hold bars. A byte order mark, CRLF, a header line, blank lines
- * and a missing or empty last column are tolerated. Other columns come from a header line or from the
- * settings: those before `text` are counted from the left, those after it from the right. A bad row is put on
- * a list with its line, and left out. Recordings are not looked at here (clip.h). Covered by
- * tests/data/test_metadata.c and tests/fuzz/fuzz_metadata.c.
+/* The table of a dataset: one row per line, `id|text|normalised` unless a header line or the settings name
+ * other columns (columns.h says how lines are cut). A byte order mark, CRLF, blank lines and a missing or
+ * empty last column are tolerated. A bad row is put on a list with its line, and left out. Recordings are not
+ * looked at here (clip.h). Covered by tests/data/test_metadata.c and tests/fuzz/fuzz_metadata.c.
  */
 #ifndef TD_DATA_METADATA_H
 #define TD_DATA_METADATA_H
@@ -28,6 +26,10 @@ typedef struct td_metadata_settings {
         *columns; /* "id|speaker|text|language|-": '-' is skipped; NULL: the header, or the usual ones */
     const char *speaker_pattern; /* POSIX extended expression, matched with the id; its first group is the
                                   * speaker. NULL: the speaker column, or one speaker for all */
+    const char *speakers;        /* one a line: they have these numbers, and others the numbers behind; may be
+                                  * NULL */
+    char separator;              /* '|', tab or comma; 0: by the header, a bar without one */
+    bool has_no_header;          /* the first line is a row, whatever it looks like */
 } td_metadata_settings;
 
 /* Texts are zero-terminated and borrowed from the table. */
@@ -44,8 +46,8 @@ typedef struct td_metadata_row {
 typedef struct td_metadata {
     td_metadata_row *rows; /* the good ones, in the order of the file */
     size_t n_rows;
-    const char **speakers; /* sorted by bytes, borrowed from the rows; at least one, which is "" if none is
-                              named */
+    const char **speakers; /* the known ones, then the others sorted by bytes; at least one, which is "" if
+                              none is named; borrowed from the table */
     size_t n_speakers;
     td_problems problems; /* total: rows that are not in `rows` */
     bool has_header;

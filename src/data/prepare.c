@@ -46,7 +46,8 @@ typedef struct build {
 
 /* ---------------------------------------------------------------- keys */
 
-td_status td_prepare_digest(const td_dataset_settings *settings, td_digest *out)
+td_status td_prepare_digest(const td_dataset_settings *settings, const td_metadata_settings *form,
+                            td_digest *out)
 {
     UVersionInfo icu;
     td_hasher hasher;
@@ -54,13 +55,16 @@ td_status td_prepare_digest(const td_dataset_settings *settings, td_digest *out)
     size_t bpe_bytes = 0;
     u_getVersion(icu);
     td_hasher_init(&hasher);
-    const uint64_t numbers[] = {TD_BLOCK_VERSION, TD_NORMALIZE_VERSION, (uint64_t)settings->tokens,
-                                settings->seed, settings->symbols != NULL};
+    const uint64_t numbers[] = {TD_BLOCK_VERSION,           TD_NORMALIZE_VERSION,
+                                (uint64_t)settings->tokens, settings->seed,
+                                settings->symbols != NULL,  (uint64_t)(unsigned char)form->separator,
+                                form->has_no_header};
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_bytes(&hasher, icu, sizeof icu);
     td_hasher_bytes(&hasher, &settings->val_fraction, sizeof settings->val_fraction);
-    td_hasher_string(&hasher, settings->table.columns);
-    td_hasher_string(&hasher, settings->table.speaker_pattern);
+    td_hasher_string(&hasher, form->columns);
+    td_hasher_string(&hasher, form->speaker_pattern);
+    td_hasher_string(&hasher, form->speakers);
     td_hasher_string(&hasher, settings->language);
     td_hasher_string(&hasher, settings->symbols);
     if (settings->tokens == TD_TOKENS_BPE) {
@@ -73,7 +77,8 @@ td_status td_prepare_digest(const td_dataset_settings *settings, td_digest *out)
     return TD_OK;
 }
 
-/* What decides a row's text, and its language where that is found out. */
+/* What decides a row's text, and its language where that is found out. Half of it is of what the table says
+ * alone, which is the same in later versions of the rules (train/same_data.h). */
 static td_digest make_text_key(const build *b, const td_metadata_row *row, td_lang lang)
 {
     UVersionInfo icu;
@@ -85,7 +90,7 @@ static td_digest make_text_key(const build *b, const td_metadata_row *row, td_la
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_bytes(&hasher, icu, sizeof icu);
     td_hasher_bytes(&hasher, row->text, row->text_bytes);
-    return td_hasher_digest(&hasher);
+    return (td_digest){.low = td_hash64(row->text, row->text_bytes), .high = td_hasher_digest(&hasher).high};
 }
 
 /* ---------------------------------------------------------------- languages */

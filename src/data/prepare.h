@@ -7,8 +7,10 @@
 
 #include "data/dataset.h"
 
-/* Of everything but the table that shapes a block: versions of our own rules and of ICU, and the settings. */
-td_status td_prepare_digest(const td_dataset_settings *settings, td_digest *out);
+/* Of everything but the table that shapes a block: versions of our own rules and of ICU, and the settings.
+ * `form`: how the table is parsed. */
+td_status td_prepare_digest(const td_dataset_settings *settings, const td_metadata_settings *form,
+                            td_digest *out);
 
 /* *out: owned, td_block_release(); its recordings are those `old` knows under the same id, or UNKNOWN. `old`
  * may be NULL. *n_normalised: rows whose text was not in `old`. */

@@ -93,7 +93,7 @@ static void add_last(td_sampler *s, size_t *used, uint32_t count, uint32_t numbe
 {
     const td_sampler_settings *set = &s->settings;
     const bucket *b = &s->buckets[number];
-    if (count == 0 || set->last == TD_LAST_DROP) return;
+    if (count == 0) return;
     add_batch(s, used, s->pool, count, number);
     if (set->last == TD_LAST_KEEP) return;
     batch *last = &s->batches[s->n_planned - 1];
@@ -166,9 +166,6 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
                "none of %zu rows can be used: all are longer than %u frames or %u tokens; raise "
                "data.max_mel_frames or data.max_text_length",
                n_rows, settings->max_frames, settings->max_tokens);
-    TD_FAIL_IF(settings->last == TD_LAST_DROP && s->n_rows < settings->batch_size, TD_ERR_FORMAT,
-               "%zu rows are less than one batch of %u; make the batch smaller", s->n_rows,
-               settings->batch_size);
     qsort(s->rows, s->n_rows, sizeof *s->rows, compare_rows);
     make_buckets(s);
     plan_epoch(s);

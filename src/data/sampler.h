@@ -17,7 +17,6 @@
 typedef enum td_sampler_last {
     TD_LAST_FILL, /* filled up with rows drawn again from the same bucket: all batches are whole */
     TD_LAST_KEEP, /* given as it is, with fewer rows */
-    TD_LAST_DROP, /* left out; the shuffle makes it other rows in every epoch */
 } td_sampler_last;
 
 typedef struct td_sampler_settings {

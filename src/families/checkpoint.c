@@ -361,6 +361,15 @@ fail:
     return status;
 }
 
+td_status td_checkpoint_take(const td_checkpoint *c, td_store *store, size_t i, bool *taken)
+{
+    const td_store_entry entry = td_store_get(store, i);
+    const td_safetensors_tensor *t;
+    *taken = td_checkpoint_tensor(c, PREFIXES[TD_BLOCK_WEIGHT], entry.name, &t) == TD_OK &&
+             td_checkpoint_has_shape(t, entry.shape);
+    return *taken ? td_store_write(store, i, TD_BLOCK_WEIGHT, t->data) : TD_OK;
+}
+
 td_status td_checkpoint_load(const td_checkpoint *c, td_store *store, td_block block)
 {
     return load_block(c, store, block, block);

@@ -47,6 +47,24 @@ td_model_facts td_model_describe(const td_model_config *config)
     return facts;
 }
 
+static td_status limit_key(td_model_config *config, const char *key, uint32_t value, uint32_t most)
+{
+    char text[16];
+    if (value <= most) return TD_OK;
+    snprintf(text, sizeof text, "%u", most);
+    return td_model_config_put(config, key, text);
+}
+
+td_status td_model_limit_speech(td_model_config *config)
+{
+    td_status status = TD_OK;
+    const td_model_facts facts = td_model_describe(config);
+    TD_TRY(limit_key(config, "max_tokens", facts.max_tokens, TD_SPEECH_MAX_TOKENS));
+    TD_TRY(limit_key(config, "max_frames", facts.max_frames, TD_SPEECH_MAX_FRAMES));
+fail:
+    return status;
+}
+
 /* ---------------------------------------------------------------- graphs */
 
 static size_t count_prefixes(const char *const *prefixes)

@@ -90,6 +90,11 @@ typedef struct td_model_facts {
 } td_model_facts;
 td_model_facts td_model_describe(const td_model_config *config);
 
+/* What is spoken in one piece at most, whatever the model bears: a voice's tables of positions are made this
+ * long, and a small file that asks for a million costs no memory. A text is split to it. */
+enum { TD_SPEECH_MAX_TOKENS = 4096, TD_SPEECH_MAX_FRAMES = 8192 };
+td_status td_model_limit_speech(td_model_config *config);
+
 /* ---------------------------------------------------------------- graphs and learners */
 
 /* What a graph is built for. */

@@ -57,6 +57,7 @@ td_status td_settings_dataset(const td_options *options, char cache_dir[TD_FILE_
     *out = (td_dataset_settings){
         .table = {.columns = get_text(options, "data.columns"),
                   .speaker_pattern = get_text(options, "data.speaker_pattern")},
+        .layout = get_text(options, "data.layout"),
         .language = get_text(options, "data.language"),
         .tokens = phonemes ? TD_TOKENS_PHONEMES : TD_TOKENS_CHARACTERS,
         .bpe_path = get_text(options, "data.tokenizer"),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "data/layout.h"
 #include "families/family.h"
 #include "settings/rows.h"
 
@@ -29,12 +30,14 @@ static const td_option FIRST[] = {
     {KEY("pipeline", "model_gpu_memory"), SIZE_MB("16384"),
      FOR("Devices", TD_TOPIC_ROLES, "Memory limit of the model role, in MB")},
 
-    {KEY("data", "train_data"), PATH("DIR"),
+    {KEY("data", "train_data"), PATH("PATH"),
      USUAL("Data", TD_TOPIC_PREPARE | TD_TOPIC_LOAD,
-           "Dataset: a folder with metadata.csv (lines id|text) and wavs/ID.wav")},
-    {KEY("data", "val_data"), PATH("DIR"),
+           "Dataset: a folder with metadata.csv (lines id|text) and wavs/ID.wav, one of another layout, or a "
+           "table with its recordings beside it")},
+    {KEY("data", "val_data"), PATH("PATH"),
      FOR("Data", TD_TOPIC_PREPARE | TD_TOPIC_TRAIN,
-         "Dataset to validate with; a share of the training rows if not given")},
+         "Dataset to validate with; if not given, the layout's own (metadata_eval.csv), or a share of the "
+         "training rows")},
     {KEY("data", "val_fraction"), SHARE("0.05"),
      FOR("Data", ROWS, "Share of the rows that validates where there is no table of its own for that")},
     {KEY("data", "max_bad_fraction"), SHARE("0.05"),
@@ -219,6 +222,24 @@ fail:
     return status;
 }
 
+/* Whatever layouts there are. */
+static td_status add_layouts(td_option_rows *rows)
+{
+    td_status status = TD_OK;
+    char list[256] = "auto", *choices;
+    for (size_t i = 0; i < td_layout_count(); ++i) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "|%s", td_layout_at(i)->name);
+    }
+    TD_TRY(td_option_rows_text(rows, &choices, "%s", list));
+    const td_option layout = {
+        KEY("data", "layout"), CHOICE("auto", choices),
+        FOR("Data", ROWS, "How the dataset's folder is laid out; auto: by what is in it")};
+    TD_TRY(td_option_rows_add(rows, &layout, 1));
+fail:
+    return status;
+}
+
 /* Keys of families: in files and with --set alone, since they are many. What has a row already keeps it. */
 static td_status add_family_keys(td_option_rows *rows, const char *section)
 {
@@ -241,6 +262,7 @@ td_status td_settings_add_keys(td_option_rows *rows)
 {
     td_status status = TD_OK;
     TD_TRY(td_option_rows_add(rows, FIRST, sizeof FIRST / sizeof FIRST[0]));
+    TD_TRY(add_layouts(rows));
     TD_TRY(add_families(rows));
     TD_TRY(add_family_keys(rows, "model"));
     TD_TRY(td_option_rows_add(rows, TRAINING, sizeof TRAINING / sizeof TRAINING[0]));

@@ -24,7 +24,8 @@ struct td_voice {
     td_memory *memory;
     td_log_context *log; /* or NULL: whatever the calling thread has */
     td_checkpoint *checkpoint;
-    const td_checkpoint_info *info; /* the checkpoint's */
+    td_checkpoint_info spoken; /* the checkpoint's, with lengths that a voice needs */
+    const td_checkpoint_info *info;
     td_model_facts facts;
     td_mel *mel;
     td_vocoder *vocoder;
@@ -55,7 +56,9 @@ static td_status load(td_voice *v, const char *path)
 {
     td_status status = TD_OK;
     TD_TRY(td_checkpoint_open(path, &v->checkpoint));
-    v->info = td_checkpoint_get_info(v->checkpoint);
+    v->spoken = *td_checkpoint_get_info(v->checkpoint);
+    v->info = &v->spoken;
+    TD_TRY(td_model_limit_speech(&v->spoken.model));
     v->facts = td_model_describe(&v->info->model);
     TD_FAIL_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
                "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged", path,

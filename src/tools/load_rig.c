@@ -18,6 +18,7 @@ td_status td_load_rig_open(td_registry *registry, const td_device_info *info,
     TD_TRY(td_device_open(registry, info, &rig->device));
     TD_TRY(td_memory_create(rig->device, "data", 0, &rig->memory));
     TD_TRY(td_data_open(rig->memory, settings, &rig->data));
+    td_dataset_tell_layout(rig->data.dataset);
 fail:
     return status;
 }

@@ -202,11 +202,6 @@ void td_events_close(td_events *events)
     free(events);
 }
 
-const char *td_events_path(const td_events *events)
-{
-    return events->path;
-}
-
 td_status td_events_flush(td_events *events)
 {
     pthread_mutex_lock(&events->lock);

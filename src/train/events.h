@@ -17,9 +17,6 @@ typedef struct td_events td_events;
 td_status td_events_open(const char *dir, uint64_t step, td_events **out);
 void td_events_close(td_events *events);
 
-/* The path of the file; borrowed until close. */
-const char *td_events_path(const td_events *events);
-
 td_status td_events_scalar(td_events *events, uint64_t step, const char *tag, double value);
 
 /* Content of a whole PNG file in RGB. */

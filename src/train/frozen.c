@@ -33,19 +33,15 @@ static td_status build_part(void *context, const td_batch_shape *shape, td_graph
 /* ---------------------------------------------------------------- values */
 
 /* Tensors of another model that fit; the others keep what the seed gave. */
-static td_status take_matching(td_store *store, const char *part, const td_checkpoint *from)
+static td_status take_part(td_store *store, const char *part, const td_checkpoint *from)
 {
     td_status status = TD_OK;
     size_t n_taken = 0;
     for (size_t i = 0; i < td_store_count(store); ++i) {
-        const td_store_entry entry = td_store_get(store, i);
-        const td_safetensors_tensor *t;
-        if (entry.role != TD_TENSOR_PARAMETER ||
-            td_checkpoint_tensor(from, "param.", entry.name, &t) != TD_OK ||
-            !td_checkpoint_has_shape(t, entry.shape))
-            continue;
-        TD_TRY(td_store_write(store, i, TD_BLOCK_WEIGHT, t->data));
-        ++n_taken;
+        bool taken = false;
+        if (td_store_get(store, i).role == TD_TENSOR_PARAMETER)
+            TD_TRY(td_checkpoint_take(from, store, i, &taken));
+        n_taken += taken;
     }
     if (n_taken == 0) td_log_warn("'%s' has nothing for %s", td_checkpoint_path(from), part);
 fail:
@@ -58,7 +54,7 @@ static td_status fill_part(td_store *store, const char *part, uint64_t seed, con
     td_status status = TD_OK;
     TD_TRY(td_store_init(store, seed));
     if (from != NULL)
-        TD_TRY(resumes ? td_checkpoint_load(from, store, TD_BLOCK_WEIGHT) : take_matching(store, part, from));
+        TD_TRY(resumes ? td_checkpoint_load(from, store, TD_BLOCK_WEIGHT) : take_part(store, part, from));
 fail:
     return status;
 }

@@ -78,6 +78,7 @@ static void put_start(td_json *json, const td_train_event *event)
     td_json_put_uint(json, "parameters", event->parameters);
     td_json_put_uint(json, "batch_size", event->batch_size);
     td_json_put_uint(json, "batches_per_epoch", event->batches_per_epoch);
+    td_json_put_string(json, "layout", event->layout);
     td_json_put_uint(json, "start_step", event->start_step);
     if (event->max_step > 0) td_json_put_uint(json, "max_step", event->max_step);
     td_json_key(json, "devices");

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 
@@ -23,13 +22,11 @@ struct td_side {
     job *first, **last;
     bool failed;
     td_error error;
-    uint64_t busy_ns;
 };
 
 /* Without the lock. */
 static void do_job(td_side *side, job *next)
 {
-    const uint64_t start_ns = td_clock_ns();
     const td_status status = next->run(next->context);
     const td_error error = status != TD_OK ? *td_error_last() : (td_error){0};
     free(next->context);
@@ -39,7 +36,6 @@ static void do_job(td_side *side, job *next)
         side->failed = true;
         side->error = error;
     }
-    side->busy_ns += td_clock_ns() - start_ns;
     pthread_mutex_unlock(&side->lock);
 }
 
@@ -139,12 +135,4 @@ td_status td_side_wait(td_side *side)
     const td_status status = take_failure(side);
     pthread_mutex_unlock(&side->lock);
     return status;
-}
-
-uint64_t td_side_busy_ns(td_side *side)
-{
-    pthread_mutex_lock(&side->lock);
-    const uint64_t busy_ns = side->busy_ns;
-    pthread_mutex_unlock(&side->lock);
-    return busy_ns;
 }

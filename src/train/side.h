@@ -30,7 +30,4 @@ td_status td_side_check(td_side *side);
 /* Waits until nothing is left to do. */
 td_status td_side_wait(td_side *side);
 
-/* How long jobs have run in all. */
-uint64_t td_side_busy_ns(td_side *side);
-
 #endif

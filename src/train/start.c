@@ -232,17 +232,14 @@ static td_status take_matching(td_trainer *t)
         free(map);
         map = NULL;
         if (old != NULL) TD_TRY(map_rows(t, &entry, old, &map));
-        if (map != NULL) {
+        bool is_taken = map != NULL;
+        if (is_taken)
             TD_TRY(take_rows(t, i, &entry, old, map));
-        } else if (old != NULL && td_checkpoint_has_shape(old, entry.shape)) {
-            TD_TRY(td_store_write(t->store, i, TD_BLOCK_WEIGHT, old->data));
-        } else {
-            add_name(made, entry.name);
-            ++n_made;
-            continue;
-        }
-        add_name(taken, entry.name);
-        ++n_taken;
+        else
+            TD_TRY(td_checkpoint_take(t->from, t->store, i, &is_taken));
+        add_name(is_taken ? taken : made, entry.name);
+        n_taken += is_taken;
+        n_made += !is_taken;
     }
     TD_FAIL_IF(n_taken == 0, TD_ERR_CONFIG,
                "no tensor of '%s' fits this model; choose the model it was made with",

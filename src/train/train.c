@@ -122,18 +122,34 @@ fail:
     return status;
 }
 
-static td_status open_data(td_trainer *t)
+/* The language that most rows have. */
+static const char *find_language(const td_dataset *dataset)
+{
+    size_t counts[TD_LANG_COUNT] = {0}, best = 0;
+    for (size_t i = 0; i < dataset->view.n_rows; ++i)
+        if (dataset->view.rows[i].lang < TD_LANG_COUNT) ++counts[dataset->view.rows[i].lang];
+    for (size_t i = 1; i < TD_LANG_COUNT; ++i)
+        if (counts[i] > counts[best]) best = i;
+    return td_lang_code((td_lang)best);
+}
+
+/* The rows are marked, and compared with those of the checkpoint that is gone on from. */
+static td_status mark_rows(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_dataset *dataset = t->data.dataset;
+    TD_TRY(td_marks_make(dataset, &t->marks));
+    if (t->resumes) TD_TRY(td_marks_check(&t->marks, dataset, t->from, find_language(dataset)));
+fail:
+    return status;
+}
+
+/* New symbols enter the table of a model whose tensors are taken. */
+static td_status open_with_symbols(td_trainer *t)
 {
     td_status status = TD_OK;
     bool changed;
     td_data_settings *o = &t->s.data;
-    plan_rooms(t);
-    TD_TRY(choose_front_ends(t));
-    o->dataset.seed = t->s.seed;
-    t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
-    if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
-    if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
-    TD_TRY(td_data_open(t->data_memory, o, &t->data));
     if (t->from == NULL || t->resumes || o->dataset.tokens == TD_TOKENS_BPE) return TD_OK;
     TD_TRY(td_trainer_join_symbols(t, &changed));
     if (!changed) return TD_OK;
@@ -144,31 +160,22 @@ fail:
     return status;
 }
 
-/* Names of the speakers, one a line. */
-static td_status list_speakers(td_trainer *t)
+static td_status open_data(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_block_view *view = &t->data.dataset->view;
-    size_t bytes = 1, at = 0;
-    for (size_t i = 0; i < view->n_speakers; ++i)
-        bytes += view->speakers[i].bytes + 1;
-    TD_TRY(TD_NEW_ARRAY(&t->speakers, bytes));
-    for (size_t i = 0; i < view->n_speakers; ++i)
-        at += (size_t)snprintf(t->speakers + at, bytes - at, "%s%s", i > 0 ? "\n" : "",
-                               td_block_string(view, view->speakers[i]));
+    td_data_settings *o = &t->s.data;
+    plan_rooms(t);
+    TD_TRY(choose_front_ends(t));
+    o->dataset.seed = t->s.seed;
+    t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
+    if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
+    if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
+    TD_TRY(td_data_open(t->data_memory, o, &t->data));
+    td_dataset_tell_layout(t->data.dataset);
+    TD_TRY(open_with_symbols(t));
+    TD_TRY(mark_rows(t));
 fail:
     return status;
-}
-
-/* The language that most rows have. */
-static const char *find_language(const td_dataset *dataset)
-{
-    size_t counts[TD_LANG_COUNT] = {0}, best = 0;
-    for (size_t i = 0; i < dataset->view.n_rows; ++i)
-        if (dataset->view.rows[i].lang < TD_LANG_COUNT) ++counts[dataset->view.rows[i].lang];
-    for (size_t i = 1; i < TD_LANG_COUNT; ++i)
-        if (counts[i] > counts[best]) best = i;
-    return td_lang_code((td_lang)best);
 }
 
 /* Of the training rows: texts as tokens, and the sizes of the recordings. Not their times, which a copy of
@@ -211,7 +218,7 @@ static td_status describe(td_trainer *t)
 {
     td_status status = TD_OK;
     const td_dataset *dataset = t->data.dataset;
-    TD_TRY(list_speakers(t));
+    TD_TRY(td_dataset_list_speakers(dataset, &t->speakers));
     t->info = (td_checkpoint_info){.model = t->s.model,
                                    .mel = *td_mel_get_config(t->data.mel),
                                    .token_kind = (td_token_kind)dataset->view.header->token_kind,
@@ -353,6 +360,21 @@ fail:
     return status;
 }
 
+/* A model with a table of speakers cannot be validated with others. */
+static void leave_out_strangers(td_trainer *t)
+{
+    char place[TD_FILE_PATH_BYTES + 16];
+    uint32_t first;
+    td_dataset *val = t->val_data.dataset;
+    const size_t n_known = td_model_describe(&t->info.model).n_speakers;
+    const size_t n_left_out = n_known > 0 ? td_dataset_keep_speakers(val, n_known, &first) : 0;
+    if (n_left_out == 0) return;
+    const td_block_row *row = &val->view.rows[first];
+    td_dataset_place(val, row->line, place);
+    td_log_warn("%zu rows do not validate, since their speakers do not train; the first is %s: '%s'",
+                n_left_out, place, td_block_string(&val->view, val->view.speakers[row->speaker]));
+}
+
 /* Rows of a table of their own (pair.h), else the dataset's own share, else, so that there is something to
  * look at, the first training rows. */
 static td_status open_validation(td_trainer *t)
@@ -368,8 +390,10 @@ static td_status open_validation(td_trainer *t)
     if (t->has_val) {
         settings.dataset = t->val_plan;
         settings.dataset.symbols = t->info.symbols[0] != '\0' ? t->info.symbols : NULL;
+        settings.dataset.table.speakers = t->speakers;
         TD_TRY(td_data_open(t->data_memory, &settings, &t->val_data));
         TD_TRY(td_dataset_pair_check(t->data.dataset, t->val_data.dataset));
+        leave_out_strangers(t);
         td_frozen_join(t->frozen, &t->val_data);
         TD_TRY(td_data_open_cache(&t->val_data, &t->val_cache));
         data = &t->val_data;
@@ -428,7 +452,7 @@ static td_status check_freeze(const td_trainer *t)
     if (frozen == 0)
         return TD_FAIL(
             TD_ERR_CONFIG,
-            "training.freeze '%s' names no parameter; `tandem inspect CHECKPOINT` lists them, and * stands "
+            "training.freeze '%s' names no parameter; `tandem inspect -v CHECKPOINT` lists them, and * stands "
             "for anything",
             t->s.freeze);
     td_log_info("%zu of %zu tensors are not trained", frozen, all);
@@ -439,15 +463,20 @@ static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
     const td_store_options options = {.training = true, .average = t->s.average, .half = t->s.plan.half};
+    td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
     TD_TRY(td_trainer_load_start(t));
     TD_TRY(open_learners(t));
-    size_t n_constants;
-    const td_checkpoint_tensor_data *constants = td_frozen_tensors(t->frozen, &n_constants);
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, constants, n_constants,
+    size_t n_frozen;
+    const td_checkpoint_tensor_data *frozen = td_frozen_tensors(t->frozen, &n_frozen);
+    TD_TRY(TD_NEW_ARRAY(&constants, n_frozen + 1));
+    if (n_frozen > 0) memcpy(constants, frozen, n_frozen * sizeof *constants);
+    constants[n_frozen] = td_marks_tensor(&t->marks);
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, constants, n_frozen + 1,
                               &t->snapshot));
 fail:
+    free(constants);
     return status;
 }
 
@@ -514,6 +543,7 @@ static td_status tell_start(td_trainer *t)
                             .max_step = t->max_step,
                             .data_device = td_device_get_info(t->data_device),
                             .model_device = td_device_get_info(t->device),
+                            .layout = t->data.dataset->source.layout->name,
                             .distance = NAN,
                             .text = td_run_dir_name(t->run)};
     TD_TRY(td_family_parameters(&t->info.model, &event.parameters));
@@ -566,7 +596,7 @@ static td_status open_trainer(td_trainer *t)
     const bool changed = t->state.data != 0 && t->state.data != data;
     t->state.data = data;
     if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
-        td_log_warn("the data has changed since the checkpoint was written: the epoch starts over");
+        td_log_warn("other rows train than when the checkpoint was written: the epoch starts over");
         t->state.sampler.position = 0;
         TD_TRY(td_sampler_set_state(t->train.sampler, t->state.sampler));
     }
@@ -605,6 +635,7 @@ static void close_trainer(td_trainer *t)
     td_monitor_destroy(t->own_monitor);
     td_checkpoint_close(t->from);
     td_run_dir_close(t->run);
+    td_marks_free(&t->marks);
     free(t->symbols);
     free(t->speakers);
 }

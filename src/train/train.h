@@ -51,6 +51,7 @@ typedef struct td_train_event {
     uint64_t parameters, batches_per_epoch, start_step, max_step; /* START */
     uint32_t batch_size;                                          /* START */
     const td_device_info *data_device, *model_device;             /* START */
+    const char *layout;                                           /* START: of the dataset */
     const char *text; /* path, reason; may be NULL; borrowed during the call */
 } td_train_event;
 

@@ -11,6 +11,7 @@
 #include "train/learner.h"
 #include "train/record.h"
 #include "train/run_dir.h"
+#include "train/same_data.h"
 #include "train/side.h"
 #include "train/snapshot.h"
 #include "train/train.h"
@@ -46,6 +47,7 @@ typedef struct td_trainer {
     bool has_val;                 /* validation has a table of its own */
     td_dataset_settings val_plan; /* of it */
     td_frozen *frozen;            /* parts that nobody trains, on the data device; or NULL */
+    td_marks marks;               /* of all rows of `data` */
     td_mel_cache *cache, *val_cache;
     td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */

@@ -109,6 +109,32 @@ class GuardsTest(unittest.TestCase):
                     self.assertLess(usage.ru_utime + usage.ru_stime, 20)
                     self.assertLess(usage.ru_maxrss, 2 << 20)
 
+    def measure(self, *arguments):
+        """Exit code and memory in MB."""
+        child = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, code, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(code)
+        return child.returncode, usage.ru_maxrss / 1024
+
+    def test_finding_08_long_lengths_cost_a_voice_no_memory(self):
+        voice = self.path("long.safetensors")
+        used = []
+        for changes in ({}, {"model__max_frames": "1000000", "model__max_tokens": "60000"}):
+            change_metadata(self.voice, voice, **changes)
+            code, megabytes = self.measure("synth", "--device", "cpu", "--checkpoint", voice, "--text", "Say a now.", "-o",
+                                           self.path("a.wav"))
+            self.assertEqual(code, 0)
+            used.append(megabytes)
+        self.assertLess(used[1] - used[0], 100)  # was 350
+
+    def test_finding_23_a_checkpoint_is_summed_up_first(self):
+        shown = self.run_program("inspect", self.voice, code=0).stdout.splitlines()
+        self.assertIn(": whole, ", shown[0])
+        self.assertRegex(shown[1], r"^voice +family parallel, language en, 1 speaker, \d+ characters, 22050 Hz$")
+        self.assertRegex(shown[2], r"^training +step 1")
+        self.assertNotIn("param.", "".join(shown))
+        self.assertIn("param.", self.run_program("inspect", self.voice, "--verbose", code=0).stdout)
+
     def test_finding_15_shipped_configs_have_no_warnings(self):
         memory = {"devices": 24576, "dual_gpu": 16384, "single_gpu": 12288, "small_gpu": 6144, "large_gpu": 24576,
                   "ljspeech": 12288}  # the others compute on the processor, which is here

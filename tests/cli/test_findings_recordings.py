@@ -7,6 +7,7 @@ ending, files cut short, samples that are not numbers. Each test is named by its
 Needs only Python's standard library. Every test has a dataset and a cache of its own.
 """
 
+import json
 import math
 import os
 import struct
@@ -89,6 +90,8 @@ class RecordingsTest(unittest.TestCase):
         done = self.prepare()
         self.assertIn("2 recordings are longer than 9.3 s", done.stderr)
         self.assertIn("metadata.csv:4: r03; cut them at pauses", done.stderr)
+        told = json.loads(self.prepare("--json").stdout)["too_long"]
+        self.assertEqual((told["train"], told["val"], round(told["seconds"], 1)), (2, 0, 9.3))
 
     def copy(self, path, code=1):
         return self.run_program("synth", "--device", "cpu", "--copy", path, "-o",

@@ -69,6 +69,7 @@ class HelpTest(unittest.TestCase):
         self.assertEqual(set(self.complete("bench", "")), {n.split()[1] for n in self.names if n.startswith("bench ")})
         self.assertEqual(self.complete("bench", "gemm", "--lay"), ["--layout"])
         self.assertEqual(self.complete("bench", "gemm", "--layout", "n"), ["nn", "nt"])
+        self.assertEqual(self.complete("prepare", "--layout", "l"), ["ljspeech", "libritts"])
         self.assertEqual(self.complete("devices", "--data-g"), [])
         self.assertIn("--data-gpu", self.complete("train", "--data-g"))
         self.assertIn("--no-cache", self.complete("train", "--no-"))

@@ -87,6 +87,46 @@ static void an_id_may_be_written_as_a_file(void **state)
     td_metadata_destroy(table);
 }
 
+static void known_speakers_keep_their_numbers(void **state)
+{
+    (void)state;
+    static const td_metadata_settings SETTINGS = {.columns = "id|speaker|text", .speakers = "z\nm\nb"};
+    static const char *const WANTED[] = {"z", "m", "b", "a", "q"};
+    static const uint32_t NUMBERS[] = {4, 0, 3, 2, 3};
+    td_metadata *table = parse_bytes("1|q|x\n2|z|x\n3|a|x\n4|b|x\n5|a|x\n", 30, &SETTINGS);
+    assert_int_equal(table->n_speakers, 5);
+    for (size_t i = 0; i < 5; ++i) {
+        assert_string_equal(table->speakers[i], WANTED[i]);
+        assert_int_equal(table->rows[i].speaker, NUMBERS[i]);
+    }
+    td_metadata_destroy(table);
+}
+
+static void test_finding_10_tabs_and_commas_by_the_header(void **state)
+{
+    (void)state;
+    td_metadata *table =
+        parse("speaker\tid\ttext\tlang\r\n\ta\tone|two, three\ten\r\nx\tb\tfour\r\ny\tc\r\n");
+    assert_int_equal(table->n_rows, 2);
+    expect_row(table, 0, "a", "one|two, three", 2);
+    expect_row(table, 1, "b", "four", 3);
+    expect_problem(table, 0, 4, "too few columns, where the header has 4");
+    td_metadata_destroy(table);
+    table = parse("\"file\",text,note\na,\"one, \"\"two\"\"\" "
+                  ",x\nb,two\nc,\"three\nd,\"four\"!,y\ne,5,6,7\nf,a \"b\",\n");
+    assert_int_equal(table->n_rows, 3);
+    expect_row(table, 0, "a", "one, \"two\"", 2);
+    expect_row(table, 1, "b", "two", 3);
+    expect_row(table, 2, "f", "a \"b\"", 7);
+    expect_problem(table, 0, 4, "after column 1 of 3 a double quote does not close");
+    expect_problem(table, 1, 5, "after column 1 of 3 a double quote does not close");
+    expect_problem(table, 2, 6, "too many columns");
+    td_metadata_destroy(table);
+    table = parse("a|file, text\nb|two\n"); /* no header of commas */
+    assert_int_equal(table->n_rows, 2);
+    td_metadata_destroy(table);
+}
+
 static void bad_rows_are_named_and_left_out(void **state)
 {
     (void)state;
@@ -244,6 +284,8 @@ int main(void)
         cmocka_unit_test(the_first_and_the_last_bar_count),
         cmocka_unit_test(marks_ends_headers_and_blanks_are_tolerated),
         cmocka_unit_test(an_id_may_be_written_as_a_file),
+        cmocka_unit_test(known_speakers_keep_their_numbers),
+        cmocka_unit_test(test_finding_10_tabs_and_commas_by_the_header),
         cmocka_unit_test(bad_rows_are_named_and_left_out),
         cmocka_unit_test(bytes_that_are_not_text_are_named),
         cmocka_unit_test(a_line_of_a_megabyte_is_one_bad_row),

@@ -37,8 +37,8 @@ static inline void run_make_set(const char *name)
     snprintf(path, sizeof path, "%s/wavs", name);
     make_folder(path);
     for (int i = 0; i < RUN_ROWS; ++i) {
-        snprintf(text + strlen(text), sizeof text - strlen(text), "r%d|say %c\n", i, "abcd"[i % 4]);
-        snprintf(path, sizeof path, "%s/wavs/r%d.wav", name, i);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%c%d|say %c\n", *name, i, "abcd"[i % 4]);
+        snprintf(path, sizeof path, "%s/wavs/%c%d.wav", name, *name, i);
         write_wav(temp_path(path), 22050, 1, 6000 + 500 * i);
     }
     snprintf(path, sizeof path, "%s/metadata.csv", name);

@@ -32,6 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         {.columns = "id|speaker|text|normalised|language"},
         {.speaker_pattern = "^([^_]*)_"},
         {.columns = "text|-|id"},
+        {.columns = "id|speaker|text", .separator = '\t', .has_no_header = true, .speakers = "x\ny"},
+        {.columns = "speaker|id|text|-", .separator = ','},
     };
     td_metadata *table = NULL;
     if (bytes == 0) return 0;
@@ -39,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (copy == NULL) return 0;
     memcpy(copy, data + 1, bytes - 1);
     copy[bytes - 1] = '\0';
-    if (td_metadata_parse(copy, bytes - 1, "fuzz", &SETTINGS[data[0] % 4], &table) == TD_OK) check(table);
+    if (td_metadata_parse(copy, bytes - 1, "fuzz", &SETTINGS[data[0] % 6], &table) == TD_OK) check(table);
     td_metadata_destroy(table);
     return 0;
 }

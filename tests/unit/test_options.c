@@ -67,8 +67,11 @@ static const td_option OPTIONS[] = {
      false, true},
 };
 
-static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0],
-                                      COMMANDS,  N_COMMANDS};
+static const td_option_synonym SYNONYMS[] = {
+    {"temperature", "fan-size"}, {"temperature", "heat"}, {"salt-share", "plate-name"}};
+
+static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS,  sizeof OPTIONS / sizeof OPTIONS[0],
+                                      COMMANDS,  N_COMMANDS,   SYNONYMS, 3};
 
 static int set_up(void **state)
 {
@@ -140,7 +143,7 @@ static void test_bad_default_is_refused(void **state)
 {
     (void)state;
     td_option row = OPTIONS[3];
-    const td_option_table table = {"kitchen", "", &row, 1, COMMANDS, N_COMMANDS};
+    const td_option_table table = {"kitchen", "", &row, 1, COMMANDS, N_COMMANDS, NULL, 0};
     td_options *options;
     row.default_text = "20";
     assert_int_equal(td_options_create(&table, &options), TD_ERR_ARGUMENT);
@@ -223,6 +226,27 @@ static void test_all_mistakes_of_the_command_line(void **state)
     expect_mistake(options, 8, "command line", "`wash up` does not take 'x'");
     assert_int_equal(count_mistakes(options), 9);
     assert_non_null(strstr(td_error_last()->message, "--plat-name"));
+}
+
+static void test_names_of_other_programs_are_known(void **state)
+{
+    td_options *options = *state;
+    assert_int_equal(PARSE(options, COOK, "pie", "--temperature", "70", "--rec", "x", "--pla", "y"),
+                     TD_ERR_CONFIG);
+    expect_mistake(options, 0, "command line", "unknown option --temperature; did you mean --heat?");
+    expect_mistake(options, 1, "command line", "unknown option --rec; did you mean --recipe?");
+    expect_mistake(options, 2, "command line", "unknown option --pla; see"); /* of two */
+    td_options *wash;
+    assert_int_equal(td_options_create(&TABLE, &wash), TD_OK);
+    assert_int_equal(PARSE(wash, WASH, "--temperature", "70", "--salt-share", "1", "--set",
+                           "oven.temperature=1", "--set", "dish.rec=1"),
+                     TD_ERR_CONFIG);
+    expect_mistake(wash, 0, "command line", "unknown option --temperature; see");
+    expect_mistake(wash, 1, "command line",
+                   "`wash up` does not take --salt-share, an option of `cook`; did you mean --plate-name?");
+    expect_mistake(wash, 2, "--set", "unknown key 'temperature' in [oven]; did you mean 'heat'?");
+    expect_mistake(wash, 3, "--set", "unknown key 'rec' in [dish]; did you mean 'recipe'?");
+    td_options_destroy(wash);
 }
 
 static void test_missing_value_and_arguments(void **state)
@@ -310,6 +334,47 @@ static void test_good_file(void **state)
     assert_string_equal(text_of(options, "dish.plate"), "a = b");
     assert_string_equal(text_of(options, "oven.mode"), "roast");
     assert_string_equal(td_options_get(options, "oven.mode")->place, "k.ini:10");
+}
+
+static void test_finding_23_quotes_are_not_of_the_value(void **state)
+{
+    static const struct {
+        const char *line, *value;
+    } CASES[] = {
+        {"plate = \"my data\"", "my data"},
+        {"plate='it\"s'  ; comment", "it\"s"},
+        {"plate: \" a ; b \" # more", " a ; b "},
+        {"plate = \"a\"b\"", "a\"b"},
+        {"plate = a \"b\"", "a \"b\""},
+        {"plate = \"\"", NULL},
+        {"plate = 'a'; b'", "a'; b"},
+    };
+    char text[128], *config;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; ++i) {
+        td_options *options, *copy;
+        assert_int_equal(td_options_create(&TABLE, &options), TD_OK);
+        snprintf(text, sizeof text, "[dish]\n%s\n", CASES[i].line);
+        read_text(options, text);
+        assert_int_equal(count_mistakes(options), 0);
+        const char *value = text_of(options, "dish.plate");
+        if (CASES[i].value == NULL)
+            assert_null(value);
+        else
+            assert_string_equal(value, CASES[i].value);
+        assert_int_equal(td_options_config(options, &config), TD_OK);
+        assert_int_equal(td_options_create(&TABLE, &copy), TD_OK);
+        read_text(copy, config);
+        assert_int_equal(count_mistakes(copy), 0);
+        if (CASES[i].value != NULL) assert_string_equal(text_of(copy, "dish.plate"), CASES[i].value);
+        free(config);
+        td_options_destroy(copy);
+        td_options_destroy(options);
+    }
+    td_options *options = *state;
+    read_text(options, "[dish]\nplate = \"open\n[oven]\nheat = '90' ; twice\nheat = \"91\"\n");
+    expect_mistake(options, 0, "k.ini:2", "the quote before 'open' does not close");
+    expect_mistake(options, 1, "k.ini:5", "was already given in line 4");
+    assert_int_equal(td_options_get(options, "oven.heat")->integer, 90);
 }
 
 static void test_all_mistakes_of_a_file(void **state)
@@ -546,12 +611,14 @@ int main(void)
         OPTIONS_TEST(test_forms_of_the_command_line),
         OPTIONS_TEST(test_last_of_a_repeated_flag_wins),
         OPTIONS_TEST(test_all_mistakes_of_the_command_line),
+        OPTIONS_TEST(test_names_of_other_programs_are_known),
         OPTIONS_TEST(test_missing_value_and_arguments),
         cmocka_unit_test(test_bad_values_name_what_is_allowed),
         OPTIONS_TEST(test_two_flags_of_one_value),
         OPTIONS_TEST(test_a_flag_that_repeats),
         OPTIONS_TEST(test_empty_text_means_not_set),
         OPTIONS_TEST(test_good_file),
+        OPTIONS_TEST(test_finding_23_quotes_are_not_of_the_value),
         OPTIONS_TEST(test_all_mistakes_of_a_file),
         OPTIONS_TEST(test_line_limit),
         OPTIONS_TEST(test_file_named_on_the_command_line),
