@@ -1,5 +1,5 @@
 /* A text in the symbols that a tokenizer knows: what it does not know is written with what it knows (compatible
- * forms, letters without their accents, other marks), or left out. A text that it knows stays as it is.
+ * forms, letters without their accents, letters or phonemes of a like sound, other marks), or left out. A text that it knows stays as it is.
  * Covered by tests/text/test_adapt.c.
  */
 #ifndef TD_TEXT_ADAPT_H

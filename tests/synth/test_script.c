@@ -11,7 +11,7 @@ static void expect_pieces(const char *text, const char *const *pieces, size_t co
 {
     const td_checkpoint_info info = make_info("parallel");
     td_script script;
-    check(td_script_make(&info, "auto", false, text, strlen(text), &script));
+    check(td_script_make(&info, &(td_script_options){.language = "auto"}, text, strlen(text), &script));
     assert_int_equal(script.count, count);
     for (size_t i = 0; i < count; i++) {
         assert_string_equal(script.pieces[i].text, pieces[i]);
@@ -40,7 +40,7 @@ static void test_finding_05_other_letters(void **state)
                   "\346\274\242! Stop",
                   PIECES, 3);
     refuse(TD_ERR_CONFIG, "'\346\274\242' (U+6F22) 2 times",
-           td_script_make(&info, NULL, false, "\346\274\242\346\274\242", 6, &script));
+           td_script_make(&info, &(td_script_options){0}, "\346\274\242\346\274\242", 6, &script));
     assert_null(script.pieces);
 }
 
@@ -50,7 +50,7 @@ static void test_ends(void **state)
     static const char TEXT[] = "One\ntwo. Three.\n\nFour.";
     td_script script;
     (void)state;
-    check(td_script_make(&info, NULL, true, TEXT, strlen(TEXT), &script));
+    check(td_script_make(&info, &(td_script_options){.is_strict = true}, TEXT, strlen(TEXT), &script));
     assert_int_equal(script.count, 3);
     assert_string_equal(script.pieces[0].text, "one two.");
     assert_int_equal(script.pieces[0].end, TD_PIECE_SENTENCE);
@@ -73,7 +73,7 @@ static void test_long(void **state)
         for (size_t i = 0; i < LENGTH; i++)
             text[i] = is_spaced && i % 7 == 6 ? ' ' : 'a';
         text[LENGTH] = 0;
-        check(td_script_make(&info, NULL, true, text, LENGTH, &script));
+        check(td_script_make(&info, &(td_script_options){.is_strict = true}, text, LENGTH, &script));
         for (size_t i = 0; i < script.count; i++) {
             assert_true(script.pieces[i].tokens.count <= 50);
             for (const char *c = script.pieces[i].text; *c; c++)
@@ -96,7 +96,7 @@ static void test_finding_06_more_tokens(void **state)
     set_key(&info, "max_tokens", "50");
     for (size_t i = 0; i < 45; i++)
         strcat(text, "\303\237");
-    check(td_script_make(&info, NULL, false, text, strlen(text), &script));
+    check(td_script_make(&info, &(td_script_options){0}, text, strlen(text), &script));
     assert_int_equal(script.count, 2);
     for (size_t i = 0; i < script.count; i++) {
         assert_true(script.pieces[i].tokens.count <= 50);
@@ -116,16 +116,16 @@ static void test_refusals(void **state)
     (void)state;
     assert_non_null(much);
     memset(much, 'a', TD_SCRIPT_MAX_BYTES + 1);
-    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, true, "", 0, &script));
-    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, NULL, true, " ...\n!", 6, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, &(td_script_options){.is_strict = true}, "", 0, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, &(td_script_options){.is_strict = true}, " ...\n!", 6, &script));
     refuse(TD_ERR_CONFIG, "at most",
-           td_script_make(&info, NULL, true, much, TD_SCRIPT_MAX_BYTES + 1, &script));
-    refuse(TD_ERR_FORMAT, "';' (U+003B)", td_script_make(&info, NULL, true, "a; b", 4, &script));
-    refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, NULL, true, "caf\303\251", 5, &script));
-    refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, NULL, true, "\377", 1, &script));
-    refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, "xx", true, "a", 1, &script));
+           td_script_make(&info, &(td_script_options){.is_strict = true}, much, TD_SCRIPT_MAX_BYTES + 1, &script));
+    refuse(TD_ERR_FORMAT, "';' (U+003B)", td_script_make(&info, &(td_script_options){.is_strict = true}, "a; b", 4, &script));
+    refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, &(td_script_options){.is_strict = true}, "caf\303\251", 5, &script));
+    refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, &(td_script_options){.is_strict = true}, "\377", 1, &script));
+    refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, &(td_script_options){.language = "xx", .is_strict = true}, "a", 1, &script));
     set_key(&info, "n_symbols", "10");
-    refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, NULL, true, "z", 1, &script));
+    refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, &(td_script_options){.is_strict = true}, "z", 1, &script));
     assert_null(script.pieces);
     free(much);
 }
