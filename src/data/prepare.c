@@ -55,8 +55,8 @@ td_status td_prepare_digest(const td_dataset_settings *settings, td_digest *out)
     size_t bpe_bytes = 0;
     u_getVersion(icu);
     td_hasher_init(&hasher);
-    const uint64_t numbers[] = {TD_BLOCK_VERSION, TD_NORMALIZE_VERSION, (uint64_t)settings->tokens,
-                                settings->seed, settings->symbols != NULL, TD_ALPHABET_VERSION};
+    const uint64_t numbers[] = {TD_BLOCK_VERSION, TD_NORMALIZE_VERSION,      (uint64_t)settings->tokens,
+                                settings->seed,   settings->symbols != NULL, TD_ALPHABET_VERSION};
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_bytes(&hasher, icu, sizeof icu);
     td_hasher_bytes(&hasher, &settings->val_fraction, sizeof settings->val_fraction);

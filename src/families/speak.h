@@ -33,7 +33,8 @@ typedef struct td_speaking {
     double energy;      /* factor, 1; with an energy predictor */
     const td_utterance *utterances;
     size_t n_utterances;
-    bool *too_long; /* [utterances, B], or NULL: set for items that take more frames than the model can make, by a
+    bool *
+        too_long; /* [utterances, B], or NULL: set for items that take more frames than the model can make, by a
                        start that ends with TD_ERR_LIMIT for them or, where a model only finds out while it speaks,
                        by td_speaker_say() for items of which some text was not said */
     const atomic_bool *cancel; /* may be NULL; once true, calls end with TD_ERR_CANCELLED */

@@ -21,9 +21,9 @@ typedef struct writer {
     const td_script_options *options;
     td_normalizer *normalizer;
     size_t max_characters;
-    double rate;            /* of the part at hand */
-    size_t n_unread;        /* words whose phonemes the voice cannot read */
-    bool has_rate;          /* one was asked for that the voice cannot keep */
+    double rate;     /* of the part at hand */
+    size_t n_unread; /* words whose phonemes the voice cannot read */
+    bool has_rate;   /* one was asked for that the voice cannot keep */
     td_left_outs left_outs;
     td_script *out;
 } writer;
@@ -92,7 +92,8 @@ static bool has_letter(const char *text, size_t bytes)
 }
 
 /* Bytes up to the next letter that stands for phonemes of the lexicon, which are in *phonemes; NULL: all of them. */
-static size_t find_phonemes(const td_script *s, const char *text, size_t bytes, const char **phonemes, size_t *length)
+static size_t find_phonemes(const td_script *s, const char *text, size_t bytes, const char **phonemes,
+                            size_t *length)
 {
     *phonemes = NULL;
     for (size_t at = 0; s->lexicon && at < bytes; at += *length) {
@@ -116,7 +117,8 @@ static td_status spell(const td_script *s, const char *text, size_t bytes, td_bu
         const size_t run = find_phonemes(s, text, bytes, &phonemes, &length);
         const size_t used = run + (phonemes ? length : 0);
         if (run > 0) TD_TRY(td_tokenizer_spell(kind, s->lang, text, run, out));
-        if (phonemes && out->size > 0 && out->data[out->size - 1] != ' ') TD_TRY(td_buffer_append(out, " ", 1));
+        if (phonemes && out->size > 0 && out->data[out->size - 1] != ' ')
+            TD_TRY(td_buffer_append(out, " ", 1));
         if (phonemes) TD_TRY(td_buffer_append(out, phonemes, strlen(phonemes)));
         text += used;
         bytes -= used;
@@ -318,7 +320,8 @@ static td_status add_part(writer *w, const td_ssml_part *part)
     if (s->count == 0) return TD_OK;
     td_script_piece *last = &s->pieces[s->count - 1];
     if (s->count > before) last->end = find_part_end(part, last->text);
-    if (part->pause_s >= 0) last->pause_s = part->pause_s + (s->count == before && last->pause_s > 0 ? last->pause_s : 0);
+    if (part->pause_s >= 0)
+        last->pause_s = part->pause_s + (s->count == before && last->pause_s > 0 ? last->pause_s : 0);
 fail:
     return status;
 }
@@ -351,12 +354,14 @@ static td_status tell_left_outs(const writer *w)
     TD_FAIL_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
     if (*names) td_log_warn("left out, since the voice has not learnt it: %s", names);
     TD_FAIL_IF(w->n_unread > 0 && w->options->is_strict, TD_ERR_FORMAT,
-               "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; respell them",
+               "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; "
+               "respell them",
                w->n_unread);
     if (w->n_unread > 0)
-        td_log_warn("%zu words were said as they are written: the lexicon has phonemes for them, and the voice was "
-                    "trained with letters; respell them",
-                    w->n_unread);
+        td_log_warn(
+            "%zu words were said as they are written: the lexicon has phonemes for them, and the voice was "
+            "trained with letters; respell them",
+            w->n_unread);
 fail:
     return status;
 }

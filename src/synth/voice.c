@@ -304,7 +304,8 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
     td_speech_free(&v->last);
     TD_FAIL_IF(!text, TD_ERR_ARGUMENT, "a voice is to speak without a text");
     TD_TRY(read_options(v, options, &o, &request.speaker_number));
-    const td_script_options words = {.language = o.language, .lexicon = v->lexicon, .is_strict = o.strict_text};
+    const td_script_options words = {
+        .language = o.language, .lexicon = v->lexicon, .is_strict = o.strict_text};
     TD_TRY(td_script_make(v->info, &words, text, strlen(text), &script));
     if (o.reference) TD_TRY(read_reference(v, o.reference, &reference));
     request.script = &script;

@@ -19,9 +19,10 @@ enum { MOST_UNITS = 32 };
 static const char MARKS[] = " \"'(),-.:;!?";
 
 /* Every word that numbers are made of. */
-static const char NUMBERS[] = "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 30 33 40 44 50 55 60 66 70 77 "
-                              "80 88 90 99 100 200 300 400 500 600 700 800 900 999 1000 2000 10000 100000 1000000 "
-                              "2000000 1000000000 2000000000 1.5 -3";
+static const char NUMBERS[] =
+    "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 30 33 40 44 50 55 60 66 70 77 "
+    "80 88 90 99 100 200 300 400 500 600 700 800 900 999 1000 2000 10000 100000 1000000 "
+    "2000000 1000000000 2000000000 1.5 -3";
 
 /* A letter as normalised text has it, of a script that can be listed. */
 static bool is_wanted(UChar32 c)
@@ -68,8 +69,9 @@ static td_status add_letters(td_lang lang, td_symbol_set *set)
     td_status status = TD_OK;
     ULocaleData *data = ulocdata_open(td_lang_code(lang), &code);
     if (U_SUCCESS(code)) letters = ulocdata_getExemplarSet(data, NULL, 0, ULOCDATA_ES_STANDARD, &code);
-    TD_FAIL_IF(U_FAILURE(code), TD_ERR_UNSUPPORTED, "ICU has no letters of '%s' (%s): install ICU with its full data",
-               td_lang_code(lang), u_errorName(code));
+    TD_FAIL_IF(U_FAILURE(code), TD_ERR_UNSUPPORTED,
+               "ICU has no letters of '%s' (%s): install ICU with its full data", td_lang_code(lang),
+               u_errorName(code));
     for (int32_t i = 0; i < uset_getItemCount(letters); i++)
         TD_TRY(add_item(letters, i, set, &scratch));
 fail:

@@ -110,8 +110,8 @@ static td_status add_entry(td_lexicon *l, const char *place, size_t line, char *
     TD_FAIL_IF(e.is_phonemes && l->n_phonemes == N_LETTERS, TD_ERR_LIMIT,
                "%s:%zu: more than %d words with phonemes", place, line, N_LETTERS);
     TD_TRY(fold_word(word, &e));
-    TD_FAIL_IF(e.length > MAX_WORD, TD_ERR_FORMAT, "%s:%zu: a word of %zu characters; at most %d", place, line,
-               e.length, MAX_WORD);
+    TD_FAIL_IF(e.length > MAX_WORD, TD_ERR_FORMAT, "%s:%zu: a word of %zu characters; at most %d", place,
+               line, e.length, MAX_WORD);
     TD_TRY(td_alloc_grow(&l->entries, &l->capacity, l->count + 1, sizeof *l->entries));
     l->n_phonemes += e.is_phonemes;
     l->entries[l->count++] = e;
@@ -265,7 +265,8 @@ td_status td_lexicon_apply(const td_lexicon *lexicon, bool takes_phonemes, const
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint;
         size_t taken = td_text_utf8_next(text + at, bytes - at, &codepoint);
-        const entry *e = is_inside && is_word_part(codepoint) ? NULL : find_entry(lexicon, text + at, bytes - at, &taken);
+        const entry *e =
+            is_inside && is_word_part(codepoint) ? NULL : find_entry(lexicon, text + at, bytes - at, &taken);
         if (e && !e->is_phonemes)
             TD_TRY(td_buffer_append(out, e->said, strlen(e->said)));
         else if (e && takes_phonemes)

@@ -183,7 +183,8 @@ static td_status read_entity(reader *r)
                            strspn(digits, is_hex ? "0123456789abcdefABCDEF" : "0123456789") == strlen(digits);
     const unsigned long number = is_number ? strtoul(digits, NULL, is_hex ? 16 : 10) : 0;
     if (!is_number || !is_character(number))
-        return refuse(r, first, "'&%s;' is not known; there are &amp; &lt; &gt; &quot; &apos; and numbers", name);
+        return refuse(r, first, "'&%s;' is not known; there are &amp; &lt; &gt; &quot; &apos; and numbers",
+                      name);
     return td_unicode_append(&r->said, (uint32_t)number);
 }
 
@@ -245,7 +246,8 @@ static td_status read_rate(const reader *r, const attribute *a, double *rate)
     const size_t n = strlen(a->value);
     const bool is_percent = n > 1 && a->value[n - 1] == '%';
     const bool is_change = is_percent && strchr("+-", a->value[0]) != NULL;
-    snprintf(number, sizeof number, "%.*s", (int)(n - is_percent), a->value + (a->value[0] == '+'));
+    const size_t first = a->value[0] == '+';
+    snprintf(number, sizeof number, "%.*s", (int)(n - is_percent - first), a->value + first);
     if (!find_word(WORDS, sizeof WORDS / sizeof WORDS[0], a->value, &factor)) {
         if (td_text_parse_double(number, &factor) != TD_OK)
             return refuse(r, a->value_at, "'%s' is not a rate such as 80%%, 1.2 or slow", a->value);
@@ -275,7 +277,8 @@ static td_status read_attribute(reader *r, attribute *a)
     const size_t first = r->at;
     if (skip_name(r, a->name) == 0) return refuse(r, first, "an attribute or '>' is missing here");
     skip_spaces(r);
-    if (peek(r) != '=') return refuse(r, r->at, "attribute '%s' has no value; write %s=\"...\"", a->name, a->name);
+    if (peek(r) != '=')
+        return refuse(r, r->at, "attribute '%s' has no value; write %s=\"...\"", a->name, a->name);
     r->at++;
     skip_spaces(r);
     const char quote = peek(r);
@@ -285,12 +288,14 @@ static td_status read_attribute(reader *r, attribute *a)
         r->at++;
     if (peek(r) != quote) return refuse(r, begin, "the value of '%s' does not end", a->name);
     const size_t n = r->at++ - begin;
-    snprintf(a->value, sizeof a->value, "%.*s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES - 1), r->text + begin);
+    snprintf(a->value, sizeof a->value, "%.*s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES - 1),
+             r->text + begin);
     return TD_OK;
 }
 
 /* What an attribute of an element means. */
-static td_status take_attribute(reader *r, const element *e, const attribute *a, double *rate, double *pause_s)
+static td_status take_attribute(reader *r, const element *e, const attribute *a, double *rate,
+                                double *pause_s)
 {
     if (strcmp(e->name, "break") == 0) {
         if (strcmp(a->name, "time") == 0) return read_time(r, a, pause_s);
@@ -353,11 +358,13 @@ static td_status open_element(reader *r)
     bool is_closed;
     td_status status = TD_OK;
     e.name_bytes = skip_name(r, e.name);
-    if (e.name_bytes == 0) return refuse(r, first, "a '<' that begins no element; write &lt; for the sign itself");
+    if (e.name_bytes == 0)
+        return refuse(r, first, "a '<' that begins no element; write &lt; for the sign itself");
     if (strcmp(e.name, "speak") == 0 && r->depth > 0) return refuse(r, first, "<speak> inside <speak>");
     if (!is_one_of(e.name, KNOWN, sizeof KNOWN / sizeof KNOWN[0])) note_ignored(r, e.name, "");
     TD_TRY(read_attributes(r, &e, &rate, &pause_s, &is_closed));
-    if (strcmp(e.name, "break") == 0) TD_TRY(end_part(r, pause_s < 0 ? USUAL_BREAK_S : pause_s, TD_SSML_WITHIN));
+    if (strcmp(e.name, "break") == 0)
+        TD_TRY(end_part(r, pause_s < 0 ? USUAL_BREAK_S : pause_s, TD_SSML_WITHIN));
     if (ends_parts(e.name)) TD_TRY(end_part(r, NO_PAUSE, get_edge(e.name)));
     if (is_closed && r->depth > 0) return TD_OK;
     if (r->depth == MAX_DEPTH) return refuse(r, first, "elements inside more than %d others", MAX_DEPTH);
@@ -404,7 +411,8 @@ static td_status read_markup(reader *r)
         return TD_OK;
     }
     if (has(r, "<!")) return refuse(r, first, "a DTD; it is not read");
-    if (has(r, "<?")) return skip_past(r, "?>") ? TD_OK : refuse(r, first, "an instruction that does not end");
+    if (has(r, "<?"))
+        return skip_past(r, "?>") ? TD_OK : refuse(r, first, "an instruction that does not end");
     return has(r, "</") ? close_element(r) : open_element(r);
 fail:
     return status;

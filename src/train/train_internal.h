@@ -50,8 +50,8 @@ typedef struct td_trainer {
     td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */
     char *symbols;    /* owned; of the dataset with those of a model that it goes on from */
-    char *unseen;     /* owned; symbols that no training text has, here or in the model that it goes on from */
-    char *speakers;   /* owned */
+    char *unseen;   /* owned; symbols that no training text has, here or in the model that it goes on from */
+    char *speakers; /* owned */
     td_checkpoint_info info;
     td_store *store;
     td_speaker *speaker; /* of the store; NULL until the model is first left to itself */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "synth/script.h"
+#include "text/phonemes.h"
 
 static void expect_pieces(const char *text, const char *const *pieces, size_t count)
 {
@@ -108,6 +109,84 @@ static void test_finding_06_more_tokens(void **state)
     td_script_free(&script);
 }
 
+/* Symbols of the table that no training text had are not said. */
+static void test_unseen(void **state)
+{
+    td_checkpoint_info info = make_info("parallel");
+    td_script script;
+    (void)state;
+    info.unseen = "?x";
+    check(td_script_make(&info, &(td_script_options){0}, "Exit?", 5, &script));
+    assert_string_equal(script.pieces[0].text, "eksit.");
+    td_script_free(&script);
+    refuse(TD_ERR_FORMAT, "'x' (U+0078)",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "exit", 4, &script));
+}
+
+static void test_ssml(void **state)
+{
+    static const char TEXT[] =
+        "<speak>One <prosody rate=\"80%\">two.</prosody> three, <break time=\"1s\"/><p>four</p> five"
+        "<break/></speak>";
+    static const struct {
+        const char *text;
+        td_piece_end end;
+        double rate, pause_s;
+    } PIECES[] = {{"one", TD_PIECE_WITHIN, 1, -1},
+                  {"two.", TD_PIECE_SENTENCE, 0.8, -1},
+                  {"three,", TD_PIECE_PARAGRAPH, 1, 1},
+                  {"four", TD_PIECE_PARAGRAPH, 1, -1},
+                  {"five", TD_PIECE_PARAGRAPH, 1, 0.2}};
+    td_checkpoint_info info = make_info("parallel");
+    td_script script;
+    (void)state;
+    check(td_script_make(&info, &(td_script_options){0}, TEXT, strlen(TEXT), &script));
+    assert_int_equal(script.count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(script.pieces[i].text, PIECES[i].text);
+        assert_int_equal(script.pieces[i].end, PIECES[i].end);
+        assert_true(script.pieces[i].rate == PIECES[i].rate);
+        assert_true(script.pieces[i].pause_s == PIECES[i].pause_s);
+    }
+    td_script_free(&script);
+    refuse(TD_ERR_CONFIG, "nothing to say",
+           td_script_make(&info, &(td_script_options){0}, "<speak/>", 8, &script));
+    info = make_info("autoregressive");
+    check(td_script_make(&info, &(td_script_options){0}, TEXT, strlen(TEXT), &script));
+    assert_true(script.pieces[1].rate == 1); /* it cannot keep another */
+    td_script_free(&script);
+}
+
+/* Phonemes of a lexicon reach the tokens of a voice that has them; those around them stay as they are. */
+static void test_lexicon(void **state)
+{
+    static const char WORDS[] = "gif\t/d\312\222\311\252f/\nabc\tone two\n";
+    td_checkpoint_info info = make_info("parallel");
+    td_lexicon *lexicon;
+    td_script script, plain;
+    (void)state;
+    check(td_lexicon_parse(WORDS, strlen(WORDS), "words", &lexicon));
+    const td_script_options options = {.lexicon = lexicon, .is_strict = true};
+    check(td_script_make(&info, &options, "ABC!", 3, &script));
+    assert_string_equal(script.pieces[0].text, "one two");
+    td_script_free(&script);
+    refuse(TD_ERR_FORMAT, "trained with letters", td_script_make(&info, &options, "a gif", 5, &script));
+    info.token_kind = TD_TOKENS_PHONEMES;
+    info.symbols = " .abdefhklmnopstuvwz\303\260\311\231\311\252\312\222\313\210";
+    if (td_phonemes_check() != TD_OK) skip();
+    check(td_script_make(&info, &options, "The GIF.", 8, &script));
+    check(td_script_make(&info, &(td_script_options){0}, "the.", 4, &plain));
+    assert_int_equal(script.pieces[0].tokens.count,
+                     plain.pieces[0].tokens.count + 5); /* a space and four sounds */
+    const int32_t *ids = script.pieces[0].tokens.ids + script.pieces[0].tokens.count - 6;
+    const uint32_t expected[] = {'d', 0x292, 0x26A, 'f', '.'};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(ids[i], td_symbols_find(script.symbols, expected[i]));
+    td_script_free(&plain);
+    td_script_free(&script);
+    td_lexicon_destroy(lexicon);
+}
+
 static void test_refusals(void **state)
 {
     td_checkpoint_info info = make_info("parallel");
@@ -116,23 +195,34 @@ static void test_refusals(void **state)
     (void)state;
     assert_non_null(much);
     memset(much, 'a', TD_SCRIPT_MAX_BYTES + 1);
-    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, &(td_script_options){.is_strict = true}, "", 0, &script));
-    refuse(TD_ERR_CONFIG, "nothing to say", td_script_make(&info, &(td_script_options){.is_strict = true}, " ...\n!", 6, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "", 0, &script));
+    refuse(TD_ERR_CONFIG, "nothing to say",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, " ...\n!", 6, &script));
     refuse(TD_ERR_CONFIG, "at most",
-           td_script_make(&info, &(td_script_options){.is_strict = true}, much, TD_SCRIPT_MAX_BYTES + 1, &script));
-    refuse(TD_ERR_FORMAT, "';' (U+003B)", td_script_make(&info, &(td_script_options){.is_strict = true}, "a; b", 4, &script));
-    refuse(TD_ERR_FORMAT, "U+00E9", td_script_make(&info, &(td_script_options){.is_strict = true}, "caf\303\251", 5, &script));
-    refuse(TD_ERR_FORMAT, "UTF-8", td_script_make(&info, &(td_script_options){.is_strict = true}, "\377", 1, &script));
-    refuse(TD_ERR_CONFIG, "xx", td_script_make(&info, &(td_script_options){.language = "xx", .is_strict = true}, "a", 1, &script));
+           td_script_make(&info, &(td_script_options){.is_strict = true}, much, TD_SCRIPT_MAX_BYTES + 1,
+                          &script));
+    refuse(TD_ERR_FORMAT, "';' (U+003B)",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "a; b", 4, &script));
+    refuse(TD_ERR_FORMAT, "U+00E9",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "caf\303\251", 5, &script));
+    refuse(TD_ERR_FORMAT, "UTF-8",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "\377", 1, &script));
+    refuse(TD_ERR_CONFIG, "xx",
+           td_script_make(&info, &(td_script_options){.language = "xx", .is_strict = true}, "a", 1, &script));
     set_key(&info, "n_symbols", "10");
-    refuse(TD_ERR_FORMAT, "another voice", td_script_make(&info, &(td_script_options){.is_strict = true}, "z", 1, &script));
+    refuse(TD_ERR_FORMAT, "another voice",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "z", 1, &script));
     assert_null(script.pieces);
     free(much);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unseen),
+                                       cmocka_unit_test(test_ssml),
+                                       cmocka_unit_test(test_lexicon),
+                                       cmocka_unit_test(test_pieces),
                                        cmocka_unit_test(test_finding_05_other_letters),
                                        cmocka_unit_test(test_ends),
                                        cmocka_unit_test(test_long),
