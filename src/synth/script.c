@@ -248,6 +248,19 @@ fail:
     return status;
 }
 
+/* Signs that the normaliser drops; valid UTF-8. */
+static td_status count_signs(writer *w, const char *text, size_t bytes)
+{
+    td_status status = TD_OK;
+    for (size_t at = 0; at < bytes;) {
+        uint32_t codepoint;
+        at += td_text_utf8_next(text + at, bytes - at, &codepoint);
+        if (td_normalizer_drops(w->normalizer, codepoint)) TD_TRY(td_left_outs_count(&w->left_outs, codepoint));
+    }
+fail:
+    return status;
+}
+
 static td_status add_paragraph(writer *w, const char *text, size_t bytes)
 {
     const bool takes_phonemes = w->voice->token_kind == TD_TOKENS_PHONEMES;
@@ -256,12 +269,13 @@ static td_status add_paragraph(writer *w, const char *text, size_t bytes)
     td_buffer respelled = {0};
     const size_t before = w->out->count;
     td_status status = TD_OK;
+    TD_TRY(td_unicode_check(text, bytes, NULL));
     if (w->options->lexicon) {
-        TD_TRY(td_unicode_check(text, bytes, NULL));
         TD_TRY(td_lexicon_apply(w->options->lexicon, takes_phonemes, text, bytes, &respelled, &w->n_unread));
         text = respelled.data;
         bytes = respelled.size;
     }
+    TD_TRY(count_signs(w, text, bytes));
     TD_TRY(td_normalizer_run(w->normalizer, text, bytes, &spoken));
     for (size_t at = 0; td_split_next(spoken, w->out->lang, w->max_characters, &at, &piece);)
         TD_TRY(add_piece(w, spoken + piece.first, piece.bytes, piece.end));
@@ -352,6 +366,7 @@ static td_status tell_left_outs(const writer *w)
     TD_FAIL_IF(w->out->count == 0 && *names, TD_ERR_CONFIG,
                "the text has nothing to say that the voice has learnt; left out: %s", names);
     TD_FAIL_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
+    TD_FAIL_IF(*names && w->options->is_strict, TD_ERR_FORMAT, "the text has signs without a word: %s", names);
     if (*names) td_log_warn("left out, since the voice has not learnt it: %s", names);
     TD_FAIL_IF(w->n_unread > 0 && w->options->is_strict, TD_ERR_FORMAT,
                "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; "

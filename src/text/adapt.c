@@ -138,7 +138,7 @@ fail:
     return status;
 }
 
-static td_status count_left_out(td_left_outs *l, uint32_t codepoint)
+td_status td_left_outs_count(td_left_outs *l, uint32_t codepoint)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < l->count; i++) {
@@ -177,7 +177,7 @@ static td_status put_unknown(adapter *a, uint32_t codepoint, td_left_outs *left_
     if (class & (U_GC_P_MASK | U_GC_Z_MASK | U_GC_C_MASK))
         a->space = true; /* quotes, brackets and hyphens part words and are not heard */
     else
-        TD_TRY(count_left_out(left_outs, codepoint));
+        TD_TRY(td_left_outs_count(left_outs, codepoint));
 fail:
     return status;
 }

@@ -109,6 +109,21 @@ static void test_finding_06_more_tokens(void **state)
     td_script_free(&script);
 }
 
+/* Signs that the language has no word for are told as well; those it has one for, and brackets, are not. */
+static void test_signs(void **state)
+{
+    static const char TEXT[] = "a & b \342\206\222 [c] \342\206\222 `d` \360\237\230\200";
+    const td_checkpoint_info info = make_info("parallel");
+    td_script script;
+    (void)state;
+    check(td_script_make(&info, &(td_script_options){0}, TEXT, strlen(TEXT), &script));
+    assert_string_equal(script.pieces[0].text, "a and b c d");
+    td_script_free(&script);
+    refuse(TD_ERR_FORMAT, "'\342\206\222' (U+2192) 2 times, '\360\237\230\200' (U+1F600)",
+           td_script_make(&info, &(td_script_options){.is_strict = true}, "a \342\206\222\342\206\222 \360\237\230\200", 13,
+                          &script));
+}
+
 /* Symbols of the table that no training text had are not said. */
 static void test_unseen(void **state)
 {
@@ -219,7 +234,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unseen),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_signs), cmocka_unit_test(test_unseen),
                                        cmocka_unit_test(test_ssml),
                                        cmocka_unit_test(test_lexicon),
                                        cmocka_unit_test(test_pieces),
