@@ -163,6 +163,11 @@ static void test_ssml(void **state)
         assert_true(script.pieces[i].rate == PIECES[i].rate);
         assert_true(script.pieces[i].pause_s == PIECES[i].pause_s);
     }
+    bool is_split;
+    check(td_script_split(&script, 2, &is_split)); /* the pause stays behind the last half, the rate with both */
+    check(td_script_split(&script, 1, &is_split));
+    assert_true(is_split && script.pieces[1].rate == 0.8 && script.pieces[2].rate == 0.8);
+    assert_true(script.pieces[3].pause_s == -1 && script.pieces[4].pause_s == 1);
     td_script_free(&script);
     refuse(TD_ERR_CONFIG, "nothing to say",
            td_script_make(&info, &(td_script_options){0}, "<speak/>", 8, &script));
