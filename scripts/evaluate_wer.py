@@ -4,6 +4,9 @@ The sentences of demo_sentences.txt follow eight patterns. Their words, sorted b
 the recogniser's grammar and, put together anew, sentences that no voice was trained with. A recogniser with a
 closed grammar only has to tell the words of a place apart; one that may put any word anywhere has a harder task.
 Beside that, how long the voice speaks is compared with the original: one that does not end in time is found so.
+
+With --unseen the open places of some of the patterns have the 200 words of unseen_words.txt, of which no training
+sentence has any: what is measured then is how well a voice says words that it has never heard.
 """
 
 import argparse
@@ -33,6 +36,8 @@ PATTERNS = [
     "Our PERSON ADVERB ACTED WHERE the PLACE TIME.",
     "The PERSON and the PERSON ACTED WHERE the PLACE.",
 ]
+# Those with the most places that unseen_words.txt has words for.
+UNSEEN_PATTERNS = [PATTERNS[i] for i in (1, 2, 5, 7)]
 PLACES = re.compile(r"\b[A-Z]{2,}\b")
 RATE = 22050
 PAUSE = RATE // 5  # of near silence before and after, as the recogniser likes it
@@ -77,6 +82,39 @@ def make_new(slots, old, count):
     return made
 
 
+def read_unseen(known):
+    """The words of unseen_words.txt by their places; none may be in the training sentences."""
+    unseen = {}
+    with open(os.path.join(HERE, "unseen_words.txt"), encoding="utf-8") as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                name, *words = line.split()
+                unseen[name] = words
+    heard = {word for sentence in known for word in words_of(sentence)}
+    if heard & {word for words in unseen.values() for word in words}:
+        sys.exit("evaluate_wer: unseen_words.txt has words that demo_sentences.txt has too")
+    return unseen
+
+
+def make_unseen(slots, unseen):
+    """Sentences until every unseen word was said, the same each time, patterns in turns."""
+    rng, made, decks = random.Random(21), [], {name: [] for name in slots}
+    left = {word for words in unseen.values() for word in words}
+
+    def choose(match):
+        deck = decks[match[0]]
+        if not deck:
+            deck += slots[match[0]]
+            rng.shuffle(deck)
+        left.discard(deck[-1])
+        return deck.pop()
+
+    while left:
+        sentence = PLACES.sub(choose, UNSEEN_PATTERNS[len(made) % len(UNSEEN_PATTERNS)])
+        made.append(sentence[0].upper() + sentence[1:])
+    return made
+
+
 def read_samples(path):
     with wave.open(path, "rb") as file:
         if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (RATE, 1, 2):
@@ -87,15 +125,15 @@ def read_samples(path):
 # ---------------------------------------------------------------- recogniser
 
 class Recogniser:
-    def __init__(self, work, slots):
+    def __init__(self, work, slots, patterns):
         model = os.path.join(pocketsphinx.get_model_path(), "en-us")
-        words = sorted({w for p in PATTERNS for w in words_of(PLACES.sub("", p))}
+        words = sorted({w for p in patterns for w in words_of(PLACES.sub("", p))}
                        | {w for texts in slots.values() for text in texts for w in words_of(text)})
         self.n_words = len(words)
         dictionary = os.path.join(work, "words.dict")
         self.write_dictionary(os.path.join(model, "cmudict-en-us.dict"), set(words), dictionary)
         grammar, loop = os.path.join(work, "grammar.jsgf"), os.path.join(work, "loop.lm")
-        self.write_grammar(slots, grammar)
+        self.write_grammar(slots, patterns, grammar)
         self.write_loop(words, loop)
         common = dict(hmm=os.path.join(model, "en-us"), dict=dictionary, samprate=RATE, nfft=1024, lw=6.5,
                       beam=1e-60, pbeam=1e-60, wbeam=1e-40, loglevel="FATAL")
@@ -117,11 +155,11 @@ class Recogniser:
             sys.exit(f"evaluate_wer: the recogniser's dictionary lacks {', '.join(sorted(words - known))}")
 
     @staticmethod
-    def write_grammar(slots, path):
+    def write_grammar(slots, patterns, path):
         with open(path, "w", encoding="utf-8") as out:
             out.write("#JSGF V1.0;\ngrammar demo;\n")
             rules = []
-            for pattern in PATTERNS:
+            for pattern in patterns:
                 parts = re.sub(r"[.,?]", "", pattern).split()
                 rules.append(" ".join(f"<{p}>" if PLACES.fullmatch(p) else p.lower() for p in parts))
             out.write(f"public <sentence> = {' | '.join(rules)};\n")
@@ -212,13 +250,14 @@ def compare_lengths(originals, voices):
     return {"right": 100 * right / len(shares), "shortest": min(shares), "longest": max(shares)}
 
 
-def judge(recogniser, sentences, paths, verbose):
-    """Word error rates, in percent."""
+def judge(recogniser, sentences, paths, verbose, counted=None):
+    """Word error rates, in percent; of the words of a set alone, if there is one."""
     errors, total = {}, 0
     for sentence, path in zip(sentences, paths):
-        said = words_of(sentence)
+        said = [word for word in words_of(sentence) if counted is None or word in counted]
         total += len(said)
         for kind, words in recogniser.hear(path).items():
+            words = [word for word in words if counted is None or word in counted]
             wrong = count_errors(said, words)
             errors[kind] = errors.get(kind, 0) + wrong
             if verbose and wrong and kind == "grammar":
@@ -230,6 +269,7 @@ def main():
     parser = argparse.ArgumentParser(prog="evaluate_wer.sh", description="Word error rates of a voice.")
     parser.add_argument("checkpoint", nargs="?")
     parser.add_argument("--sentences", type=int, default=40, help="of each kind (40)")
+    parser.add_argument("--unseen", action="store_true", help="of words that no training sentence has")
     parser.add_argument("--verbose", action="store_true", help="tell what was misunderstood")
     parser.add_argument("--json", action="store_true", help="print the rates as JSON")
     parser.add_argument("--tandem", required=True, help=argparse.SUPPRESS)
@@ -241,16 +281,45 @@ def main():
         evaluate(parser, args)
 
 
+def evaluate_unseen(args, slots, known):
+    """Of the unseen words alone, and of all words of their sentences."""
+    unseen = read_unseen(known)
+    slots = {**slots, **unseen}
+    sentences = make_unseen(slots, unseen)
+    recogniser = Recogniser(args.work, slots, UNSEEN_PATTERNS)
+    counted = {word for words in unseen.values() for word in words}
+    rates = {}
+    for kind, paths in speak_all(args, sentences).items():
+        rates[kind] = {"unseen": judge(recogniser, sentences, paths, args.verbose, counted),
+                       "all": judge(recogniser, sentences, paths, False)}
+    if args.json:
+        print(json.dumps({"sentences": len(sentences), "unseen_words": len(counted), "rates": rates}, indent=2))
+        return
+    print(f"Word error rate in %, {len(sentences)} sentences with {len(counted)} words that no training sentence has\n")
+    print_rates(rates, ("unseen", "all"))
+
+
+def print_rates(rates, columns):
+    print(f"{'':10}{'closed grammar':>22}{'any word anywhere':>24}")
+    print(f"{'':10}{columns[0]:>12}{columns[1]:>10}{columns[0]:>14}{columns[1]:>10}")
+    for kind, rate in rates.items():
+        print(f"{kind:10}{rate[columns[0]]['grammar']:12.1f}{rate[columns[1]]['grammar']:10.1f}"
+              f"{rate[columns[0]]['loop']:14.1f}{rate[columns[1]]['loop']:10.1f}")
+
+
 def evaluate(parser, args):
     with open(os.path.join(HERE, "demo_sentences.txt"), encoding="utf-8") as lines:
         known = lines.read().splitlines()
     if not 0 < args.sentences <= len(known):
         parser.error(f"--sentences: 1 to {len(known)}")
     slots = read_patterns(known)
+    if args.unseen:
+        evaluate_unseen(args, slots, known)
+        return
     n = args.sentences
     training = [known[i * len(known) // n] for i in range(n)]
     sentences = training + make_new(slots, set(known), n)
-    recogniser = Recogniser(args.work, slots)
+    recogniser = Recogniser(args.work, slots, PATTERNS)
     rates = {}
     spoken = speak_all(args, sentences)
     for kind, paths in spoken.items():
@@ -264,11 +333,7 @@ def evaluate(parser, args):
         print(json.dumps({"sentences": n, "words": recogniser.n_words, "rates": rates, "lengths": lengths}, indent=2))
         return
     print(f"Word error rate in %, {n} sentences of each kind, {recogniser.n_words} words\n")
-    print(f"{'':10}{'closed grammar':>22}{'any word anywhere':>24}")
-    print(f"{'':10}{'training':>12}{'new':>10}{'training':>14}{'new':>10}")
-    for kind, rate in rates.items():
-        print(f"{kind:10}{rate['training']['grammar']:12.1f}{rate['new']['grammar']:10.1f}"
-              f"{rate['training']['loop']:14.1f}{rate['new']['loop']:10.1f}")
+    print_rates(rates, ("training", "new"))
     for kind, length in lengths.items():
         print(f"\n{kind}: {length['right']:.0f} % of the lengths within 0.9 and 1.1 of the original's; "
               f"{length['shortest']:.2f} to {length['longest']:.2f}", end="")

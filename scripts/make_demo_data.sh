@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Makes a small dataset in LJSpeech's layout from the sentences beside this script, spoken by espeak-ng: about
 # 28 minutes by one voice, or by two in turns. The same version of espeak-ng always makes the same files.
-#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE]
+#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--language en|de] [--sentences FILE]
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-sentences=$here/demo_sentences.txt
+sentences=
+language=en
 words_per_minute=160
 
 die() {
@@ -20,6 +21,11 @@ while (($#)); do
     shift
     case $argument in
     --two-speakers) two_speakers=1 ;;
+    --language)
+        language=${1:-}
+        [[ $language == en || $language == de ]] || code=2 die "--language needs en or de"
+        shift
+        ;;
     --sentences)
         (($#)) || code=2 die "--sentences needs a file with one sentence a line"
         sentences=$1
@@ -29,14 +35,19 @@ while (($#)); do
         sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there are --two-speakers and --sentences" ;;
+    -*) code=2 die "unknown option $argument; there are --two-speakers, --language and --sentences" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
         ;;
     esac
 done
-[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE]"
+[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--language en|de] [--sentences FILE]"
+case $language in
+en) usual=en-us file=$here/demo_sentences.txt ;;
+de) usual=de file=$here/demo_sentences_de.txt ;;
+esac
+sentences=${sentences:-$file}
 
 "$here/setup.sh"
 command -v espeak-ng > /dev/null || die "espeak-ng is missing; install it with your package manager"
@@ -53,11 +64,11 @@ list_work() {
     while IFS= read -r sentence; do
         n=$((n + 1))
         id=$(printf 'demo%04d' "$n")
-        voice=en-us speaker=anna
+        voice=$usual speaker=anna
         if ((two_speakers && n % 2 == 0)); then
-            voice=en-us+m7 speaker=bert
+            voice=$usual+m7 speaker=bert
         elif ((two_speakers)); then
-            voice=en-us+f3
+            voice=$usual+f3
         fi
         if ((two_speakers)); then
             printf '%s|%s|%s|%s\n' "$id" "$sentence" "$sentence" "$speaker" >&3

@@ -31,6 +31,7 @@ typedef struct td_voice_options {
     td_log_sink log;       /* gets what this voice has to say up to log_level; NULL: nobody does */
     void *log_context;     /* borrowed until close */
     td_log_level log_level;
+    const char *lexicon; /* a file of lines WORD<TAB>RESPELLING or WORD<TAB>/PHONEMES/; NULL: none */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among
@@ -72,7 +73,8 @@ typedef struct td_speak_options {
     bool strict_text;      /* a character that the voice has not learnt is TD_ERR_FORMAT */
 } td_speak_options;
 
-/* Speaks a text (UTF-8). options may be NULL. Characters that the voice has not learnt are written with those
+/* Speaks a text (UTF-8), or SSML if it begins with <speak>: <break time="300ms"/>, <prosody rate="80%">; malformed
+ * SSML is TD_ERR_FORMAT with line and column. options may be NULL. Characters that the voice has not learnt are written with those
  * it has, or left out with a warning that names them; a text of which nothing is left is TD_ERR_CONFIG.
  * *samples: owned, td_voice_free_samples(). A text in which a sample would be beyond full scale is turned down
  * as a whole. */

@@ -110,7 +110,7 @@ void td_option_allowed(const td_option *option, char *out, size_t capacity)
 {
     switch (option->type) {
     case TD_OPTION_BOOL:
-        snprintf(out, capacity, "true or false");
+        snprintf(out, capacity, option->choices ? "true, false or %s" : "true or false", option->choices);
         break;
     case TD_OPTION_INT:
         format_range(option, "a whole number", out, capacity);
@@ -180,7 +180,8 @@ static bool check_value(const td_option *option, const char *text, td_option_val
     uint64_t megabytes;
     switch (option->type) {
     case TD_OPTION_BOOL:
-        return read_truth(text, &out->truth);
+        out->truth = false;
+        return read_truth(text, &out->truth) || (option->choices && is_choice(option->choices, text));
     case TD_OPTION_INT:
         if (option->choices && is_choice(option->choices, text)) {
             out->integer = 0;
@@ -214,7 +215,7 @@ static td_status keep_text(td_options *options, const td_option *option, const c
     td_status status = TD_OK;
     const bool is_textual = option->type == TD_OPTION_TEXT || option->type == TD_OPTION_PATH;
     const char *home = option->type == TD_OPTION_PATH && strncmp(text, "~/", 2) == 0 ? getenv("HOME") : NULL;
-    if (option->type == TD_OPTION_BOOL) {
+    if (option->type == TD_OPTION_BOOL && !(option->choices && is_choice(option->choices, text))) {
         out->text = out->truth ? "true" : "false";
         return TD_OK;
     }

@@ -17,7 +17,8 @@
 #include "tandem/status.h"
 
 typedef enum td_option_type {
-    TD_OPTION_BOOL,    /* --x, and with a key also --no-x (--enable-x: --disable-x); in files true or false */
+    TD_OPTION_BOOL,    /* --x, and with a key also --no-x (--enable-x: --disable-x); in files true or
+                          false, or a word of `choices`, which is kept as text with truth false */
     TD_OPTION_INT,     /* value.integer; 0 for a word of `choices`, where there are any */
     TD_OPTION_FLOAT,   /* value.real */
     TD_OPTION_TEXT,    /* value.text; an empty text means not set */
@@ -38,7 +39,7 @@ typedef struct td_option {
     td_option_type type;
     const char *default_text; /* NULL: not set (BOOL: false) */
     const char *placeholder;  /* "N", "FILE"; NULL for BOOL and CHOICE */
-    const char *choices;      /* CHOICE: "a|b|c"; INT: words that may stand for a number */
+    const char *choices;      /* CHOICE: "a|b|c"; INT, BOOL: words that may stand for a value */
     double min, max;          /* INT, FLOAT, SIZE_MB; equal: no limit */
     const char *group;        /* heading in --help */
     uint64_t topics;  /* bits; a command that has one of them takes the flag. 0: files and --set alone */

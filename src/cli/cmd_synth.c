@@ -246,7 +246,8 @@ static td_status read_text(const td_cli *cli, char **text)
         bytes = fread(*text, 1, (size_t)TD_SCRIPT_MAX_BYTES + 1, stdin);
         TD_FAIL_IF(ferror(stdin), TD_ERR_IO, "stdin: reading the text failed: %s", strerror(errno));
     }
-    TD_FAIL_IF(memchr(*text, 0, bytes), TD_ERR_FORMAT, "the text has a zero byte; is it a text?");
+    TD_FAIL_IF(memchr(*text, 0, bytes), TD_ERR_FORMAT, "%s: the text has a zero byte; is it a text?",
+               path && strcmp(path, "-") != 0 ? path : "stdin");
 fail:
     return status;
 }
@@ -256,7 +257,8 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
     const td_voice_options options = {.size = sizeof options,
                                       .path = get_text(cli, "synth.checkpoint"),
                                       .device = get_text(cli, "bench.device"),
-                                      .cache_dir = get_text(cli, "data.cache_dir")};
+                                      .cache_dir = get_text(cli, "data.cache_dir"),
+                                      .lexicon = get_text(cli, "synth.lexicon")};
     td_voice_info info = {.size = sizeof info};
     td_status status = TD_OK;
     TD_TRY(td_voice_open(&options, &run->voice, NULL));

@@ -75,6 +75,8 @@ static const td_option OWN[] = {
      FOR("Synthesis", SYNTH, "Semitones higher or lower; for voices trained with pitch")},
     {KEY("synth", "energy"), REAL("1", 0.1, 10),
      FOR("Synthesis", SYNTH, "How loud it is spoken; for voices trained with energy")},
+    {KEY("synth", "lexicon"), PATH("FILE"),
+     FOR("Synthesis", SYNTH, "How words are said: lines of WORD, a tab, and a respelling or /phonemes/")},
     {KEY("synth", "strict_text"), BOOL("false"),
      FOR("Synthesis", SYNTH, "Refuse a text with characters that the voice has not learnt")},
     {FLAG("save-mel"), PATH("FILE"),

@@ -26,8 +26,10 @@ typedef struct td_dataset_settings {
     const char *language; /* a code for rows that do not tell; "auto" (or NULL): the one language most of
                            * the rows look like; "each": every row by itself */
     td_token_kind tokens;
+    bool is_auto;            /* letters or phonemes: a model that is gone on with decides */
     const char *bpe_path;    /* of TD_TOKENS_BPE */
-    const char *symbols;     /* td_symbols_text() to use unchanged; NULL: collected from the training rows */
+    const char *symbols;     /* td_symbols_text() to use unchanged; NULL: those of the training rows and
+                              * their languages */
     double val_fraction;     /* share of the rows that validates; the seed and the ids decide which */
     double max_bad_fraction; /* more bad rows than this end it */
     uint64_t seed;

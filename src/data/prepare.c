@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/assemble.h"
+#include "text/alphabet.h"
 #include "text/language.h"
 #include "text/normalize.h"
 #include "text/unicode.h"
@@ -58,7 +59,7 @@ td_status td_prepare_digest(const td_dataset_settings *settings, const td_metada
     const uint64_t numbers[] = {TD_BLOCK_VERSION,           TD_NORMALIZE_VERSION,
                                 (uint64_t)settings->tokens, settings->seed,
                                 settings->symbols != NULL,  (uint64_t)(unsigned char)form->separator,
-                                form->has_no_header};
+                                form->has_no_header,        TD_ALPHABET_VERSION};
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_bytes(&hasher, icu, sizeof icu);
     td_hasher_bytes(&hasher, &settings->val_fraction, sizeof settings->val_fraction);
@@ -315,16 +316,21 @@ fail:
     return status;
 }
 
+/* What the training rows have, and all that their languages are written with. */
 static td_status collect_symbols(build *b)
 {
+    bool has_lang[TD_LANG_COUNT] = {false};
     td_status status = TD_OK;
     td_symbol_set *set = NULL;
     TD_TRY(td_symbol_set_create(&set));
     for (size_t i = 0; i < b->table->n_rows; ++i) {
         const td_prepared_row *row = &b->rows[i];
         if (row->reason != NULL || row->is_validation) continue;
+        has_lang[row->lang] = true;
         TD_TRY(td_symbol_set_add(set, b->chunks[i / CHUNK_ROWS].texts.data + row->text_at, row->text_bytes));
     }
+    for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
+        if (has_lang[lang]) TD_TRY(td_alphabet_add(b->settings->tokens, (td_lang)lang, set));
     TD_TRY(td_symbols_create(set, &b->symbols));
 fail:
     td_symbol_set_destroy(set);

@@ -172,6 +172,8 @@ static td_status read_info(td_checkpoint *c)
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
     TD_TRY(read_front_ends(c));
     TD_TRY(need_text(c, "symbols", &c->info.symbols));
+    c->info.unseen = td_safetensors_metadata_find(c->file, "symbols_unseen");
+    if (c->info.unseen == NULL) c->info.unseen = ""; /* files of earlier versions */
     TD_TRY(need_text(c, "tokenizer", &c->info.tokenizer));
     TD_TRY(need_text(c, "language", &c->info.language));
     TD_TRY(need_text(c, "speakers", &c->info.speakers));
@@ -393,6 +395,7 @@ static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_inf
         {"family", info->model.family->name},
         {"mel", mel},
         {"symbols", info->symbols},
+        {"symbols_unseen", info->unseen != NULL ? info->unseen : ""},
         {"token_kind", KINDS[info->token_kind]},
         {"tokenizer", info->tokenizer},
         {"language", info->language},

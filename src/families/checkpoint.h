@@ -4,7 +4,7 @@
  *   tensors   param.NAME, moment1.NAME, moment2.NAME, average.NAME, state.NAME (fp32), optimizer.control
  * (uint [10]; of further learners optimizer.LEARNER.control); constants are made again from the config
  *   metadata  format, family, model.KEY for each key of the config, mel (td_mel_config_format), front_end.NAME
- * for each further front end of the family, symbols,
+ * for each further front end of the family, symbols, symbols_unseen,
  * token_kind, tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
  *             digits), and train.KEY for what only training needs
  *
@@ -33,6 +33,7 @@ typedef struct td_checkpoint_info {
     td_mel_config front_ends[TD_CHECKPOINT_FRONT_ENDS]; /* those of the family's table, in its order */
     td_token_kind token_kind;
     const char *symbols;   /* td_symbols_text(); "" for BPE */
+    const char *unseen;    /* those of them that no training text had; "": each was seen, or nobody knows */
     const char *tokenizer; /* path of the BPE's file; "" for others */
     const char *language;  /* code of the language most training texts are in */
     const char *speakers;  /* names in the order of their ids, one a line; "" for none */

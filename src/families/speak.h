@@ -20,6 +20,7 @@ typedef struct td_utterance {
     const uint32_t *speakers;         /* [B] */
     const uint32_t *reference_counts; /* [B] */
     const td_span *references;        /* [B]: each [R, n_mels] on the device */
+    const double *speeds;             /* [B]: factors of the speaking's speed; or NULL: 1 */
 } td_utterance;
 
 typedef struct td_speaking {
@@ -32,8 +33,10 @@ typedef struct td_speaking {
     double energy;      /* factor, 1; with an energy predictor */
     const td_utterance *utterances;
     size_t n_utterances;
-    bool *too_long; /* [utterances, B], or NULL: a start that ends with TD_ERR_LIMIT for more frames than
-                                  the model can make sets those of the items that it is about */
+    bool *
+        too_long; /* [utterances, B], or NULL: set for items that take more frames than the model can make, by a
+                       start that ends with TD_ERR_LIMIT for them or, where a model only finds out while it speaks,
+                       by td_speaker_say() for items of which some text was not said */
     const atomic_bool *cancel; /* may be NULL; once true, calls end with TD_ERR_CANCELLED */
 } td_speaking;
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "text/phonemes.h"
 
 static const td_option_value *get(const td_options *options, const char *key)
 {
@@ -49,24 +50,36 @@ td_status td_settings_resolve_roles(const td_options *options, const td_registry
     return td_roles_resolve(registry, &request, out);
 }
 
+/* Whether espeak-ng is there, and reads the language if one is named. */
+static bool can_phonemes(const char *language)
+{
+    td_lang lang;
+    if (td_phonemes_check() != TD_OK) return false;
+    const bool is_named = language != NULL && strcmp(language, "auto") != 0 && strcmp(language, "each") != 0;
+    return !is_named || (td_lang_parse(language, &lang) == TD_OK && *td_phonemes_inventory(lang) != '\0');
+}
+
 td_status td_settings_dataset(const td_options *options, char cache_dir[TD_FILE_PATH_BYTES],
                               td_dataset_settings *out)
 {
     const char *chosen = get_text(options, "data.cache_dir");
-    const bool phonemes = get(options, "data.phonemes")->truth;
+    const td_option_value *wish = get(options, "data.phonemes");
+    const bool is_auto = strcmp(wish->text, "auto") == 0;
+    const bool phonemes = wish->truth || (is_auto && can_phonemes(get_text(options, "data.language")));
     *out = (td_dataset_settings){
         .table = {.columns = get_text(options, "data.columns"),
                   .speaker_pattern = get_text(options, "data.speaker_pattern")},
         .layout = get_text(options, "data.layout"),
         .language = get_text(options, "data.language"),
         .tokens = phonemes ? TD_TOKENS_PHONEMES : TD_TOKENS_CHARACTERS,
+        .is_auto = is_auto,
         .bpe_path = get_text(options, "data.tokenizer"),
         .val_fraction = get(options, "data.val_fraction")->real,
         .max_bad_fraction = get(options, "data.max_bad_fraction")->real,
         .listen = get(options, "data.listen")->truth,
         .seed = (uint64_t)get(options, "training.seed")->integer,
     };
-    if (out->bpe_path != NULL && phonemes)
+    if (out->bpe_path != NULL && wish->truth)
         return TD_FAIL(TD_ERR_CONFIG, "data.phonemes and data.tokenizer exclude each other; keep one");
     if (out->bpe_path != NULL) out->tokens = TD_TOKENS_BPE;
     if (!get(options, "data.cache")->truth) return TD_OK;

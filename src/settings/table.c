@@ -47,8 +47,9 @@ static const td_option FIRST[] = {
          "Of rows that do not tell, or of the text to say: a code such as de; auto: the one most rows look "
          "like; "
          "each: row by row")},
-    {KEY("data", "phonemes"), BOOL("false"),
-     FOR("Data", ROWS, "Tokens are the phonemes of espeak-ng instead of characters")},
+    {KEY("data", "phonemes"), BOOL("false"), .choices = "auto",
+     FOR("Data", ROWS,
+         "Tokens are the phonemes of espeak-ng instead of characters; auto: where its library is installed")},
     {KEY("data", "tokenizer"), PATH("FILE"),
      FOR("Data", ROWS, "Tokens are those of a tokenizer.json or vocab.json (BPE)")},
     {KEY("data", "columns"), TEXT("A|B|..."),

@@ -11,13 +11,19 @@
 #include "base/text.h"
 #include "text/adapt.h"
 #include "text/normalize.h"
+#include "text/ssml.h"
 #include "text/unicode.h"
+
+#define NO_PAUSE (-1.0)
 
 typedef struct writer {
     const td_checkpoint_info *voice;
+    const td_script_options *options;
     td_normalizer *normalizer;
     size_t max_characters;
-    bool is_strict;
+    double rate;     /* of the part at hand */
+    size_t n_unread; /* words whose phonemes the voice cannot read */
+    bool has_rate;   /* one was asked for that the voice cannot keep */
     td_left_outs left_outs;
     td_script *out;
 } writer;
@@ -33,7 +39,9 @@ static td_status open_writer(writer *w)
         TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
     } else {
         TD_TRY(td_symbols_parse(v->symbols, &s->symbols));
-        TD_TRY(td_tokenizer_create(v->token_kind, s->symbols, &s->tokenizer));
+        if (v->unseen) TD_TRY(td_symbols_hide(s->symbols, v->unseen));
+        if (td_tokenizer_create(v->token_kind, s->symbols, &s->tokenizer) != TD_OK)
+            return td_error_context("the voice was trained with phonemes");
     }
     /* Start and end are tokens too; phonemes are more than the characters they stand for. */
     const uint32_t most = s->model.max_tokens;
@@ -83,23 +91,56 @@ static bool has_letter(const char *text, size_t bytes)
     return false;
 }
 
-/* Writes a piece with what the voice knows. */
-static td_status adapt_piece(const td_script *s, td_script_piece *piece, td_left_outs *left_outs,
-                             bool *has_some)
+/* Bytes up to the next letter that stands for phonemes of the lexicon, which are in *phonemes; NULL: all of them. */
+static size_t find_phonemes(const td_script *s, const char *text, size_t bytes, const char **phonemes,
+                            size_t *length)
+{
+    *phonemes = NULL;
+    for (size_t at = 0; s->lexicon && at < bytes; at += *length) {
+        uint32_t codepoint;
+        *length = td_text_utf8_next(text + at, bytes - at, &codepoint);
+        *phonemes = td_lexicon_phonemes(s->lexicon, codepoint);
+        if (*phonemes) return at;
+    }
+    return bytes;
+}
+
+/* As the tokenizer spells it; where the lexicon has phonemes, with those. */
+static td_status spell(const td_script *s, const char *text, size_t bytes, td_buffer *out)
 {
     const td_token_kind kind = td_tokenizer_kind(s->tokenizer);
-    td_buffer spelled = {0}, adapted = {0};
+    const char *phonemes;
+    size_t length = 0;
     td_status status = TD_OK;
-    TD_TRY(td_tokenizer_spell(kind, s->lang, piece->text, strlen(piece->text), &spelled));
-    TD_TRY(td_adapt_text(s->tokenizer, spelled.data, spelled.size, &adapted, left_outs));
+    if (kind != TD_TOKENS_PHONEMES) return td_tokenizer_spell(kind, s->lang, text, bytes, out);
+    while (bytes > 0) {
+        const size_t run = find_phonemes(s, text, bytes, &phonemes, &length);
+        const size_t used = run + (phonemes ? length : 0);
+        if (run > 0) TD_TRY(td_tokenizer_spell(kind, s->lang, text, run, out));
+        if (phonemes && out->size > 0 && out->data[out->size - 1] != ' ')
+            TD_TRY(td_buffer_append(out, " ", 1));
+        if (phonemes) TD_TRY(td_buffer_append(out, phonemes, strlen(phonemes)));
+        text += used;
+        bytes -= used;
+    }
+fail:
+    return status;
+}
+
+/* Writes a piece, spelled, with what the voice knows. */
+static td_status adapt_piece(const td_script *s, const td_buffer *spelled, td_script_piece *piece,
+                             td_left_outs *left_outs, bool *has_some)
+{
+    td_buffer adapted = {0};
+    td_status status = TD_OK;
+    TD_TRY(td_adapt_text(s->tokenizer, spelled->data, spelled->size, &adapted, left_outs));
     TD_TRY(td_tokenizer_encode_spelled(s->tokenizer, s->lang, adapted.data, adapted.size, &piece->tokens));
     *has_some = has_letter(adapted.data, adapted.size);
-    if (kind == TD_TOKENS_PHONEMES) goto fail;
+    if (td_tokenizer_kind(s->tokenizer) == TD_TOKENS_PHONEMES) goto fail;
     free(piece->text);
     piece->text = adapted.data;
     adapted = (td_buffer){0};
 fail:
-    td_buffer_free(&spelled);
     td_buffer_free(&adapted);
     return status;
 }
@@ -117,15 +158,18 @@ static td_status make_piece(const td_script *s, const char *text, size_t bytes, 
                             td_script_piece *out)
 {
     bool has_some = has_letter(text, bytes);
+    td_buffer spelled = {0};
     td_status status = TD_OK;
-    *out = (td_script_piece){0};
+    *out = (td_script_piece){.rate = 1, .pause_s = NO_PAUSE};
     if (!has_some) return TD_OK;
     TD_TRY(TD_NEW_ARRAY(&out->text, bytes + 1));
     memcpy(out->text, text, bytes);
-    TD_TRY(td_tokenizer_encode(s->tokenizer, s->lang, text, bytes, &out->tokens));
-    if (out->tokens.n_unknown > 0 && left_outs) TD_TRY(adapt_piece(s, out, left_outs, &has_some));
+    TD_TRY(spell(s, text, bytes, &spelled));
+    TD_TRY(td_tokenizer_encode_spelled(s->tokenizer, s->lang, spelled.data, spelled.size, &out->tokens));
+    if (out->tokens.n_unknown > 0 && left_outs) TD_TRY(adapt_piece(s, &spelled, out, left_outs, &has_some));
     TD_TRY(check_tokens(&out->tokens, &s->model));
 fail:
+    td_buffer_free(&spelled);
     if (status != TD_OK || !has_some) free_piece(out);
     return status;
 }
@@ -134,8 +178,10 @@ fail:
 static void replace_piece(td_script *s, size_t i, td_script_piece halves[2])
 {
     td_script_piece *piece = &s->pieces[i];
-    halves[1].end = piece->end;
-    if (!halves[1].text) halves[0].end = piece->end;
+    td_script_piece *last = &halves[halves[1].text ? 1 : 0];
+    halves[0].rate = halves[1].rate = piece->rate;
+    last->end = piece->end;
+    last->pause_s = piece->pause_s;
     free_piece(piece);
     *piece = halves[halves[0].text ? 0 : 1];
     if (!halves[0].text || !halves[1].text) return;
@@ -190,9 +236,10 @@ static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_e
     td_script *s = w->out;
     td_script_piece piece = {0};
     td_status status = TD_OK;
-    TD_TRY(make_piece(s, text, bytes, w->is_strict ? NULL : &w->left_outs, &piece));
+    TD_TRY(make_piece(s, text, bytes, w->options->is_strict ? NULL : &w->left_outs, &piece));
     if (!piece.text) return TD_OK;
     piece.end = end;
+    piece.rate = w->rate;
     TD_TRY(td_alloc_grow(&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
     s->pieces[s->count++] = piece;
     return shorten_pieces(s, s->count - 1);
@@ -201,17 +248,40 @@ fail:
     return status;
 }
 
+/* Signs that the normaliser drops; valid UTF-8. */
+static td_status count_signs(writer *w, const char *text, size_t bytes)
+{
+    td_status status = TD_OK;
+    for (size_t at = 0; at < bytes;) {
+        uint32_t codepoint;
+        at += td_text_utf8_next(text + at, bytes - at, &codepoint);
+        if (td_normalizer_drops(w->normalizer, codepoint)) TD_TRY(td_left_outs_count(&w->left_outs, codepoint));
+    }
+fail:
+    return status;
+}
+
 static td_status add_paragraph(writer *w, const char *text, size_t bytes)
 {
+    const bool takes_phonemes = w->voice->token_kind == TD_TOKENS_PHONEMES;
     const char *spoken;
     td_piece piece;
+    td_buffer respelled = {0};
     const size_t before = w->out->count;
     td_status status = TD_OK;
+    TD_TRY(td_unicode_check(text, bytes, NULL));
+    if (w->options->lexicon) {
+        TD_TRY(td_lexicon_apply(w->options->lexicon, takes_phonemes, text, bytes, &respelled, &w->n_unread));
+        text = respelled.data;
+        bytes = respelled.size;
+    }
+    TD_TRY(count_signs(w, text, bytes));
     TD_TRY(td_normalizer_run(w->normalizer, text, bytes, &spoken));
     for (size_t at = 0; td_split_next(spoken, w->out->lang, w->max_characters, &at, &piece);)
         TD_TRY(add_piece(w, spoken + piece.first, piece.bytes, piece.end));
     if (w->out->count > before) w->out->pieces[w->out->count - 1].end = TD_PIECE_PARAGRAPH;
 fail:
+    td_buffer_free(&respelled);
     return status;
 }
 
@@ -231,6 +301,62 @@ static size_t find_paragraph(const char *text, size_t bytes, size_t *behind)
     return bytes;
 }
 
+static td_status add_text(writer *w, const char *text, size_t bytes)
+{
+    td_status status = TD_OK;
+    for (size_t at = 0, behind; at < bytes; at += behind) {
+        const size_t n = find_paragraph(text + at, bytes - at, &behind);
+        TD_TRY(add_paragraph(w, text + at, n));
+    }
+fail:
+    return status;
+}
+
+/* How the last piece of a part of SSML ends: as an element says, else as its last mark does. */
+static td_piece_end find_part_end(const td_ssml_part *part, const char *text)
+{
+    const char last = text[strlen(text) - 1];
+    if (part->end == TD_SSML_PARAGRAPH) return TD_PIECE_PARAGRAPH;
+    if (part->end == TD_SSML_SENTENCE || strchr(".!?", last)) return TD_PIECE_SENTENCE;
+    return strchr(",;:", last) ? TD_PIECE_CLAUSE : TD_PIECE_WITHIN;
+}
+
+/* A part of SSML, whose pause goes to its last piece, or before the first piece of all. */
+static td_status add_part(writer *w, const td_ssml_part *part)
+{
+    td_script *s = w->out;
+    const size_t before = s->count;
+    td_status status = TD_OK;
+    w->rate = s->model.sets_speed ? part->rate : 1;
+    w->has_rate |= w->rate != part->rate;
+    TD_TRY(add_text(w, part->text, strlen(part->text)));
+    if (s->count == 0 && part->pause_s > 0) s->lead_s += part->pause_s;
+    if (s->count == 0) return TD_OK;
+    td_script_piece *last = &s->pieces[s->count - 1];
+    if (s->count > before) last->end = find_part_end(part, last->text);
+    if (part->pause_s >= 0)
+        last->pause_s = part->pause_s + (s->count == before && last->pause_s > 0 ? last->pause_s : 0);
+fail:
+    return status;
+}
+
+static td_status add_ssml(writer *w, const char *text, size_t bytes)
+{
+    td_ssml ssml;
+    td_status status = TD_OK;
+    TD_TRY(td_ssml_read(text, bytes, &ssml));
+    for (size_t i = 0; i < ssml.count; i++)
+        TD_TRY(add_part(w, &ssml.parts[i]));
+    if (w->out->count > 0) w->out->pieces[w->out->count - 1].end = TD_PIECE_PARAGRAPH;
+    if (*ssml.ignored) td_log_warn("SSML: %s is not known here, and was passed over", ssml.ignored);
+    if (w->has_rate)
+        td_log_warn("SSML: a voice of family %s decides by itself how fast it speaks; the rate is not used",
+                    w->voice->model.family->name);
+fail:
+    td_ssml_free(&ssml);
+    return status;
+}
+
 /* One warning for all that was left out; an error if nothing is left. */
 static td_status tell_left_outs(const writer *w)
 {
@@ -240,27 +366,35 @@ static td_status tell_left_outs(const writer *w)
     TD_FAIL_IF(w->out->count == 0 && *names, TD_ERR_CONFIG,
                "the text has nothing to say that the voice has learnt; left out: %s", names);
     TD_FAIL_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
+    TD_FAIL_IF(*names && w->options->is_strict, TD_ERR_FORMAT, "the text has signs without a word: %s", names);
     if (*names) td_log_warn("left out, since the voice has not learnt it: %s", names);
+    TD_FAIL_IF(w->n_unread > 0 && w->options->is_strict, TD_ERR_FORMAT,
+               "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; "
+               "respell them",
+               w->n_unread);
+    if (w->n_unread > 0)
+        td_log_warn(
+            "%zu words were said as they are written: the lexicon has phonemes for them, and the voice was "
+            "trained with letters; respell them",
+            w->n_unread);
 fail:
     return status;
 }
 
-td_status td_script_make(const td_checkpoint_info *voice, const char *language, bool is_strict,
-                         const char *text, size_t bytes, td_script *out)
+td_status td_script_make(const td_checkpoint_info *voice, const td_script_options *options, const char *text,
+                         size_t bytes, td_script *out)
 {
-    writer w = {.voice = voice, .is_strict = is_strict, .out = out};
+    writer w = {.voice = voice, .options = options, .rate = 1, .out = out};
+    const char *language = options->language;
     td_status status = TD_OK;
-    *out = (td_script){0};
+    *out = (td_script){.lexicon = options->lexicon};
     if (!language || !*language || strcmp(language, "auto") == 0) language = voice->language;
     TD_FAIL_IF(bytes > TD_SCRIPT_MAX_BYTES, TD_ERR_CONFIG,
                "a text of %zu bytes; at most %d at a time, so split it and speak the parts", bytes,
                TD_SCRIPT_MAX_BYTES);
     TD_TRY(td_lang_parse(language, &out->lang));
     TD_TRY(open_writer(&w));
-    for (size_t at = 0, behind; at < bytes; at += behind) {
-        const size_t n = find_paragraph(text + at, bytes - at, &behind);
-        TD_TRY(add_paragraph(&w, text + at, n));
-    }
+    TD_TRY(td_ssml_is(text, bytes) ? add_ssml(&w, text, bytes) : add_text(&w, text, bytes));
     TD_TRY(tell_left_outs(&w));
 fail:
     close_writer(&w);

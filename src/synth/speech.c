@@ -3,6 +3,7 @@
 #include "synth/speech.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -27,6 +28,9 @@ typedef struct call {
     uint32_t *tokens;         /* [utterances, B] */
     uint32_t *ids;            /* [utterances, B, L] */
     bool *too_long;           /* [utterances, B] */
+    double *speeds;           /* [utterances, B] */
+    size_t first;             /* piece that the first item is */
+    uint64_t n_spoken;        /* batches, for their seeds */
     uint32_t speakers[BATCH_ITEMS], reference_counts[BATCH_ITEMS];
     td_span references[BATCH_ITEMS];
     td_join join;
@@ -37,19 +41,27 @@ typedef struct call {
 
 /* ---------------------------------------------------------------- batches */
 
-/* Tokens of the pieces, item after item, and one in items that are padding. */
-static td_status fill_tokens(call *c)
+static size_t count_pieces(const call *c)
 {
-    const td_script *script = c->request->script;
+    return c->request->script->count - c->first;
+}
+
+/* Tokens and speeds of the pieces, item after item, and one token in items that are padding. */
+static td_status fill_items(call *c)
+{
+    const td_script_piece *pieces = c->request->script->pieces + c->first;
     const size_t n_items = c->speaking.n_utterances * c->speaking.items, most = c->speaking.max_tokens;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&c->tokens, n_items));
     TD_TRY(TD_NEW_ARRAY(&c->ids, n_items * most));
+    TD_TRY(TD_NEW_ARRAY(&c->speeds, n_items));
     for (size_t i = 0; i < n_items; i++) {
         c->tokens[i] = 1;
-        if (i >= script->count) continue;
-        const td_tokens *tokens = &script->pieces[i].tokens;
+        c->speeds[i] = 1;
+        if (i >= count_pieces(c)) continue;
+        const td_tokens *tokens = &pieces[i].tokens;
         c->tokens[i] = (uint32_t)tokens->count;
+        c->speeds[i] = pieces[i].rate;
         for (size_t k = 0; k < tokens->count; k++)
             c->ids[i * most + k] = (uint32_t)tokens->ids[k];
     }
@@ -60,7 +72,7 @@ fail:
 static void describe_speaking(call *c)
 {
     const td_speech_request *r = c->request;
-    const size_t n = r->script->count;
+    const size_t n = count_pieces(c);
     td_speaking *s = &c->speaking;
     *s = (td_speaking){.seed = r->seed,
                        .items = n < BATCH_ITEMS ? (uint32_t)n : BATCH_ITEMS,
@@ -69,7 +81,7 @@ static void describe_speaking(call *c)
                        .pitch_shift = r->pitch_shift,
                        .energy = r->energy,
                        .cancel = r->cancel};
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = c->first; i < r->script->count; i++)
         if (r->script->pieces[i].tokens.count > s->max_tokens)
             s->max_tokens = (uint32_t)r->script->pieces[i].tokens.count;
     s->max_tokens = (uint32_t)td_round_up(s->max_tokens, ROUND_TOKENS);
@@ -82,15 +94,16 @@ static void describe_speaking(call *c)
     }
 }
 
+/* Of the pieces from c->first on. */
 static td_status make_utterances(call *c)
 {
-    const size_t n = c->request->script->count;
+    const size_t n = count_pieces(c);
     td_speaking *s = &c->speaking;
     td_status status = TD_OK;
     TD_FAIL_IF(n == 0, TD_ERR_ARGUMENT, "a script without pieces");
     describe_speaking(c);
     TD_TRY(TD_NEW_ARRAY(&c->utterances, s->n_utterances));
-    TD_TRY(fill_tokens(c));
+    TD_TRY(fill_items(c));
     TD_TRY(TD_NEW_ARRAY(&c->too_long, s->n_utterances * s->items));
     s->too_long = c->too_long;
     for (size_t i = 0; i < s->n_utterances; i++) {
@@ -100,7 +113,8 @@ static td_status make_utterances(call *c)
                                           .ids = c->ids + i * s->items * s->max_tokens,
                                           .speakers = c->speakers,
                                           .reference_counts = c->reference_counts,
-                                          .references = c->references};
+                                          .references = c->references,
+                                          .speeds = c->speeds + i * s->items};
     }
     s->utterances = c->utterances;
 fail:
@@ -113,21 +127,24 @@ static void free_utterances(call *c)
     free(c->tokens);
     free(c->ids);
     free(c->too_long);
+    free(c->speeds);
     c->utterances = NULL;
     c->tokens = c->ids = NULL;
     c->too_long = NULL;
+    c->speeds = NULL;
 }
 
-/* Splits the pieces that take too many frames. *is_split: false if one is too short for that, or none is. */
+/* Splits the pieces that take too many frames. *is_split: false if none could be, being too short for that. */
 static td_status split_pieces(call *c, bool *is_split)
 {
     td_script *script = c->request->script;
     td_status status = TD_OK;
     *is_split = false;
-    for (size_t i = script->count; i-- > 0;) {
+    for (size_t i = count_pieces(c); i-- > 0;) {
+        bool is_done;
         if (!c->too_long[i]) continue;
-        TD_TRY(td_script_split(script, i, is_split));
-        if (!*is_split) break;
+        TD_TRY(td_script_split(script, c->first + i, &is_done));
+        *is_split |= is_done;
     }
 fail:
     return status;
@@ -214,6 +231,13 @@ static td_status emit(call *c)
     return TD_OK;
 }
 
+/* Behind a piece; the last has only what was asked for. */
+static double get_pause(const td_script *script, size_t piece)
+{
+    const td_script_piece *p = &script->pieces[piece];
+    return p->pause_s >= 0 ? p->pause_s : piece + 1 == script->count ? 0 : PAUSES_S[p->end];
+}
+
 /* The signals of some items of a batch, behind those that are there. */
 static td_status add_sound(call *c, size_t number, const td_vocoder_batch *batch)
 {
@@ -223,40 +247,71 @@ static td_status add_sound(call *c, size_t number, const td_vocoder_batch *batch
     td_status status = TD_OK;
     TD_FAIL_IF(atomic_load(c->request->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
     TD_TRY(c->request->vocoder->run(c->request->vocoder, batch, &samples, firsts));
-    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        const size_t piece = number * c->speaking.items + i;
-        const bool is_last = piece + 1 == script->count;
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++)
         TD_TRY(td_join_add(&c->join, samples + firsts[i], firsts[i + 1] - firsts[i],
-                           is_last ? 0 : PAUSES_S[script->pieces[piece].end]));
-    }
+                           get_pause(script, c->first + number * c->speaking.items + i)));
     if (c->request->sink) TD_TRY(emit(c));
 fail:
     free(samples);
     return status;
 }
 
-static td_status speak_batch(call *c, size_t number)
+/* Sound of a batch that the model has spoken. */
+static td_status sound_batch(call *c, size_t number, const td_spoken *spoken)
 {
     const uint32_t count = c->utterances[number].count;
-    td_spoken spoken;
     td_status status = TD_OK;
-    TD_TRY(td_speaker_say(c->request->speaker, number, &spoken));
-    c->n_cut += spoken.n_cut;
     td_vocoder_batch batch = {.items = count,
-                              .max_frames = spoken.max_frames,
-                              .mel = td_span_part(spoken.mel, 0,
-                                                  sizeof(float) * count * spoken.max_frames *
+                              .max_frames = spoken->max_frames,
+                              .mel = td_span_part(spoken->mel, 0,
+                                                  sizeof(float) * count * spoken->max_frames *
                                                       td_model_describe(c->request->model).n_mels),
-                              .frames = spoken.frames,
-                              .seed = c->request->seed + number};
+                              .frames = spoken->frames,
+                              .seed = c->request->seed + c->n_spoken++};
     TD_TRY(check_finite(c, batch.mel));
-    if (c->request->keeps_mel) TD_TRY(keep_mels(c, &spoken, count));
+    if (c->request->keeps_mel) TD_TRY(keep_mels(c, spoken, count));
     while (batch.first < count) {
         const uint32_t left = count - batch.first;
         batch.count = c->group && c->group < left ? c->group : left;
         TD_TRY(add_sound(c, number, &batch));
         batch.first += batch.count;
         if (c->group < BATCH_ITEMS) c->group *= 2;
+    }
+fail:
+    return status;
+}
+
+/* A model that finds out while it speaks that a piece is too long: the piece is split, and speaking begins again with
+ * the batch it is in, of which nothing was heard yet. *begins_again: false if nothing could be split. */
+static td_status begin_again(call *c, size_t number, bool *begins_again)
+{
+    td_status status = TD_OK;
+    TD_TRY(split_pieces(c, begins_again));
+    if (!*begins_again) return TD_OK;
+    td_speaker_end(c->request->speaker);
+    c->first += number * c->speaking.items;
+    free_utterances(c);
+    TD_TRY(start_speaking(c));
+fail:
+    return status;
+}
+
+/* Batch after batch. */
+static td_status speak_batches(call *c)
+{
+    td_spoken spoken;
+    bool begins_again;
+    td_status status = TD_OK;
+    for (size_t i = 0; i < c->speaking.n_utterances; i++) {
+        TD_TRY(td_speaker_say(c->request->speaker, i, &spoken));
+        begins_again = false;
+        if (spoken.n_cut > 0) TD_TRY(begin_again(c, i, &begins_again));
+        if (begins_again) {
+            i = SIZE_MAX; /* and then 0 */
+            continue;
+        }
+        c->n_cut += spoken.n_cut;
+        TD_TRY(sound_batch(c, i, &spoken));
     }
 fail:
     return status;
@@ -272,9 +327,9 @@ td_status td_speech_make(const td_speech_request *request, td_speech *out)
     td_status status = TD_OK;
     *out = (td_speech){0};
     TD_TRY(start_speaking(&c));
+    TD_TRY(td_join_add(&c.join, NULL, 0, request->script->lead_s));
+    TD_TRY(speak_batches(&c));
     out->n_pieces = request->script->count;
-    for (size_t i = 0; i < c.speaking.n_utterances; i++)
-        TD_TRY(speak_batch(&c, i));
     if (c.n_cut > 0)
         td_log_warn("%zu of %zu pieces of the text were cut off: the voice did not stop by itself", c.n_cut,
                     out->n_pieces);

@@ -31,6 +31,7 @@ struct td_voice {
     td_vocoder *vocoder;
     td_store *store;
     td_speaker *speaker;
+    td_lexicon *lexicon; /* or NULL */
     bool keeps_mel;
     td_speech last;
     td_error error;
@@ -120,6 +121,7 @@ td_status td_voice_open(const td_voice_options *options, td_voice **out, td_erro
         TD_TRY(td_log_open(o.log, o.log_context, o.log_level, NULL, &v->log));
         td_log_bind(v->log);
     }
+    if (o.lexicon) TD_TRY(td_lexicon_open(o.lexicon, &v->lexicon));
     TD_TRY(open_device(v, &o));
     TD_TRY(load(v, o.path));
     *out = v;
@@ -139,6 +141,7 @@ void td_voice_close(td_voice *voice)
     td_vocoder_destroy(voice->vocoder);
     td_mel_destroy(voice->mel);
     td_checkpoint_close(voice->checkpoint);
+    td_lexicon_destroy(voice->lexicon);
     if (voice->registry) {
         td_memory_destroy(voice->memory);
         td_device_close(voice->device);
@@ -304,7 +307,9 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
     td_speech_free(&v->last);
     TD_FAIL_IF(!text, TD_ERR_ARGUMENT, "a voice is to speak without a text");
     TD_TRY(read_options(v, options, &o, &request.speaker_number));
-    TD_TRY(td_script_make(v->info, o.language, o.strict_text, text, strlen(text), &script));
+    const td_script_options words = {
+        .language = o.language, .lexicon = v->lexicon, .is_strict = o.strict_text};
+    TD_TRY(td_script_make(v->info, &words, text, strlen(text), &script));
     if (o.reference) TD_TRY(read_reference(v, o.reference, &reference));
     request.script = &script;
     request.reference = reference.mel;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "text/phones.h"
 #include "text/unicode.h"
 
 enum { MOST_UNITS = 32, NAMED = 20, NAME_BYTES = 64 }; /* no code point decomposes to more than 18 units */
@@ -24,7 +25,8 @@ typedef struct adapter {
     bool space;   /* one is due before the next letter */
 } adapter;
 
-/* What to write for a character, the first that is known; "" is a space, NULL nothing. */
+/* What to write for a character, the first that is known; "" is a space, NULL nothing. Letters of the Latin alphabet
+ * are here for voices whose texts lacked them: others that stand for a like sound. */
 typedef struct substitute {
     uint32_t codepoint;
     const char *texts[3];
@@ -35,7 +37,9 @@ static const substitute SUBSTITUTES[] = {
     {':', {",", ".", ""}}, {'!', {".", ",", ""}}, {'?', {".", ",", ""}}, {'.', {",", ""}},
     {',', {""}},           {0xDF, {"ss"}},        {0xE6, {"ae"}},        {0xF0, {"d"}},
     {0xF8, {"o"}},         {0xFE, {"th"}},        {0x111, {"d"}},        {0x131, {"i"}},
-    {0x142, {"l"}},        {0x153, {"oe"}},
+    {0x142, {"l"}},        {0x153, {"oe"}},       {'c', {"k", "s"}},     {'f', {"v", "ph"}},
+    {'j', {"y", "i"}},     {'k', {"c", "q"}},     {'q', {"k", "c"}},     {'v', {"w", "f"}},
+    {'w', {"v", "u"}},     {'x', {"ks", "cs"}},   {'y', {"i", "j"}},     {'z', {"s", "ts"}},
 };
 
 static bool knows(const adapter *a, uint32_t codepoint)
@@ -53,15 +57,12 @@ static bool knows_text(const adapter *a, const char *text)
 /* Appends a character that is known. A space that is due comes before anything but a mark behind a word. */
 static td_status put_known(adapter *a, uint32_t codepoint)
 {
-    unsigned char bytes[U8_MAX_LENGTH];
-    size_t length = 0;
     td_status status = TD_OK;
     const bool is_tight = codepoint < 0x80 && strchr(".,;:!?", (int)codepoint) != NULL;
     const bool has_some = a->out->size > a->start;
     if (a->space && has_some && !is_tight && knows(a, ' ')) TD_TRY(td_buffer_append(a->out, " ", 1));
     a->space = false;
-    U8_APPEND_UNSAFE(bytes, length, codepoint);
-    TD_TRY(td_buffer_append(a->out, bytes, length));
+    TD_TRY(td_unicode_append(a->out, codepoint));
 fail:
     return status;
 }
@@ -137,7 +138,7 @@ fail:
     return status;
 }
 
-static td_status count_left_out(td_left_outs *l, uint32_t codepoint)
+td_status td_left_outs_count(td_left_outs *l, uint32_t codepoint)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < l->count; i++) {
@@ -151,18 +152,32 @@ fail:
     return status;
 }
 
+static bool knows_phone(const void *context, uint32_t codepoint)
+{
+    return knows(context, codepoint);
+}
+
+/* The nearest sound for one that the voice has not learnt. */
+static td_status put_phone(adapter *a, uint32_t codepoint, bool *done)
+{
+    const uint32_t nearest = td_phone_nearest(codepoint, knows_phone, a);
+    *done = nearest != 0 || td_phone_is_shade(codepoint);
+    return nearest != 0 ? put_known(a, nearest) : TD_OK;
+}
+
 static td_status put_unknown(adapter *a, uint32_t codepoint, td_left_outs *left_outs)
 {
     const uint32_t class = U_GET_GC_MASK((UChar32)codepoint);
     bool done = false;
     td_status status = TD_OK;
-    TD_TRY(put_substitute(a, codepoint, &done));
+    if (td_tokenizer_kind(a->tokenizer) == TD_TOKENS_PHONEMES) TD_TRY(put_phone(a, codepoint, &done));
+    if (!done) TD_TRY(put_substitute(a, codepoint, &done));
     if (!done) TD_TRY(put_compatible(a, codepoint, &done));
     if (done) return TD_OK;
     if (class & (U_GC_P_MASK | U_GC_Z_MASK | U_GC_C_MASK))
         a->space = true; /* quotes, brackets and hyphens part words and are not heard */
     else
-        TD_TRY(count_left_out(left_outs, codepoint));
+        TD_TRY(td_left_outs_count(left_outs, codepoint));
 fail:
     return status;
 }

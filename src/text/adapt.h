@@ -1,5 +1,5 @@
 /* A text in the symbols that a tokenizer knows: what it does not know is written with what it knows (compatible
- * forms, letters without their accents, other marks), or left out. A text that it knows stays as it is.
+ * forms, letters without their accents, letters or phonemes of a like sound, other marks), or left out. A text that it knows stays as it is.
  * Covered by tests/text/test_adapt.c.
  */
 #ifndef TD_TEXT_ADAPT_H
@@ -23,6 +23,9 @@ typedef struct td_left_outs {
  */
 td_status td_adapt_text(const td_tokenizer *tokenizer, const char *text, size_t bytes, td_buffer *out,
                         td_left_outs *left_outs);
+
+/* Counts one more of them. */
+td_status td_left_outs_count(td_left_outs *left_outs, uint32_t codepoint);
 
 /* "'x' (U+0078) 3 times, 'y' (U+0079), and 2 others": as many as there is room for. */
 void td_left_outs_describe(const td_left_outs *left_outs, char *to, size_t bytes);

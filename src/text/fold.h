@@ -18,4 +18,8 @@ void td_folder_destroy(td_folder *folder);
 /* *out: zero-terminated, borrowed until the next run or destroy. */
 td_status td_folder_run(td_folder *folder, const char *text, size_t bytes, const td_buffer **out);
 
+/* Whether a sign is dropped since the language has no word for it. Marks that are dropped, such as brackets, say nothing
+ * anyway and are not meant. */
+bool td_folder_drops(const td_folder *folder, uint32_t codepoint);
+
 #endif

@@ -247,3 +247,8 @@ td_status td_normalizer_run(td_normalizer *normalizer, const char *text, size_t 
 fail:
     return status;
 }
+
+bool td_normalizer_drops(const td_normalizer *normalizer, uint32_t codepoint)
+{
+    return td_folder_drops(normalizer->folder, codepoint);
+}

@@ -6,6 +6,8 @@
 #ifndef TD_TEXT_NORMALIZE_H
 #define TD_TEXT_NORMALIZE_H
 
+#include <stdint.h>
+
 #include "text/lang.h"
 
 /* Part of the key of every cache that holds normalised text: raised when a rule changes a result. */
@@ -20,5 +22,8 @@ void td_normalizer_destroy(td_normalizer *normalizer);
 /* *out: zero-terminated, borrowed until the next run or destroy; "" for a text without anything to say.
  * TD_ERR_FORMAT names the offset of a byte that is not UTF-8. */
 td_status td_normalizer_run(td_normalizer *normalizer, const char *text, size_t bytes, const char **out);
+
+/* As td_folder_drops(). */
+bool td_normalizer_drops(const td_normalizer *normalizer, uint32_t codepoint);
 
 #endif

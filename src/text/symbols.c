@@ -1,6 +1,7 @@
 /* Symbol table (symbols.h): a bit set while collecting, a sorted array afterwards. */
 #include "text/symbols.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct td_symbol_set {
 struct td_symbols {
     char *text;
     uint32_t *codepoints;
+    bool *is_hidden;
     size_t count;             /* without the specials */
     int32_t direct[N_DIRECT]; /* ids of ASCII */
 };
@@ -42,19 +44,6 @@ td_status td_symbol_set_add(td_symbol_set *set, const char *text, size_t bytes)
     return status;
 }
 
-static size_t encode_utf8(uint32_t codepoint, char out[4])
-{
-    if (codepoint < 0x80) {
-        out[0] = (char)codepoint;
-        return 1;
-    }
-    size_t bytes = codepoint < 0x800 ? 2 : codepoint < 0x10000 ? 3 : 4;
-    for (size_t i = bytes - 1; i > 0; --i, codepoint >>= 6)
-        out[i] = (char)(0x80 | (codepoint & 0x3F));
-    out[0] = (char)((0xF00u >> bytes & 0xF0) | codepoint);
-    return bytes;
-}
-
 td_status td_symbols_create(const td_symbol_set *set, td_symbols **out)
 {
     td_status status = TD_OK;
@@ -62,8 +51,7 @@ td_status td_symbols_create(const td_symbol_set *set, td_symbols **out)
     TD_TRY(td_buffer_append(&text, "", 0));
     for (uint32_t codepoint = 1; codepoint < N_CODEPOINTS; ++codepoint) {
         if ((set->bits[codepoint / 64] >> codepoint % 64 & 1) == 0) continue;
-        char utf8[4];
-        TD_TRY(td_buffer_append(&text, utf8, encode_utf8(codepoint, utf8)));
+        TD_TRY(td_unicode_append(&text, codepoint));
     }
     TD_TRY(td_symbols_parse(text.data, out));
 fail:
@@ -80,6 +68,7 @@ td_status td_symbols_parse(const char *text, td_symbols **out)
     TD_TRY(TD_NEW(&symbols));
     TD_TRY(TD_NEW_ARRAY(&symbols->text, bytes + 1));
     TD_TRY(TD_NEW_ARRAY(&symbols->codepoints, bytes + 1));
+    TD_TRY(TD_NEW_ARRAY(&symbols->is_hidden, bytes + 1));
     memcpy(symbols->text, text, bytes);
     for (int i = 0; i < N_DIRECT; ++i)
         symbols->direct[i] = TD_SYMBOL_UNKNOWN;
@@ -108,6 +97,7 @@ void td_symbols_destroy(td_symbols *symbols)
     if (symbols == NULL) return;
     free(symbols->text);
     free(symbols->codepoints);
+    free(symbols->is_hidden);
     free(symbols);
 }
 
@@ -121,7 +111,8 @@ const char *td_symbols_text(const td_symbols *symbols)
     return symbols->text;
 }
 
-int32_t td_symbols_find(const td_symbols *symbols, uint32_t codepoint)
+/* The id of a code point, hidden or not. */
+static int32_t find(const td_symbols *symbols, uint32_t codepoint)
 {
     if (codepoint < N_DIRECT) return symbols->direct[codepoint];
     size_t low = 0;
@@ -135,4 +126,23 @@ int32_t td_symbols_find(const td_symbols *symbols, uint32_t codepoint)
             high = middle;
     }
     return TD_SYMBOL_UNKNOWN;
+}
+
+int32_t td_symbols_find(const td_symbols *symbols, uint32_t codepoint)
+{
+    const int32_t id = find(symbols, codepoint);
+    return id != TD_SYMBOL_UNKNOWN && symbols->is_hidden[id - TD_SYMBOL_FIRST] ? TD_SYMBOL_UNKNOWN : id;
+}
+
+td_status td_symbols_hide(td_symbols *symbols, const char *unseen)
+{
+    const size_t bytes = strlen(unseen);
+    const td_status status = td_unicode_check(unseen, bytes, NULL);
+    for (size_t at = 0; status == TD_OK && at < bytes;) {
+        uint32_t codepoint = 0;
+        at += td_text_utf8_next(unseen + at, bytes - at, &codepoint);
+        const int32_t id = find(symbols, codepoint);
+        if (id != TD_SYMBOL_UNKNOWN) symbols->is_hidden[id - TD_SYMBOL_FIRST] = true;
+    }
+    return status;
 }

@@ -1,5 +1,5 @@
-/* The alphabet of a model: four special symbols, then code points in ascending order. Collected from the
- * training texts, stored with the model, and used unchanged for validation and synthesis.
+/* The alphabet of a model: four special symbols, then code points in ascending order. Those of the training texts
+ * and of their languages (alphabet.h), stored with the model, and used unchanged for validation and synthesis.
  * Covered by tests/text/test_symbols.c.
  */
 #ifndef TD_TEXT_SYMBOLS_H
@@ -39,6 +39,10 @@ td_status td_symbols_create(const td_symbol_set *set, td_symbols **out);
 /* From td_symbols_text(); TD_ERR_FORMAT if it is not UTF-8 in strictly ascending order. */
 td_status td_symbols_parse(const char *text, td_symbols **out);
 void td_symbols_destroy(td_symbols *symbols);
+
+/* Before it is shared: these code points are not found any more; their rows stay. For symbols that no training text
+ * had: what a model makes of them is noise. */
+td_status td_symbols_hide(td_symbols *symbols, const char *unseen);
 
 /* Specials and code points. */
 size_t td_symbols_count(const td_symbols *symbols);

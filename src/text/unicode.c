@@ -6,6 +6,7 @@
 #include <unicode/uchar.h>
 #include <unicode/unorm2.h>
 #include <unicode/ustring.h>
+#include <unicode/utf8.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -95,6 +96,14 @@ bool td_unicode_is_letter(uint32_t codepoint)
 {
     if (codepoint < 0x80) return (codepoint | 0x20) >= 'a' && (codepoint | 0x20) <= 'z';
     return (U_GET_GC_MASK((UChar32)codepoint) & (U_GC_L_MASK | U_GC_M_MASK | U_GC_NL_MASK)) != 0;
+}
+
+td_status td_unicode_append(td_buffer *out, uint32_t codepoint)
+{
+    unsigned char bytes[U8_MAX_LENGTH];
+    size_t length = 0;
+    U8_APPEND_UNSAFE(bytes, length, codepoint);
+    return td_buffer_append(out, bytes, length);
 }
 
 uint32_t td_unicode_before(const char *text, size_t at)

@@ -34,6 +34,9 @@ td_status td_unicode_fold_wide(td_unicode *unicode, const UChar *text, int32_t u
 /* Letter, mark, or number that is written like a letter (the Chinese circle of zero). */
 bool td_unicode_is_letter(uint32_t codepoint);
 
+/* Appends a code point as UTF-8. */
+td_status td_unicode_append(td_buffer *out, uint32_t codepoint);
+
 /* The code point that ends right before `at` > 0 in valid UTF-8. */
 uint32_t td_unicode_before(const char *text, size_t at);
 

@@ -117,6 +117,47 @@ fail:
     return status;
 }
 
+/* By their tokens: which symbols the training rows have. */
+static void mark_seen(const td_dataset *d, bool *is_seen)
+{
+    for (size_t i = 0; i < d->n_train; ++i) {
+        const td_block_row *row = &d->view.rows[d->train[i]];
+        for (uint32_t k = 0; k < row->n_tokens; ++k)
+            is_seen[d->view.tokens[row->first_token + k]] = true;
+    }
+}
+
+td_status td_trainer_list_unseen(td_trainer *t)
+{
+    td_status status = TD_OK;
+    bool *is_seen = NULL;
+    td_symbols *old = NULL; /* that the model it goes on from has seen */
+    td_buffer unseen = {0};
+    const td_dataset *d = t->data.dataset;
+    const char *text = td_block_string(&d->view, d->view.header->symbols);
+    TD_TRY(TD_NEW_ARRAY(&is_seen, d->view.header->vocab_size));
+    mark_seen(d, is_seen);
+    if (t->from != NULL) {
+        TD_TRY(td_symbols_parse(td_checkpoint_get_info(t->from)->symbols, &old));
+        TD_TRY(td_symbols_hide(old, td_checkpoint_get_info(t->from)->unseen));
+    }
+    TD_TRY(td_buffer_append(&unseen, "", 0));
+    for (size_t id = TD_SYMBOL_FIRST; *text != '\0'; ++id) {
+        uint32_t codepoint;
+        const size_t bytes = td_text_utf8_next(text, strlen(text), &codepoint);
+        const bool was_seen = old != NULL && td_symbols_find(old, codepoint) != TD_SYMBOL_UNKNOWN;
+        if (!is_seen[id] && !was_seen) TD_TRY(td_buffer_append(&unseen, text, bytes));
+        text += bytes;
+    }
+    t->unseen = unseen.data;
+    unseen.data = NULL;
+fail:
+    td_buffer_free(&unseen);
+    td_symbols_destroy(old);
+    free(is_seen);
+    return status;
+}
+
 /* ---------------------------------------------------------------- tables whose rows have moved */
 
 /* Row of the old table for each new one, or UINT32_MAX. */

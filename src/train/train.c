@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "data/pair.h"
+#include "text/phonemes.h"
 #include "train/need.h"
 #include "train/train_internal.h"
 
@@ -144,6 +145,19 @@ fail:
     return status;
 }
 
+/* Letters or phonemes, where that was left open. */
+static void choose_tokens(const td_trainer *t, td_dataset_settings *o)
+{
+    if (!o->is_auto || o->tokens == TD_TOKENS_BPE) return;
+    if (t->from != NULL) o->tokens = td_checkpoint_get_info(t->from)->token_kind;
+    if (o->tokens == TD_TOKENS_PHONEMES)
+        td_log_info("tokens are the phonemes of espeak-ng");
+    else if (td_phonemes_check() == TD_OK)
+        td_log_info("tokens are letters");
+    else
+        td_log_info("tokens are letters; %s", td_error_last()->message);
+}
+
 /* New symbols enter the table of a model whose tensors are taken. */
 static td_status open_with_symbols(td_trainer *t)
 {
@@ -167,6 +181,7 @@ static td_status open_data(td_trainer *t)
     plan_rooms(t);
     TD_TRY(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
+    choose_tokens(t, &o->dataset);
     t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
     if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
     if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
@@ -219,10 +234,12 @@ static td_status describe(td_trainer *t)
     td_status status = TD_OK;
     const td_dataset *dataset = t->data.dataset;
     TD_TRY(td_dataset_list_speakers(dataset, &t->speakers));
+    TD_TRY(td_trainer_list_unseen(t));
     t->info = (td_checkpoint_info){.model = t->s.model,
                                    .mel = *td_mel_get_config(t->data.mel),
                                    .token_kind = (td_token_kind)dataset->view.header->token_kind,
                                    .symbols = td_block_string(&dataset->view, dataset->view.header->symbols),
+                                   .unseen = t->unseen,
                                    .tokenizer =
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
                                    .language = find_language(dataset),
@@ -450,11 +467,11 @@ static td_status check_freeze(const td_trainer *t)
         frozen += entry.learner == TD_MAX_LEARNERS;
     }
     if (frozen == 0)
-        return TD_FAIL(
-            TD_ERR_CONFIG,
-            "training.freeze '%s' names no parameter; `tandem inspect -v CHECKPOINT` lists them, and * stands "
-            "for anything",
-            t->s.freeze);
+        return TD_FAIL(TD_ERR_CONFIG,
+                       "training.freeze '%s' names no parameter; `tandem inspect -v CHECKPOINT` lists them, "
+                       "and * stands "
+                       "for anything",
+                       t->s.freeze);
     td_log_info("%zu of %zu tensors are not trained", frozen, all);
     return TD_OK;
 }
@@ -637,6 +654,7 @@ static void close_trainer(td_trainer *t)
     td_run_dir_close(t->run);
     td_marks_free(&t->marks);
     free(t->symbols);
+    free(t->unseen);
     free(t->speakers);
 }
 

@@ -52,7 +52,8 @@ typedef struct td_trainer {
     td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */
     char *symbols;    /* owned; of the dataset with those of a model that it goes on from */
-    char *speakers;   /* owned */
+    char *unseen;   /* owned; symbols that no training text has, here or in the model that it goes on from */
+    char *speakers; /* owned */
     td_checkpoint_info info;
     td_store *store;
     td_speaker *speaker; /* of the store; NULL until the model is first left to itself */
@@ -90,6 +91,7 @@ typedef struct td_trainer {
 /* start.c: the checkpoint to go on from (t->from, t->resumes), then its content into the store. */
 td_status td_trainer_find_start(td_trainer *t);
 td_status td_trainer_join_symbols(td_trainer *t, bool *changed);
+td_status td_trainer_list_unseen(td_trainer *t); /* fills in `unseen` */
 td_status td_trainer_load_start(td_trainer *t);
 
 /* train.c */

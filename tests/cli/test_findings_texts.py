@@ -62,14 +62,64 @@ class Texts(unittest.TestCase):
         self.synth("--text", "Say a, now. No toy.", "-o", self.path("plain.wav"), "--strict-text")
         stderr = self.synth("--text", "(\u201cS\u00e4y\u201d a; n'o-w! No toy\u2026", "-o", self.path("a.wav"))
         self.assertNotIn("warning", stderr)
-        stderr = self.synth("--text", "Say qa, now. \u6f22! No \u6f22toy.", "-o", self.path("b.wav"))
+        stderr = self.synth("--text", "Say \u0436a, now. \u6f22! No \u6f22toy.", "-o", self.path("b.wav"))
         self.assertEqual(stderr.count("warning"), 1)
-        self.assertIn("'q' (U+0071), '\u6f22' (U+6F22) 2 times", stderr)
+        self.assertIn("'\u0436' (U+0436), '\u6f22' (U+6F22) 2 times", stderr)
         self.assertEqual(self.read("b.wav"), self.read("plain.wav"))
         stderr = self.synth("--text", "say q now", "-o", self.path("c.wav"), "--strict-text", code=1)
         self.assertIn("'q' (U+0071)", stderr)
         self.assertIn("U+6F22", self.synth("--text", "\u6f22", "-o", self.path("c.wav"), code=2))
         self.assertFalse(os.path.exists(self.path("c.wav")))
+
+    def test_letters_of_the_table_that_no_training_text_had(self):
+        """They are in the table, and still written with others, or left out: nobody has heard them."""
+        shown = subprocess.run([PROGRAM, "inspect", self.voice], capture_output=True, text=True, check=True).stdout
+        self.assertIn("!\"'(),-.:;?abcdefghijklmnopqrstuvwxyz", shown)
+        self.synth("--text", "Say no.", "-o", self.path("plain.wav"), "--strict-text")
+        stderr = self.synth("--text", "\"Zay\" gno!", "-o", self.path("a.wav"))
+        self.assertIn("'g' (U+0067)", stderr)
+        self.assertEqual(self.read("a.wav"), self.read("plain.wav"))
+
+    def test_lexicon(self):
+        with open(self.path("words.txt"), "w", encoding="utf-8") as file:
+            file.write("xyz\tsay now\nten\t/t\u025bn/\n")
+        self.synth("--text", "No say now, a ten.", "-o", self.path("plain.wav"))
+        stderr = self.synth("--text", "No XYZ, a ten.", "-o", self.path("a.wav"), "--lexicon", self.path("words.txt"))
+        self.assertEqual(self.read("a.wav"), self.read("plain.wav"))
+        self.assertIn("trained with letters", stderr)
+        stderr = self.synth("--text", "A ten.", "-o", self.path("b.wav"), "--lexicon", self.path("words.txt"),
+                            "--strict-text", code=1)
+        self.assertIn("trained with letters", stderr)
+        with open(self.path("words.txt"), "a", encoding="utf-8") as file:
+            file.write("no tab\n")
+        stderr = self.synth("--text", "No.", "-o", self.path("b.wav"), "--lexicon", self.path("words.txt"), code=1)
+        self.assertIn("words.txt:3: no tab", stderr)
+        self.assertFalse(os.path.exists(self.path("b.wav")))
+
+    def count_frames(self, name):
+        with wave.open(self.path(name), "rb") as file:
+            return file.getnframes()
+
+    def test_ssml(self):
+        self.synth("--text", "No toy.", "-o", self.path("plain.wav"))
+        self.synth("--text", "<speak>No toy.<break time=\"500ms\"/></speak>", "-o", self.path("pause.wav"))
+        self.assertEqual(self.count_frames("pause.wav"), self.count_frames("plain.wav") + 22050 // 2)
+        self.synth("--text", "<speak><prosody rate=\"50%\">No toy.</prosody></speak>", "-o", self.path("slow.wav"))
+        self.synth("--text", "No toy.", "--speed", "0.5", "-o", self.path("half.wav"))
+        self.assertEqual(self.read("slow.wav"), self.read("half.wav"))
+        self.assertGreater(self.count_frames("slow.wav"), self.count_frames("plain.wav"))
+        stderr = self.synth("--text", "<speak>No <emphasis>toy</emphasis>.</speak>", "-o", self.path("b.wav"))
+        self.assertEqual(stderr.count("warning"), 1)
+        self.assertIn("<emphasis> is not known", stderr)
+        self.assertEqual(self.read("b.wav"), self.read("plain.wav"))
+        stderr = self.synth("--text", "<speak>No <b>toy</speak>", "-o", self.path("c.wav"), code=1)
+        self.assertIn("line 1, column 17: </speak> where </b> is due", stderr)
+
+    def test_a_binary_is_named(self):
+        with open(self.path("binary.txt"), "wb") as file:
+            file.write(b"say\0now")
+        stderr = self.synth("--text-file", self.path("binary.txt"), "-o", self.path("a.wav"), code=1)
+        self.assertIn("binary.txt: the text has a zero byte", stderr)
 
     def test_finding_06_long_sentences(self):
         words = " ".join(["say now a net day"] * 20)

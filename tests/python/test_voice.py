@@ -64,6 +64,20 @@ class VoiceTest(unittest.TestCase):
             with wave.open(path) as file:
                 self.assertEqual((file.getframerate(), file.getnframes()), (22050, len(self.voice.speak("hello. world."))))
 
+    def test_lexicon_and_ssml(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "words.txt")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("xyz\thello\n")
+            with tandem.Voice(VOICE, device="cpu", lexicon=path) as voice:
+                self.assertEqual(list(voice.speak("XYZ")), list(self.voice.speak("hello")))
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("abc\n")
+            with self.assertRaisesRegex(tandem.Error, "words.txt:2: no tab"):
+                tandem.Voice(VOICE, device="cpu", lexicon=path)
+        pause = "<speak>hello<break time=\"1s\"/></speak>"
+        self.assertEqual(len(self.voice.speak(pause)), len(self.voice.speak("hello")) + self.voice.info.rate)
+
     def test_errors(self):
         for strict, status in ((False, "TD_ERR_CONFIG"), (True, "TD_ERR_FORMAT")):
             with self.assertRaises(tandem.Error) as caught:

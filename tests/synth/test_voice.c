@@ -278,6 +278,63 @@ static void test_steps(void **state)
     rig_close(&r);
 }
 
+/* What the voice has no frames for is said in more pieces, the same whether samples leave early or not. */
+static void test_long_steps(void **state)
+{
+    static const char TEXT[] =
+        "one. two. three. four. five. six. seven. eight. nine, hello world, how are you all?";
+    td_checkpoint_info info = make_info("autoregressive");
+    speech whole, part;
+    rig r;
+    (void)state;
+    rig_open_on(&r, "cpu", false, 0);
+    set_key(&info, "max_frames", "24");
+    td_voice *voice = open_voice(&r, &info);
+    watcher all = {.voice = voice, .device = r.device};
+    say(voice, "how are you all?", &USUAL, &part);
+    assert_true(part.frames > 24);
+    assert_true(td_voice_last(voice)->n_pieces > 1);
+    say(voice, TEXT, &USUAL, &whole);
+    assert_true(td_voice_last(voice)->n_pieces > 10);
+    check(td_voice_stream(voice, TEXT, &USUAL, watch, &all));
+    assert_int_equal(all.count, whole.count);
+    assert_memory_equal(all.samples, whole.samples, whole.count * sizeof(float));
+    free(all.samples);
+    free_speech(&part);
+    free_speech(&whole);
+    td_voice_close(voice);
+    rig_close(&r);
+}
+
+/* Pauses and rates of SSML, between pieces and before the first. */
+static void test_ssml(void **state)
+{
+    const td_checkpoint_info info = make_info("parallel");
+    speech one, two, both;
+    rig r;
+    (void)state;
+    rig_open_on(&r, "cpu", false, 0);
+    td_voice *voice = open_voice(&r, &info);
+    say(voice, "hello", &USUAL, &one);
+    say(voice, "<speak><prosody rate=\"50%\">world</prosody></speak>", &USUAL, &two);
+    say(voice,
+        "<speak><break time=\"1s\"/>hello<break time=\"2s\"/><prosody rate=\"50%\">world<break time=\"3s\"/>"
+        "</prosody></speak>",
+        &USUAL, &both);
+    assert_int_equal(both.frames, one.frames + two.frames);
+    assert_int_equal(both.count, one.count + two.count + 6 * 22050);
+    for (size_t i = 0; i < 22050; i++)
+        assert_true(both.samples[i] == 0);
+    free_speech(&two);
+    say(voice, "world", &USUAL, &two);
+    assert_true(both.frames > one.frames + two.frames);
+    free_speech(&one);
+    free_speech(&two);
+    free_speech(&both);
+    td_voice_close(voice);
+    rig_close(&r);
+}
+
 static void test_speakers(void **state)
 {
     td_checkpoint_info info = make_info("parallel");
@@ -446,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parallel),    cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_long_steps),  cmocka_unit_test(test_ssml),
         cmocka_unit_test(test_steps),       cmocka_unit_test(test_speakers),
         cmocka_unit_test(test_references),  cmocka_unit_test(test_finding_06_long_sentences),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_stream),

@@ -23,7 +23,7 @@ static int make_file(void **state)
     rig_open_on(&r, "cpu", false, 0);
     write_voice(&r, path, &info);
     snprintf(stepping_path, sizeof stepping_path, "%s", temp_path("s.safetensors"));
-    set_key(&stepping, "max_frames", "8");
+    set_key(&stepping, "max_frames", "2");
     write_voice(&r, stepping_path, &stepping);
     rig_close(&r);
     return 0;

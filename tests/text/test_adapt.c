@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "text/adapt.h"
+#include "text/phonemes.h"
 
-static void expect(const char *symbols, const char *text, const char *adapted, const char *left_out)
+static void expect_of(td_token_kind kind, const char *symbols, const char *unseen, const char *text,
+                      const char *adapted, const char *left_out)
 {
     td_symbols *table = NULL;
     td_tokenizer *tokenizer = NULL;
@@ -16,7 +18,8 @@ static void expect(const char *symbols, const char *text, const char *adapted, c
     td_left_outs left_outs = {0};
     char names[256];
     assert_int_equal(td_symbols_parse(symbols, &table), TD_OK);
-    assert_int_equal(td_tokenizer_create(TD_TOKENS_CHARACTERS, table, &tokenizer), TD_OK);
+    assert_int_equal(td_symbols_hide(table, unseen), TD_OK);
+    assert_int_equal(td_tokenizer_create(kind, table, &tokenizer), TD_OK);
     assert_int_equal(td_adapt_text(tokenizer, text, strlen(text), &out, &left_outs), TD_OK);
     td_left_outs_describe(&left_outs, names, sizeof names);
     assert_string_equal(out.data, adapted);
@@ -25,6 +28,11 @@ static void expect(const char *symbols, const char *text, const char *adapted, c
     td_buffer_free(&out);
     td_tokenizer_destroy(tokenizer);
     td_symbols_destroy(table);
+}
+
+static void expect(const char *symbols, const char *text, const char *adapted, const char *left_out)
+{
+    expect_of(TD_TOKENS_CHARACTERS, symbols, "", text, adapted, left_out);
 }
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz"
@@ -73,9 +81,28 @@ static void test_left_out(void **state)
         "and 12 others");
 }
 
+/* In the table, and never heard in training: as if they were not there. */
+static void test_unseen(void **state)
+{
+    (void)state;
+    expect_of(TD_TOKENS_CHARACTERS, " !,." LETTERS, "!xzg", "exit, zigzag!", "eksit, sisa.",
+              "'g' (U+0067) 2 times");
+}
+
+/* Sounds stand for sounds, shades of them are not missed. */
+static void test_phonemes(void **state)
+{
+    (void)state;
+    if (td_phonemes_check() != TD_OK) skip();
+    expect_of(TD_TOKENS_PHONEMES, " abdeiklmnostu\311\231\311\271", "",
+              "\313\210\311\221\313\220\312\201 z\311\233", "a\311\271 se", "");
+    expect_of(TD_TOKENS_PHONEMES, " ae", "e", "\311\233x", "a", "'x' (U+0078)");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_stays), cmocka_unit_test(test_marks),
-                                       cmocka_unit_test(test_letters), cmocka_unit_test(test_left_out)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unseen),      cmocka_unit_test(test_phonemes),
+                                       cmocka_unit_test(test_known_stays), cmocka_unit_test(test_marks),
+                                       cmocka_unit_test(test_letters),     cmocka_unit_test(test_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -435,8 +435,9 @@ static void test_fine_tuning_keeps_rows(void **state)
     (void)state;
     td_train_settings s = make_settings("old", 3);
     const td_train_result old = train(&s);
-    make_dataset("more", N_ROWS, "abcdez ", false); /* one symbol more */
+    make_dataset("more", N_ROWS, "abcdez ", false);
     s = make_settings("new", 1);
+    s.data.dataset.language = "de"; /* four letters more */
     snprintf(set_path, sizeof set_path, "%s", temp_path("more"));
     s.init_from = old.checkpoint;
     s.freeze = "text.*";
@@ -446,11 +447,15 @@ static void test_fine_tuning_keeps_rows(void **state)
     assert_non_null(strstr(logged, "0 tensors start from the seed"));
     td_checkpoint *a = open_checkpoint(old.checkpoint), *b = open_checkpoint(new.checkpoint);
     assert_int_equal(td_model_describe(&td_checkpoint_get_info(b)->model).n_symbols,
-                     td_model_describe(&td_checkpoint_get_info(a)->model).n_symbols + 1);
+                     td_model_describe(&td_checkpoint_get_info(a)->model).n_symbols + 4);
     const td_safetensors_tensor *x, *y;
     assert_int_equal(td_checkpoint_tensor(a, "param.", "text.embedding", &x), TD_OK);
     assert_int_equal(td_checkpoint_tensor(b, "param.", "text.embedding", &y), TD_OK);
-    assert_memory_equal(x->data, y->data, x->bytes); /* z comes last, so the old rows stay where they were */
+    assert_memory_equal(x->data, y->data,
+                        x->bytes); /* they come last, so the old rows stay where they were */
+    assert_string_equal(td_checkpoint_get_info(a)->unseen, "!\"'(),-.:;?fghijklmnopqrstuvwxyz");
+    assert_string_equal(td_checkpoint_get_info(b)->unseen,
+                        "!\"'(),-.:;?fghijklmnopqrstuvwxy\303\237\303\244\303\266\303\274");
     assert_int_equal(td_checkpoint_tensor(b, "moment1.", "text.embedding", &y),
                      TD_ERR_NOT_FOUND); /* frozen */
     td_checkpoint_close(a);

@@ -49,6 +49,8 @@ static const td_option OPTIONS[] = {
      "Heat of the oven", true, false},
     {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan", false,
      false},
+    {"oven", "door", NULL, 0, TD_OPTION_BOOL, "auto", NULL, "auto|ajar", 0, 0, "Oven", ON_WASH, "Shut it",
+     false, false},
     {"oven", "lamp", "enable-lamp", 0, TD_OPTION_BOOL, NULL, NULL, NULL, 0, 0, "Oven", ON_COOK,
      "Use the lamp", false, false},
     {"oven", "mode", NULL, 0, TD_OPTION_CHOICE, "bake", NULL, "bake|grill|roast", 0, 0, "Oven", ON_COOK,
@@ -377,6 +379,22 @@ static void test_finding_23_quotes_are_not_of_the_value(void **state)
     assert_int_equal(td_options_get(options, "oven.heat")->integer, 90);
 }
 
+/* A truth that a word may stand for. */
+static void test_words_for_a_truth(void **state)
+{
+    td_options *options = *state;
+    assert_string_equal(text_of(options, "oven.door"), "auto");
+    assert_false(td_options_get(options, "oven.door")->truth);
+    read_text(options, "[oven]\ndoor = on\n");
+    assert_string_equal(text_of(options, "oven.door"), "true");
+    assert_true(td_options_get(options, "oven.door")->truth);
+    assert_int_equal(td_options_assign(options, "oven.door", "ajar", TD_ORIGIN_SET, "--set"), TD_OK);
+    assert_string_equal(text_of(options, "oven.door"), "ajar");
+    assert_false(td_options_get(options, "oven.door")->truth);
+    assert_int_equal(td_options_assign(options, "oven.door", "shut", TD_ORIGIN_SET, "--set"), TD_OK);
+    expect_mistake(options, 0, "--set", "oven.door cannot be 'shut'; it must be true, false or auto|ajar");
+}
+
 static void test_all_mistakes_of_a_file(void **state)
 {
     td_options *options = *state;
@@ -619,6 +637,7 @@ int main(void)
         OPTIONS_TEST(test_empty_text_means_not_set),
         OPTIONS_TEST(test_good_file),
         OPTIONS_TEST(test_finding_23_quotes_are_not_of_the_value),
+        OPTIONS_TEST(test_words_for_a_truth),
         OPTIONS_TEST(test_all_mistakes_of_a_file),
         OPTIONS_TEST(test_line_limit),
         OPTIONS_TEST(test_file_named_on_the_command_line),

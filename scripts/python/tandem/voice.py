@@ -21,7 +21,7 @@ _SINK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, _FLOATS, ctypes.c_size_
 class _VoiceOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("path", ctypes.c_char_p), ("device", ctypes.c_char_p),
                 ("cache_dir", ctypes.c_char_p), ("log", LOG_SINK), ("log_context", ctypes.c_void_p),
-                ("log_level", ctypes.c_int)]
+                ("log_level", ctypes.c_int), ("lexicon", ctypes.c_char_p)]
 
 
 class _VoiceInfo(ctypes.Structure):
@@ -67,14 +67,15 @@ class Voice(Handle):
     One thread at a time, but for cancel(); several voices may speak at once. speak(), stream() and save() take
     speaker, reference (path of a recording), language, speed, pitch_shift (semitones), energy, seed and strict_text
     (a character that the voice has not learnt is an error instead of a warning).
-    `log` is called with a level's name and a line.
+    `log` is called with a level's name and a line; `lexicon` is a file of lines WORD<TAB>RESPELLING or
+    WORD<TAB>/PHONEMES/. A text that begins with <speak> is SSML.
     """
     _free, _error = library.td_voice_close, library.td_voice_error
 
-    def __init__(self, path, device=None, cache_dir=None, log=None):
+    def __init__(self, path, device=None, cache_dir=None, log=None, lexicon=None):
         super().__init__(log)
         options = _VoiceOptions(ctypes.sizeof(_VoiceOptions), to_bytes(path), to_bytes(device), to_bytes(cache_dir),
-                                self._log, None, 2)
+                                self._log, None, 2, to_bytes(lexicon))
         error = ErrorRecord()
         code = library.td_voice_open(ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(error))
         if code:

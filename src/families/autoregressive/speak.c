@@ -186,6 +186,20 @@ fail:
     return status;
 }
 
+/* Items without an end; those that had all the frames there are, and still some text to say, are too long. */
+static void note_cuts(td_acoustic_speaker *s, const td_utterance *u, size_t number)
+{
+    const td_speaking *speaking = s->base.speaking;
+    const progress *w = s->own;
+    const bool had_all = s->max_frames / s->c.reduction == s->c.max_frames / s->c.reduction;
+    for (uint32_t i = 0; i < u->count; i++) {
+        if (w->is_done[i]) continue;
+        s->n_cut[number]++;
+        if (had_all && speaking->too_long && w->at[i] + 2 < u->tokens[i])
+            speaking->too_long[number * speaking->items + i] = true;
+    }
+}
+
 static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
 {
     const td_utterance *u = &s->base.speaking->utterances[number];
@@ -205,8 +219,7 @@ static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
         TD_TRY(run_step(s, u, plan, step));
         are_done = decide(s, u, frames, step);
     }
-    for (uint32_t i = 0; i < u->count; i++)
-        s->n_cut[number] += !((const progress *)s->own)->is_done[i];
+    note_cuts(s, u, number);
     TD_TRY(finish(s, frames, mel));
 fail:
     return status;

@@ -17,16 +17,14 @@ typedef struct spreading {
 } spreading;
 
 /* Frames of each token of an item, `limit` at most; their sum as it would be without. */
-static double spread_item(const td_acoustic_speaker *s, const float *durations, uint32_t tokens,
+static double spread_item(const td_acoustic_speaker *s, const float *durations, double speed, uint32_t tokens,
                           uint32_t limit, uint32_t *spread, uint32_t *frames)
 {
     double sum = 0;
     for (uint32_t k = 0; k < tokens; k++) {
         /* NaN becomes 1 here, and is told from the spectrogram. */
         const double wanted =
-            durations
-                ? fmin(fmax(rint(exp((double)durations[k]) / s->base.speaking->speed), 1), s->c.max_frames)
-                : 1;
+            durations ? fmin(fmax(rint(exp((double)durations[k]) / speed), 1), s->c.max_frames) : 1;
         spread[k] = (uint32_t)fmin(wanted, limit - *frames);
         *frames += spread[k];
         sum += wanted;
@@ -45,7 +43,8 @@ static void spread_frames(td_acoustic_speaker *s, size_t number, const float *du
     uint32_t *spread = ((spreading *)s->own)->spread + number * speaking->items * speaking->max_tokens;
     for (uint32_t i = 0; i < speaking->items; i++) {
         const size_t first = (size_t)i * speaking->max_tokens;
-        const double sum = spread_item(s, i < u->count ? durations + first : NULL, u->tokens[i], limit,
+        const double speed = speaking->speed * (u->speeds ? u->speeds[i] : 1);
+        const double sum = spread_item(s, i < u->count ? durations + first : NULL, speed, u->tokens[i], limit,
                                        spread + first, &frames[i]);
         if (sum > most && speaking->too_long) speaking->too_long[number * speaking->items + i] = true;
         *longest = fmax(*longest, sum);
