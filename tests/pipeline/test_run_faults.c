@@ -39,6 +39,7 @@ typedef struct trial {
     const char *script; /* of both devices */
     const char *run;    /* folder to write to */
     bool is_single;
+    size_t family;
     td_monitor *monitor;
     uint64_t data_limit_bytes, model_limit_bytes;
 } trial;
@@ -75,7 +76,7 @@ static td_status train(const trial *t, td_error *error)
                            .data_limit_bytes = t->data_limit_bytes,
                            .model_limit_bytes = t->model_limit_bytes,
                            .run_dir = folder};
-    assert_int_equal(td_model_preset(td_family_at(0), "pico", &s.model), TD_OK);
+    assert_int_equal(td_model_preset(td_family_at(t->family), "pico", &s.model), TD_OK);
     alarm(PATIENCE_S);
     assert_int_equal(td_registry_open(&options, &registry), TD_OK);
     assert_int_equal(td_registry_select(registry, "sim:0", &infos[0]), TD_OK);
@@ -165,6 +166,21 @@ static void test_a_slow_model_device_sets_the_pace(void **state)
     td_monitor_destroy(monitor);
 }
 
+/* Finding 25: every range that a kernel is given starts where the device with the widest alignment allows it, from
+ * the batch to the update, whatever the family. */
+static void test_finding_25_wide_alignment(void **state)
+{
+    (void)state;
+    for (size_t family = 0; family < 2; ++family) {
+        char run[16];
+        td_error error;
+        snprintf(run, sizeof run, "run-%zu", family);
+        if (train(&(trial){.script = "latency_us=0,offset_align=512", .run = run, .family = family},
+                  &error) != TD_OK)
+            fail_msg("%s", error.message);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +188,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_failed_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_little_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slow_model_device_sets_the_pace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_finding_25_wide_alignment, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
