@@ -6,9 +6,9 @@
 #include "ops/rows.h"
 
 #define USUAL_ITERATIONS 60u
-#define MEL_UPDATES 16u          /* of the magnitudes */
-#define MOMENTUM (0.99f / 1.99f) /* 0.99 of the paper, for a step relative to the last projection */
-#define ALIGN_WORDS 64u          /* of a part of the workspace */
+#define MEL_UPDATES 16u                   /* of the magnitudes */
+#define MOMENTUM (0.99f / 1.99f)          /* 0.99 of the paper, for a step relative to the last projection */
+#define ALIGN_WORDS (TD_OFFSET_ALIGN / 4) /* of a part of the workspace */
 
 typedef struct parts {
     uint64_t magnitudes, before, frames, total; /* where each begins, in words */

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-enum { PACK_ALIGN = 256 }; /* the largest alignment a device asks for */
+enum { PACK_ALIGN = TD_OFFSET_ALIGN };
 
 bool td_batch_shape_equal(const td_batch_shape *a, const td_batch_shape *b)
 {

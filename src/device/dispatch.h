@@ -7,6 +7,10 @@
 #include "kernels/kernel.h"
 #include "tandem/queue.h"
 
+/* Bytes; every usable device lets a binding start at multiples of it. Vulkan asks for 256 at most, NVIDIA's OpenCL for
+ * 512. */
+#define TD_OFFSET_ALIGN 512u
+
 /* Rough work of one dispatch, for splitting long submissions. Zero is allowed. */
 typedef struct td_cost {
     double flops;

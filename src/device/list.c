@@ -164,10 +164,14 @@ td_status td_list_dispatch(td_list *list, td_kernel_id id, const td_span *spans,
 {
     const td_kernel *kernel = td_kernel_get(id);
     const uint32_t most = list->device->info.caps.max_group_count;
+    const uint32_t group = td_device_group_size(list->device, id);
     td_command *command = NULL;
     td_status status = TD_OK;
     TD_FAIL_IF(list->kind != TD_QUEUE_COMPUTE && list->device->info.caps.copy_queue, TD_ERR_ARGUMENT,
                "kernel %s was recorded for a copy queue", kernel->name);
+    TD_FAIL_IF(group > list->device->info.caps.max_group_size, TD_ERR_LIMIT,
+               "kernel %s has work-groups of %u items; %s takes at most %u", kernel->name, group,
+               list->device->info.name, list->device->info.caps.max_group_size);
     TD_FAIL_IF(!grid.x || !grid.y || !grid.z || grid.x > most || grid.y > most || grid.z > most, TD_ERR_LIMIT,
                "kernel %s was given %u x %u x %u work-groups; %s takes 1 to %u in each direction",
                kernel->name, grid.x, grid.y, grid.z, list->device->info.name, most);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "device/limits.h"
 #include "device/selftest.h"
 
 static const td_backend *const BACKENDS[TD_API_COUNT] = {
@@ -211,6 +212,7 @@ td_status td_registry_open(const td_registry_options *options, td_registry **out
         if (i < registry->n_real) info->index = info->given_index = (int)i;
         info->gpu_kernels = info->type != TD_DEVICE_CPU || options->gpu_kernels;
         name_lastingly(&registry->infos, i);
+        td_limits_judge(info);
         if (info->usable) td_selftest_recall(registry->cache, info);
     }
     if (options->visible) TD_TRY(hide_others(registry, options->visible));

@@ -200,32 +200,17 @@ td_tensor td_graph_attention(td_graph *graph, td_tensor q, td_tensor k, td_tenso
                   options);
 }
 
-/* Parts of a row can be read in place where they start as bindings do; otherwise they are cut out. */
-static bool can_pack(uint32_t width)
-{
-    return UINT64_C(4) * width % TD_STORAGE_ALIGN == 0;
-}
-
 td_tensor td_graph_attention_qkv(td_graph *graph, td_tensor qkv, const td_attention_options *options)
 {
     const uint32_t width = td_graph_shape(graph, qkv).dims[2] / 3;
-    if (can_pack(width))
-        return attend(graph, (td_tensor[]){qkv, qkv, qkv}, (uint32_t[]){0, width, 2 * width}, width, options);
-    const td_tensor q = td_graph_slice(graph, qkv, 2, 0, width);
-    const td_tensor k = td_graph_slice(graph, qkv, 2, width, width);
-    const td_tensor v = td_graph_slice(graph, qkv, 2, 2 * width, width);
-    return td_graph_attention(graph, q, k, v, options);
+    return attend(graph, (td_tensor[]){qkv, qkv, qkv}, (uint32_t[]){0, width, 2 * width}, width, options);
 }
 
 td_tensor td_graph_attention_kv(td_graph *graph, td_tensor q, td_tensor kv,
                                 const td_attention_options *options)
 {
     const uint32_t width = td_graph_shape(graph, kv).dims[2] / 2;
-    if (can_pack(width))
-        return attend(graph, (td_tensor[]){q, kv, kv}, (uint32_t[]){0, 0, width}, width, options);
-    const td_tensor k = td_graph_slice(graph, kv, 2, 0, width);
-    const td_tensor v = td_graph_slice(graph, kv, 2, width, width);
-    return td_graph_attention(graph, q, k, v, options);
+    return attend(graph, (td_tensor[]){q, kv, kv}, (uint32_t[]){0, 0, width}, width, options);
 }
 
 /* ---------------------------------------------------------------- reductions and moves */

@@ -16,7 +16,7 @@
 
 #define TD_NODE_INPUTS 7
 #define TD_NODE_OUTPUTS 3
-#define TD_STORAGE_ALIGN UINT64_C(256) /* bytes; where any device lets a binding start */
+#define TD_STORAGE_ALIGN ((uint64_t)TD_OFFSET_ALIGN) /* bytes; where any device lets a binding start */
 
 /* One line of the list for each kind. */
 #define TD_GRAPH_OPS(X)                                                                                      \

@@ -16,10 +16,14 @@ static bool is_kept(const td_tensor_info *t)
     return t->role == TD_TENSOR_PARAMETER || t->role == TD_TENSOR_STATE;
 }
 
-/* So that an entry starts where a binding may in every block. */
+#define USUAL_ALIGN 256u /* bytes */
+
+/* So that an entry starts where a binding may in every block. The gaps are part of the sums that clip gradients, so
+ * only devices that need wider ones have them: elsewhere a run's bits stay what they were. */
 static uint64_t align_elements(const td_store *store)
 {
-    return TD_STORAGE_ALIGN / (store->options.half ? 2 : 4);
+    const uint32_t least = td_device_get_info(store->device)->caps.offset_align;
+    return (least > USUAL_ALIGN ? TD_OFFSET_ALIGN : USUAL_ALIGN) / (store->options.half ? 2 : 4);
 }
 
 static uint64_t padded(const td_store *store, td_shape shape)

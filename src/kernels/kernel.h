@@ -14,6 +14,7 @@
 #include "kernels/params.h"
 
 #define TD_KERNEL_MAX_BUFFERS 8
+#define TD_KERNEL_MAX_LOCAL 16384u /* bytes of local memory that a kernel of class GPU may take */
 
 /* A kernel is built for one of two classes of device; see docs/kernels.md. */
 typedef enum td_kernel_class {

@@ -116,6 +116,32 @@ fail:
     return status;
 }
 
+/* Bindings start where the device lets them, and so perhaps before the tensors: parts of a packed projection start
+ * where they do. */
+static td_attention_args align_inputs(const td_list *list, const td_attention_args *given,
+                                      td_attention_params *p)
+{
+    td_attention_args a = *given;
+    p->q_first = td_op_align_span(list, &a.q);
+    p->k_first = td_op_align_span(list, &a.k);
+    if (td_op_given(a.v)) p->v_first = td_op_align_span(list, &a.v);
+    return a;
+}
+
+/* A gradient has no first element of its own. */
+static td_status align_gradient(const td_list *list, td_span *span, uint32_t first, const char *name)
+{
+    const uint64_t offset = span->offset;
+    const uint32_t own = td_op_align_span(list, span);
+    if (own == first) return TD_OK;
+    return TD_FAIL(
+        TD_ERR_ARGUMENT,
+        "attention: d_%s starts at byte %llu, %u behind a multiple of what %s needs, but %s %u; both must "
+        "lie alike",
+        name, (unsigned long long)offset, 4 * own, td_device_get_info(td_list_device(list))->name, name,
+        4 * first);
+}
+
 /* What every launch reads: q and k, and the lengths where there are any. */
 static td_status check_scores(const td_attention_args *a, const td_attention_params *p)
 {
@@ -131,15 +157,16 @@ fail:
 
 /* ---------------------------------------------------------------- forward */
 
-td_status td_op_attention(td_list *list, const td_attention_args *a)
+td_status td_op_attention(td_list *list, const td_attention_args *given)
 {
-    const td_attention_shape *s = &a->shape;
-    const td_attention_params params = make_params(a);
+    const td_attention_shape *s = &given->shape;
+    td_attention_params params = make_params(given);
     td_status status = TD_OK;
-    TD_TRY(check_scores(a, &params));
-    TD_TRY(check_tensor(s, a->v, s->keys, params.v_row, "v"));
-    TD_TRY(check_tensor(s, a->o, s->queries, params.o_row, "o"));
-    const td_span spans[] = {a->q, a->k, a->v, td_op_or(a->lengths, a->q), a->o, a->lse};
+    TD_TRY(check_scores(given, &params));
+    TD_TRY(check_tensor(s, given->v, s->keys, params.v_row, "v"));
+    TD_TRY(check_tensor(s, given->o, s->queries, params.o_row, "o"));
+    const td_attention_args a = align_inputs(list, given, &params);
+    const td_span spans[] = {a.q, a.k, a.v, td_op_or(a.lengths, a.q), a.o, a.lse};
     const td_kernel_id kernel = kernels[kernel_row(s)].forward;
     TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
     TD_TRY(
@@ -148,16 +175,17 @@ fail:
     return status;
 }
 
-td_status td_op_attention_weights(td_list *list, const td_attention_args *a, td_span w)
+td_status td_op_attention_weights(td_list *list, const td_attention_args *given, td_span w)
 {
-    const td_attention_shape *s = &a->shape;
-    const td_attention_params params = make_params(a);
+    const td_attention_shape *s = &given->shape;
+    td_attention_params params = make_params(given);
     const uint64_t n = (uint64_t)s->batch * s->queries * s->keys;
     td_status status = TD_OK;
-    TD_TRY(check_scores(a, &params));
+    TD_TRY(check_scores(given, &params));
     TD_TRY(td_op_check_size(s->batch, s->queries, s->keys, "attention weights"));
     TD_TRY(td_op_check_span(w, n, "attention weights", "w"));
-    const td_span spans[] = {a->q, a->k, a->lse, td_op_or(a->lengths, a->q), w};
+    const td_attention_args a = align_inputs(list, given, &params);
+    const td_span spans[] = {a.q, a.k, a.lse, td_op_or(a.lengths, a.q), w};
     TD_TRY(td_list_dispatch(list, TD_K_attention_weights, spans, &params,
                             td_grid_elements(td_list_class(list), (uint32_t)n), cost_of(s, 1)));
 fail:
@@ -219,20 +247,25 @@ static td_status record_dkv(td_list *list, const td_attention_back_args *a, cons
     return td_list_dispatch(list, kernel, spans, p, grid, cost_of(s, p->fused ? 5 : 4));
 }
 
-td_status td_op_attention_back(td_list *list, const td_attention_back_args *a)
+td_status td_op_attention_back(td_list *list, const td_attention_back_args *given)
 {
-    const td_attention_shape *s = &a->forward.shape;
-    td_attention_params params = make_params(&a->forward);
+    const td_attention_shape *s = &given->forward.shape;
+    td_attention_params params = make_params(&given->forward);
+    td_attention_back_args a = *given;
     td_status status = TD_OK;
     params.fused = td_device_vector(td_list_device(list)) > 1 && (uint64_t)s->batch * s->heads >= FUSED_HEADS;
-    TD_TRY(check_back(a, &params));
+    TD_TRY(check_back(given, &params));
+    a.forward = align_inputs(list, &given->forward, &params);
+    TD_TRY(align_gradient(list, &a.d_q, params.q_first, "q"));
+    TD_TRY(align_gradient(list, &a.d_k, params.k_first, "k"));
+    TD_TRY(align_gradient(list, &a.d_v, params.v_first, "v"));
     if (!params.fused) {
         TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
         TD_TRY(td_op_check_iterations(list, iterations_of(s, s->queries, 2), "attention"));
     }
-    TD_TRY(record_stats(list, a, &params));
-    if (!params.fused) TD_TRY(record_dq(list, a, &params));
-    TD_TRY(record_dkv(list, a, &params));
+    TD_TRY(record_stats(list, &a, &params));
+    if (!params.fused) TD_TRY(record_dq(list, &a, &params));
+    TD_TRY(record_dkv(list, &a, &params));
 fail:
     return status;
 }

@@ -4,8 +4,8 @@
  * Tensors are fp32: q, o [batch, queries, heads, head_size], k, v [batch, keys, heads, head_size], with a row
  * of `*_row` elements from one time step to the next, so that parts of one packed projection [batch, time, 3
  * heads head_size] are read and written in place. Gradients lie as their tensors do. A zero td_span is an
- * argument left out, where that is allowed. Spans start at multiples of 16 bytes and are borrowed until the
- * list is destroyed. Functions record into the list and launch nothing. Kernels: src/kernels/attention*.kh.
+ * argument left out, where that is allowed. Spans start at multiples of 16 bytes, o, d_o and lse where the device lets
+ * a binding start; they are borrowed until the list is destroyed. Functions record into the list and launch nothing. Kernels: src/kernels/attention*.kh.
  * Covered by tests/ops/cases_attention.c.
  */
 #ifndef TD_OPS_ATTENTION_H
@@ -42,7 +42,9 @@ typedef struct td_attention_back_args {
     td_attention_args forward; /* of the forward launch, o and lse filled */
     td_span d_o;               /* as o */
     td_span stats;             /* scratch of td_op_attention_stats words */
-    td_span d_q, d_k, d_v; /* as q, k, v; zeros for keys that are not valid; may lie in one packed buffer */
+    td_span d_q, d_k,
+        d_v; /* as q, k, v, which start as far behind a place where bindings may start; zeros for keys
+                              that are not valid; may lie in one packed buffer */
 } td_attention_back_args;
 
 td_status td_op_attention_back(td_list *list, const td_attention_back_args *args);

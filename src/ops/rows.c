@@ -97,6 +97,15 @@ bool td_op_given(td_span optional)
     return optional.buffer != NULL;
 }
 
+uint32_t td_op_align_span(const td_list *list, td_span *span)
+{
+    const uint32_t align = td_device_get_info(td_list_device(list))->caps.offset_align;
+    const uint64_t before = align ? span->offset % align : 0;
+    span->offset -= before;
+    span->bytes += before;
+    return (uint32_t)(before / 4);
+}
+
 td_span td_op_or(td_span optional, td_span stand_in)
 {
     return td_op_given(optional) ? optional : stand_in;

@@ -34,6 +34,10 @@ td_status td_op_check_size(uint64_t a, uint64_t b, uint64_t c, const char *op);
  * lavapipe does after 65,535, without an error. */
 td_status td_op_check_iterations(const td_list *list, uint64_t iterations, const char *op);
 
+/* Makes the span start where the device lets a binding start, at most some hundred bytes earlier, and returns by how
+ * many words: for kernels that take the number of their first element. */
+uint32_t td_op_align_span(const td_list *list, td_span *span);
+
 /* An optional buffer, or where it is absent (a zero span) another one that is bound instead, unused. */
 td_span td_op_or(td_span optional, td_span stand_in);
 bool td_op_given(td_span optional);

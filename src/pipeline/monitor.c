@@ -299,3 +299,19 @@ bool td_pipeline_figures_of(const td_batch_times *times, size_t n, size_t first,
     free(room);
     return is_known;
 }
+
+/* ---------------------------------------------------------------- verdicts */
+
+static const double MOST_VARIATION = 0.30, BUSY = 0.90;
+
+bool td_pipeline_varies(const td_pipeline_figures *f)
+{
+    return f->cv > MOST_VARIATION;
+}
+
+/* Only what varies of the time in which the device does nothing for a step is starvation. */
+bool td_pipeline_waits_unevenly(const td_pipeline_figures *f)
+{
+    return td_pipeline_varies(f) && f->model_utilisation < BUSY &&
+           f->idle_ms.std > MOST_VARIATION * f->step_ms.mean;
+}

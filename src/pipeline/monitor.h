@@ -87,4 +87,9 @@ typedef struct td_pipeline_figures {
 bool td_pipeline_figures_of(const td_batch_times *times, size_t n, size_t first, bool is_single,
                             td_pipeline_figures *out);
 
+/* Whether steps vary at all, more than is usual; and whether they do because the model device waits for some of the
+ * batches. Steps on batches of different lengths differ by the work that they are, which is no starvation. */
+bool td_pipeline_varies(const td_pipeline_figures *figures);
+bool td_pipeline_waits_unevenly(const td_pipeline_figures *figures);
+
 #endif

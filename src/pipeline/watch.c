@@ -10,7 +10,7 @@
 enum { EVERY = 10, LEAST_STEPS = 50, RISES = 5 };
 
 /* A stage that holds the others up takes about as long as a step does. */
-static const double MOST_VARIATION = 0.30, LEAST_UTILISATION = 0.70, BUSY = 0.90, PACE = 0.80;
+static const double LEAST_UTILISATION = 0.70, BUSY = 0.90, PACE = 0.80;
 static const uint64_t LEAST_GROWTH_BYTES = UINT64_C(64) << 20;
 
 static bool is_first(td_watch *watch, td_watch_warning warning)
@@ -48,19 +48,11 @@ const char *td_watch_waits_for(const td_watch *watch)
 
 /* ---------------------------------------------------------------- warnings */
 
-/* Steps on batches of different lengths differ by the work that they are; only what varies of the time in which
- * the device does nothing for them is starvation. */
-static bool waits_unevenly(const td_pipeline_figures *f)
-{
-    return f->model_utilisation < BUSY && f->cv > MOST_VARIATION &&
-           f->idle_ms.std > MOST_VARIATION * f->step_ms.mean;
-}
-
 static void judge_steps(td_watch *watch)
 {
     const td_pipeline_figures *f = &watch->figures;
     if (!watch->is_known || f->steps < LEAST_STEPS) return;
-    if (waits_unevenly(f) && is_first(watch, TD_WATCH_VARIES))
+    if (td_pipeline_waits_unevenly(f) && is_first(watch, TD_WATCH_VARIES))
         td_log_warn(
             "steps vary by %.2f of their mean of %.1f ms over the last %zu, since the model device waits "
             "for some of the batches; raise %spipeline.prefetch_buffer_size; `tandem profile` shows where",

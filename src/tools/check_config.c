@@ -185,6 +185,20 @@ fail:
     return status;
 }
 
+/* Only where voices were measured to need more; a voice that goes on from another does not start from nothing. */
+static td_status warn_budget(const td_train_settings *s, td_config_report *report)
+{
+    const uint64_t least = s->model.family->least_steps;
+    char suggest[24];
+    if (s->init_from || s->max_steps == 0 || s->max_steps >= least) return TD_OK;
+    (void)snprintf(suggest, sizeof suggest, "%" PRIu64, least);
+    return td_config_report_add(report, false, "training.max_steps", suggest,
+                                "%" PRIu64
+                                " updates are too few for a voice of the family %s, which from nothing is "
+                                "not understood before about %" PRIu64,
+                                s->max_steps, s->model.family->name, least);
+}
+
 static td_status warn_model(const td_config_request *request, td_config_report *report)
 {
     const td_train_settings *s = request->settings;
@@ -220,6 +234,7 @@ td_status td_check_config(const td_config_request *request, td_config_report *re
     TD_TRY(check_schedule(s, report));
     TD_TRY(warn_pipeline(request, report));
     TD_TRY(warn_model(request, report));
+    TD_TRY(warn_budget(s, report));
 fail:
     return status;
 }

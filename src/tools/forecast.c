@@ -79,12 +79,12 @@ static td_status take_spans(const td_planner *planner, const td_train_settings *
     uint64_t at = 0;
     td_status status = TD_OK;
     for (size_t i = 0; i < 5; ++i)
-        at += (4 * words[i] + 255) / 256 * 256;
+        at += td_round_up(4 * words[i], TD_OFFSET_ALIGN);
     TD_TRY(td_memory_alloc(planner->memory, TD_MEMORY_DEVICE, at, whole));
     at = 0;
     for (size_t i = 0; i < 5; ++i) {
         if (words[i] > 0) *spans[i] = td_span_part(*whole, at, 4 * words[i]);
-        at += (4 * words[i] + 255) / 256 * 256;
+        at += td_round_up(4 * words[i], TD_OFFSET_ALIGN);
     }
 fail:
     return status;

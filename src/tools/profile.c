@@ -68,11 +68,18 @@ static void judge_phases(td_profile *profile)
 static void judge_devices(td_profile *profile)
 {
     const td_pipeline_figures *f = &profile->figures;
-    if (f->cv > 0.30)
+    if (td_pipeline_waits_unevenly(f))
         add_verdict(
             profile, "steps_vary",
-            "raise --buffer-size, use --enable-static-shapes, and let nothing else run on the devices",
-            "steps vary by %.2f of their mean", f->cv);
+            profile->is_single
+                ? "raise --prefetch-buffer-size, and let nothing else run on the device"
+                : "raise --buffer-size and --prefetch-buffer-size, and let nothing else run on the devices",
+            "steps vary by %.2f of their mean, since the model device waits for some of the batches", f->cv);
+    else if (td_pipeline_varies(f))
+        add_verdict(
+            profile, "lengths_vary",
+            "nothing to mend: --enable-static-shapes would make all steps alike, as long as the longest",
+            "steps vary by %.2f of their mean with the work that their batches are, not by waiting", f->cv);
     if (f->model_utilisation < 0.70)
         add_verdict(profile, "model_starved",
                     f->slowest == TD_STAGE_TRAIN

@@ -18,6 +18,9 @@ static const double DIVERGED = 1e4;
 /* Steps in which plans are made and drivers compile. */
 enum { FIRST_STEPS = 5 };
 
+/* Steps after which a run's pace is known. */
+enum { PACE_STEPS = 50 };
+
 static double seconds_since(uint64_t ns)
 {
     return 1e-9 * (double)(td_clock_ns() - ns);
@@ -171,6 +174,29 @@ static void put_speed(td_trainer *t, td_train_event *event)
     }
 }
 
+/* A family that needs long to be understood is told of while there is time to let the run end later: at once where
+ * steps end it, as soon as the pace is known where time does. */
+static void judge_budget(td_trainer *t, const td_train_event *event)
+{
+    const td_family *family = t->info.model.family;
+    const bool is_few = t->max_step > 0 && t->max_step < family->least_steps;
+    if (t->judged_budget || family->least_steps == 0 || t->s.init_from != NULL || t->s.is_trial) return;
+    if (!is_few && t->session_steps < PACE_STEPS) return;
+    t->judged_budget = true;
+    const double left_s = 60 * t->s.max_minutes - seconds_since(t->start_ns);
+    const double in_time = (double)event->step + 1e3 * left_s / event->ms_per_step;
+    if (is_few)
+        td_log_warn("%" PRIu64
+                    " updates are too few for a voice of the family %s, which from nothing is not understood "
+                    "before about %" PRIu64 "; raise training.max_steps",
+                    t->max_step, family->name, family->least_steps);
+    else if (t->s.max_minutes > 0 && in_time < (double)family->least_steps)
+        td_log_warn("training.max_minutes will end this run after about %.0f updates, too few for a voice of "
+                    "the family "
+                    "%s, which from nothing is not understood before about %" PRIu64 "; raise it",
+                    in_time, family->name, family->least_steps);
+}
+
 static void begin_window(td_trainer *t, uint64_t step)
 {
     t->window_ns = td_clock_ns();
@@ -218,6 +244,7 @@ static td_status finish_step(td_trainer *t, uint64_t n_skipped)
     t->state.loss = t->result->loss = event.values[0];
     put_speed(t, &event);
     put_watch(t, &event);
+    judge_budget(t, &event);
     event.is_tick = event.step % every != 0 && event.step != 1;
     TD_TRY(td_trainer_tell(t, &event));
     if (!event.is_tick) begin_window(t, event.step);

@@ -86,6 +86,7 @@ typedef struct td_trainer {
     uint32_t n_bad; /* steps in a row */
     bool is_whole;  /* what the model's memory holds is `state`, no part of a step ahead of it */
     double first_loss;
+    bool judged_budget; /* whether the run is long enough for its family was looked at */
 } td_trainer;
 
 /* start.c: the checkpoint to go on from (t->from, t->resumes), then its content into the store. */

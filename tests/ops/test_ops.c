@@ -1,7 +1,7 @@
 /* The op suite: every kernel on every device present, and on CPU devices of OpenCL in class GPU too.
  *
  *   test_ops [test|grad|perf|support|list] [-o OP] [-d DEVICE] [-c cpu|gpu] [-m WORDS] [-s WORDS]
- *            [--json FILE]
+ *            [-a BYTES] [--json FILE]
  *
  * test     judges every case; a kernel of ops.def that no case of a device launched fails the suite
  * grad     the backward cases alone
@@ -12,7 +12,8 @@
  * -o takes a part of an op's name or, after an equals sign, the whole; -d a selector as `tandem devices`
  * prints it, -m leaves out cases with more words in all buffers, for builds with a sanitizer, to which large
  * cases show nothing that small ones do not; -s does the same for interpreters that check memory
- * (scripts/oclgrind.sh), where every buffer then ends where its memory does. Exit code 0, 1 when a case
+ * (scripts/oclgrind.sh), where every buffer then ends where its memory does; -a treats devices as if bindings had to
+ * start at multiples of so many bytes. Exit code 0, 1 when a case
  * failed, 2 for wrong usage. PoCL and lavapipe must be there unless TANDEM_TEST_ALLOW_MISSING=1.
  */
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "device/backend.h"
 #include "suite_internal.h"
 #include "support/rig.h"
 #include "tools/bench_kernels.h"
@@ -33,7 +35,7 @@ static const char *const CLASS_NAMES[TD_CLASS_COUNT] = {"cpu", "gpu"};
 
 typedef struct run {
     mode mode;
-    const char *op, *device, *class_name, *most_words, *checked_words, *json_path;
+    const char *op, *device, *class_name, *most_words, *checked_words, *align, *json_path;
     FILE *json_file;
     td_json *json;
     size_t passed, failed, skipped;
@@ -196,6 +198,7 @@ static td_status run_device(run *r, td_registry *registry, const td_device_info 
     td_span held;
     td_status status = TD_OK;
     TD_TRY(td_device_open(registry, info, &bench.device));
+    if (r->align) bench.device->info.caps.offset_align = (uint32_t)strtoul(r->align, NULL, 10);
     bench.is_checked = r->checked_words != NULL;
     TD_TRY(td_memory_create(bench.device, "test", 0, &bench.memory));
     for (int kind = 0; kind < TD_MEMORY_KIND_COUNT; kind++) /* so that the first chunk stays between cases */
@@ -297,6 +300,7 @@ static bool parse(run *r, int argc, char **argv)
                              : strcmp(argv[i], "-c") == 0     ? &r->class_name
                              : strcmp(argv[i], "-m") == 0     ? &r->most_words
                              : strcmp(argv[i], "-s") == 0     ? &r->checked_words
+                             : strcmp(argv[i], "-a") == 0     ? &r->align
                              : strcmp(argv[i], "--json") == 0 ? &r->json_path
                                                               : NULL;
         if (!value) return false;
@@ -311,7 +315,7 @@ int main(int argc, char **argv)
     if (!parse(&r, argc, argv)) {
         fprintf(stderr,
                 "usage: %s [test|grad|perf|support|list] [-o OP] [-d DEVICE] [-c cpu|gpu] "
-                "[-m WORDS] [-s WORDS] [--json FILE]\n",
+                "[-m WORDS] [-s WORDS] [-a BYTES] [--json FILE]\n",
                 argv[0]);
         return 2;
     }

@@ -35,10 +35,28 @@ static int tear_down(void **state)
     return temp_dir_remove(state);
 }
 
+static char warning[512];
+
+/* Those of a voice that is trained for too short. */
+static void keep_warning(void *context, td_log_level level, const char *message)
+{
+    (void)context;
+    if (level == TD_LOG_WARN && strstr(message, "not understood"))
+        snprintf(warning, sizeof warning, "%s", message);
+}
+
+static bool has_warning(void *context)
+{
+    (void)context;
+    return warning[0] != '\0';
+}
+
 typedef struct trial {
     const char *script; /* of both devices */
     const char *run;    /* folder to write to */
     bool is_single;
+    size_t family;
+    double minutes; /* ends by time, or when a warning was heard, instead of after STEPS */
     td_monitor *monitor;
     uint64_t data_limit_bytes, model_limit_bytes;
 } trial;
@@ -67,7 +85,9 @@ static td_status train(const trial *t, td_error *error)
                            .optimizer = {.beta1 = 0.9F, .beta2 = 0.98F, .eps = 1e-9F},
                            .buffer_size = 3,
                            .prefetch_size = 2,
-                           .max_steps = STEPS,
+                           .max_steps = t->minutes > 0 ? 0 : STEPS,
+                           .max_minutes = t->minutes,
+                           .wants_end = t->minutes > 0 ? has_warning : NULL,
                            .save_every = 2,
                            .log_every = 1,
                            .keep = 2,
@@ -75,7 +95,7 @@ static td_status train(const trial *t, td_error *error)
                            .data_limit_bytes = t->data_limit_bytes,
                            .model_limit_bytes = t->model_limit_bytes,
                            .run_dir = folder};
-    assert_int_equal(td_model_preset(td_family_at(0), "pico", &s.model), TD_OK);
+    assert_int_equal(td_model_preset(td_family_at(t->family), "pico", &s.model), TD_OK);
     alarm(PATIENCE_S);
     assert_int_equal(td_registry_open(&options, &registry), TD_OK);
     assert_int_equal(td_registry_select(registry, "sim:0", &infos[0]), TD_OK);
@@ -83,7 +103,7 @@ static td_status train(const trial *t, td_error *error)
     td_status status = td_devices_open(registry, infos, n, devices);
     if (status == TD_OK) status = td_train_run(devices[0], devices[n - 1], &s, &result);
     *error = *td_error_last();
-    if (status == TD_OK) assert_int_equal(result.step, STEPS);
+    if (status == TD_OK && !(t->minutes > 0)) assert_int_equal(result.step, STEPS);
     for (size_t i = 0; i < n; ++i)
         td_device_close(devices[i]);
     td_registry_close(registry);
@@ -165,6 +185,52 @@ static void test_a_slow_model_device_sets_the_pace(void **state)
     td_monitor_destroy(monitor);
 }
 
+/* Finding 25: every range that a kernel is given starts where the device with the widest alignment allows it, from
+ * the batch to the update, whatever the family. */
+static void test_finding_25_wide_alignment(void **state)
+{
+    (void)state;
+    for (size_t family = 0; family < 2; ++family) {
+        char run[16];
+        td_error error;
+        snprintf(run, sizeof run, "run-%zu", family);
+        if (train(&(trial){.script = "latency_us=0,offset_align=512", .run = run, .family = family},
+                  &error) != TD_OK)
+            fail_msg("%s", error.message);
+    }
+}
+
+/* Finding 26: a family that needs long says so, at once or as soon as the pace is known; others do not. Asked of the
+ * family's table: whichever families there are. */
+static void test_finding_26_too_short_a_run(void **state)
+{
+    (void)state;
+    size_t n_slow = 0;
+    for (size_t family = 0; family < td_family_count() && family < 2; ++family) {
+        const uint64_t least = td_family_at(family)->least_steps;
+        char run[16], number[24];
+        td_error error;
+        snprintf(run, sizeof run, "short-%zu", family);
+        snprintf(number, sizeof number, "%llu", (unsigned long long)least);
+        listen_to(keep_warning, NULL, TD_LOG_WARN);
+        warning[0] = '\0';
+        assert_int_equal(train(&(trial){.script = "latency_us=0", .run = run, .family = family}, &error),
+                         TD_OK);
+        assert_int_equal(has_warning(NULL), least > STEPS);
+        if (least == 0) continue;
+        ++n_slow;
+        assert_non_null(strstr(warning, "training.max_steps"));
+        assert_non_null(strstr(warning, number));
+        warning[0] = '\0';
+        snprintf(run, sizeof run, "time-%zu", family);
+        assert_int_equal(
+            train(&(trial){.script = "latency_us=100", .run = run, .family = family, .minutes = 0.4}, &error),
+            TD_OK);
+        assert_non_null(strstr(warning, "training.max_minutes"));
+    }
+    assert_int_equal(n_slow, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +238,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_failed_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_little_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slow_model_device_sets_the_pace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_finding_25_wide_alignment, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_finding_26_too_short_a_run, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

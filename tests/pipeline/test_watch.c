@@ -9,6 +9,7 @@
 
 #include "pipeline/watch.h"
 #include "support/listen.h"
+#include "tools/profile.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define MS UINT64_C(1000000)
@@ -147,6 +148,30 @@ static void test_finding_24_uneven_waits_are_starvation(void **state)
     assert_null(strstr(last, "pipeline.buffer_size"));
 }
 
+/* The same two, as `profile` judges them. */
+static void profile_says(td_watch *watch, const char *code, const char *other)
+{
+    td_profile profile = {0};
+    size_t n = 0;
+    assert_int_equal(td_profile_read(watch->monitor, watch->capacity, 0, &profile), TD_OK);
+    for (size_t i = 0; i < profile.n_verdicts; ++i) {
+        n += strcmp(profile.verdicts[i].code, code) == 0;
+        assert_string_not_equal(profile.verdicts[i].code, other);
+    }
+    assert_int_equal(n, 1);
+    td_profile_free(&profile);
+}
+
+static void test_finding_24_profile_tells_lengths_from_starvation(void **state)
+{
+    td_watch watch = new_watch(*state);
+    run_steps(&watch, 10, true, 3, false);
+    profile_says(&watch, "lengths_vary", "steps_vary");
+    watch.from = TD_MONITOR_WINDOW;
+    run_steps(&watch, 2, false, 10, true);
+    profile_says(&watch, "steps_vary", "lengths_vary");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +181,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waits_for_the_slowest_stage, begin, end),
         cmocka_unit_test_setup_teardown(test_finding_24_lengths_are_no_starvation, begin, end),
         cmocka_unit_test_setup_teardown(test_finding_24_uneven_waits_are_starvation, begin, end),
+        cmocka_unit_test_setup_teardown(test_finding_24_profile_tells_lengths_from_starvation, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

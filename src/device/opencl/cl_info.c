@@ -23,8 +23,6 @@
 #define VENDOR_INTEL 0x8086
 
 #define PAGE_BYTES 4096
-#define GPU_GROUP_SIZE 128          /* what kernels of the GPU class take */
-#define GPU_LOCAL_BYTES (16u << 10) /* likewise */
 
 typedef struct device_reader {
     const td_cl_api *api;
@@ -357,16 +355,6 @@ static void judge(device_reader *reader)
                  language);
         refuse(info, reason);
     }
-    const td_device_caps *caps = &info->caps;
-    if (info->type != TD_DEVICE_CPU &&
-        (caps->max_group_size < GPU_GROUP_SIZE || caps->local_memory_bytes < GPU_LOCAL_BYTES)) {
-        snprintf(reason, sizeof reason,
-                 "work-groups of %u items with %u bytes of local memory are too small; %u and %u are needed",
-                 caps->max_group_size, caps->local_memory_bytes, GPU_GROUP_SIZE, GPU_LOCAL_BYTES);
-        refuse(info, reason);
-    }
-    if (caps->max_params_bytes < TD_KERNEL_MAX_PARAMS)
-        refuse(info, "the driver takes too few bytes of kernel arguments; update it");
 }
 
 td_status td_cl_info_read(const td_cl_state *state, cl_platform_id platform, cl_device_id device,

@@ -63,6 +63,24 @@ fail:
 
 /* ---------------------------------------------------------------- steps */
 
+/* How large a group a driver runs a kernel in depends on the registers that it found for it, and is known only now;
+ * before anything runs, though, for lists are compiled before work starts. */
+static td_status check_group(td_cl_device *device, cl_kernel handle, size_t group)
+{
+    size_t most = 0;
+    td_status status = TD_OK;
+    if (group == 1) return TD_OK;
+    TD_CL_TRY(device, clGetKernelWorkGroupInfo, handle, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
+              &most, NULL);
+    TD_FAIL_IF(most < group, TD_ERR_LIMIT,
+               "work-groups of %zu items are needed, but %s runs it in groups of at most %zu; update the "
+               "driver or use "
+               "another device",
+               group, device->base.info.name, most);
+fail:
+    return status;
+}
+
 static td_status compile_dispatch(td_cl_device *device, td_cl_list *native, const td_command *command)
 {
     const td_kernel *kernel = command->kernel;
@@ -74,6 +92,7 @@ static td_status compile_dispatch(td_cl_device *device, td_cl_list *native, cons
     step->kind = TD_CL_KERNEL;
     native->n_steps++; /* from here on its kernel is released with the list */
     TD_CL_MAKE(&step->kernel, device, clCreateKernel, program->program, kernel->entry);
+    TD_TRY(check_group(device, step->kernel, group));
     for (cl_uint i = 0; i < command->n_spans; i++) {
         cl_mem mem = NULL;
         TD_TRY(view_span(device, native, command->spans[i], &mem));

@@ -20,6 +20,8 @@
     X(uint64_t, memory_mb, 8192, 1, 1 << 24)    /* device memory, MiB */                                     \
     X(uint64_t, max_alloc_mb, 1024, 1, 1 << 24) /* largest buffer, at most memory_mb */                      \
     X(uint64_t, binding_mb, 0, 0, 1 << 24)      /* largest kernel argument; 0: as max_alloc_mb */            \
+    X(uint64_t, offset_align, 256, 4, 1 << 20)  /* bytes; where a range inside a buffer may start */         \
+    X(uint64_t, group_size, 1024, 1, 1 << 20)   /* most work-items of a group */                             \
     X(uint64_t, copy_queue, 1, 0, 1)            /* has a COPY queue of its own */                            \
     X(uint64_t, host_import, 0, 0, 1)           /* can use host memory in place */                           \
     X(uint64_t, fail_alloc, 0, 0, UINT64_MAX)   /* this buffer is refused: TD_ERR_DEVICE_MEMORY */           \

@@ -202,6 +202,7 @@ const td_family td_family_autoregressive = {
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
     TD_ACOUSTIC_TABLE,
+    .least_steps = 2500, /* measured: docs/training.md */
     .preset = preset,
     .check = check,
     .describe = describe,
