@@ -116,7 +116,8 @@ def judge(rows, columns):
     judged = []
     for i, (row_id, text) in enumerate(rows):
         said, results = words_of(text), {}
-        print(f"\revaluate: sentence {i + 1} of {len(rows)}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(f"\revaluate: sentence {i + 1} of {len(rows)}", end="", file=sys.stderr, flush=True)
         others = [embedding for j, embedding in enumerate(known) if j != i] or known
         for name, sounds in columns.items():
             heard = recogniser.hear(sounds[i])
@@ -125,7 +126,8 @@ def judge(rows, columns):
                              "similarity": speakers.compare(speakers.embed(sounds[i]), others),
                              **compare_prosody(columns["original"][i], sounds[i])}
         judged.append({"id": row_id, "text": text, "columns": results})
-    print(file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
     return judged
 
 

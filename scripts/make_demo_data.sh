@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes a small dataset in LJSpeech's layout from the sentences beside this script, spoken by espeak-ng: about
 # 28 minutes by one voice, or by two in turns. The same version of espeak-ng always makes the same files.
-#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE]
+#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE] [--voice NAME]
+# --voice names espeak-ng's voice, en-us if it is not given.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 sentences=$here/demo_sentences.txt
 words_per_minute=160
+only_voice=en-us
 
 die() {
     printf 'make_demo_data: %s\n' "$*" >&2
@@ -25,18 +27,23 @@ while (($#)); do
         sentences=$1
         shift
         ;;
+    --voice)
+        (($#)) || code=2 die "--voice needs a name of \`espeak-ng --voices\`"
+        only_voice=$1
+        shift
+        ;;
     -h | --help)
-        sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there are --two-speakers and --sentences" ;;
+    -*) code=2 die "unknown option $argument; there are --two-speakers, --sentences and --voice" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
         ;;
     esac
 done
-[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE]"
+[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--sentences FILE] [--voice NAME]"
 
 "$here/setup.sh"
 command -v espeak-ng > /dev/null || die "espeak-ng is missing; install it with your package manager"
@@ -53,7 +60,7 @@ list_work() {
     while IFS= read -r sentence; do
         n=$((n + 1))
         id=$(printf 'demo%04d' "$n")
-        voice=en-us speaker=anna
+        voice=$only_voice speaker=anna
         if ((two_speakers && n % 2 == 0)); then
             voice=en-us+m7 speaker=bert
         elif ((two_speakers)); then

@@ -54,7 +54,8 @@
 #define TD_PARALLEL_TERMS(X)                                                                                 \
     X(duration) /* logarithms of durations */                                                                \
     X(pitch)                                                                                                 \
-    X(energy)
+    X(energy)                                                                                                \
+    X(flow) /* velocities from noise to the spectrogram */
 
 #define TD_AUTOREGRESSIVE_TERMS(X)                                                                           \
     X(coarse) /* the spectrogram before the post-net */                                                      \
@@ -78,12 +79,17 @@ typedef struct td_acoustic {
     TD_PARALLEL_TERMS(TD_ACOUSTIC_WEIGHT)
     TD_AUTOREGRESSIVE_TERMS(TD_ACOUSTIC_WEIGHT)
 #undef TD_ACOUSTIC_WEIGHT
+    uint32_t decoder;           /* parallel: one of TD_PARALLEL_DECODERS */
+    uint32_t flow_steps;        /* parallel */
+    float flow_temperature;     /* parallel */
     uint32_t mel_loss;          /* of td_acoustic_loss_kinds */
     uint32_t supervision_start; /* autoregressive: step from which the alignment guides the attention */
     bool simple_loss;           /* only the terms without which nothing is learnt */
 } td_acoustic;
 
 #define TD_MEL_LOSSES "l1|mse|huber"
+#define TD_PARALLEL_DECODERS "regression|flow"
+enum { TD_DECODER_REGRESSION, TD_DECODER_FLOW };
 
 /* Rows of a family's table of keys. */
 #define TD_ACOUSTIC_KEY_ROW(type_, key_, least_, most_, is_shape_, help_)                                    \
@@ -95,6 +101,23 @@ typedef struct td_acoustic {
      .type = TD_KEY_NUMBER,                                                                                  \
      .offset = offsetof(td_acoustic, loss_##term_),                                                          \
      .most = 1e6},
+/* Keys that came after the first files. */
+#define TD_PARALLEL_FLOW_ROW(type_, name_, least_, most_, is_shape_, choices_, help_)                        \
+    {.section = "model",                                                                                     \
+     .name = #name_,                                                                                         \
+     .help = help_,                                                                                          \
+     .type = TD_KEY_##type_,                                                                                 \
+     .offset = offsetof(td_acoustic, name_),                                                                 \
+     .least = least_,                                                                                        \
+     .most = most_,                                                                                          \
+     .is_shape = is_shape_,                                                                                  \
+     .may_lack = true,                                                                                       \
+     .choices = choices_},
+#define TD_PARALLEL_FLOW_ROWS                                                                                \
+    TD_PARALLEL_FLOW_ROW(CHOICE, decoder, 0, 0, true, TD_PARALLEL_DECODERS,                                  \
+                         "regression: the mean of all readings; flow: one of them, from noise")              \
+    TD_PARALLEL_FLOW_ROW(COUNT, flow_steps, 1, 100, false, NULL, "steps from noise to a spectrogram")        \
+    TD_PARALLEL_FLOW_ROW(NUMBER, flow_temperature, 0, 2, false, NULL, "size of that noise in synthesis")
 #define TD_ACOUSTIC_LOSS_ROWS                                                                                \
     {.section = "training",                                                                                  \
      .name = "mel_loss",                                                                                     \

@@ -9,7 +9,7 @@
 #include "base/safetensors.h"
 #include "rig.h"
 
-static const char *const cases[] = {"nar", "nar_speaker", "ar", "ar_speaker"};
+static const char *const cases[] = {"nar", "nar_speaker", "nar_flow", "ar", "ar_speaker"};
 
 #define RATE 1e-3
 static const td_optimizer_options adam = {

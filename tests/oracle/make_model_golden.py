@@ -32,11 +32,13 @@ CASES = {
     "nar_speaker": dict(BASE, decoder_strategy="non_autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, kernel=5,
                         audio_heads=1, n_speakers=3, speaker_encoder=True, pitch_predictor=True, energy_predictor=True,
                         mel_kind="huber"),
+    "nar_flow": dict(BASE, decoder_strategy="non_autoregressive", decoder="flow", decoder_layers=2, text_width=16),
     "ar": dict(BASE, decoder_strategy="autoregressive", decoder_heads=1, decoder_layers=2, decoder_kernel=1, reduction=2),
     "ar_speaker": dict(BASE, decoder_strategy="autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, reduction=3,
                        n_speakers=2, speaker_encoder=True, postnet=True),
 }
-WEIGHTS = dict(mel=1, coarse=1, prior=1, duration=1, pitch=1, energy=1, stop=0.5, supervision=1, guided=1)
+SEEDS = {"nar": 40, "nar_speaker": 41, "ar": 42, "ar_speaker": 43, "nar_flow": 44}  # of batches
+WEIGHTS = dict(mel=1, coarse=1, prior=1, duration=1, pitch=1, energy=1, flow=1, stop=0.5, supervision=1, guided=1)
 SUPERVISION, GUIDED = 0.3, 2.0
 STOP_POSITIVE, BAND, SIGMA, HUBER = 5.0, 10.0, 0.2, 1.0
 
@@ -60,6 +62,27 @@ def first_values(name, shape):
     if kind in ("embedding", "table"):
         return np.float32(0.5) * v
     return np.float32(1 / math.sqrt(math.prod(shape[:-1]))) * v
+
+
+def philox(counter, key):
+    """Philox-4x32-10 of counters [n, 4]: words [n, 4]."""
+    c, k = counter.astype(np.uint64), [np.uint64(key & 0xffffffff), np.uint64(key >> 32)]
+    low = np.uint64(0xffffffff)
+    for _ in range(10):
+        a, b = c[:, 0] * np.uint64(0xD2511F53), c[:, 2] * np.uint64(0xCD9E8D57)
+        c = np.stack([(b >> np.uint64(32)) ^ c[:, 1] ^ k[0], b & low, (a >> np.uint64(32)) ^ c[:, 3] ^ k[1], a & low], 1)
+        k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
+    return c
+
+
+def toss(shape, stream, step=0, seed=0):
+    """0 or 2: what dropout of a half makes of ones."""
+    i = np.arange(math.prod(shape))
+    counter = np.stack([16 * (i // 128) + i % 16, np.full_like(i, step), np.full_like(i, stream), np.zeros_like(i)], 1)
+    half = i // 16 % 8
+    word = philox(counter, seed)[i, half // 2]
+    bits = (word >> (16 * (half % 2)).astype(np.uint64)) & np.uint64(0xffff)
+    return torch.tensor(np.where(bits < 32768, 2.0, 0.0).reshape(shape))
 
 
 class Model:
@@ -252,6 +275,20 @@ def decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, ki
     g = m.stack("decoder", g * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
     out = m.linear("decoder.out", g, c["n_mels"])
     terms["mel"] = masked_mean(kind(out - y), ym)
+    if c.get("decoder") == "flow":
+        learn_flow(m, c, terms, y, ym, out.detach(), g.detach())
+
+
+def learn_flow(m, c, terms, y, ym, mean, hidden):
+    weights = 0.85 ** np.arange(12)
+    noise = sum(w * (toss(y.shape, 1 + k) - 1) for k, w in enumerate(weights)) / math.sqrt((weights ** 2).sum())
+    t = sum(toss((len(y), 1, 1), 13 + k) / 2 ** (k + 2) for k in range(8)) + 2.0 ** -9
+    way = 4 * (y - mean) - noise
+    d = c["decoder_width"]
+    x = m.linear("flow.state", noise + t * way, d) + m.linear("flow.condition", torch.cat([mean, hidden], -1), d)
+    x = x + m.linear("flow.time2", F.gelu(m.linear("flow.time1", t, d), approximate="tanh"), d)
+    x = m.stack("flow", x * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
+    terms["flow"] = masked_mean((m.linear("flow.out", x, c["n_mels"]) - way) ** 2, ym)
 
 
 def decode_steps(m, c, terms, batch, h, dur, index, speaker, kind):
@@ -340,8 +377,8 @@ def write_file(path, metadata, tensors):
 def main():
     torch.set_default_dtype(torch.float64)
     out = Path(sys.argv[1])
-    for number, (case, c) in enumerate(CASES.items()):
-        raw = make_batch(c, 40 + number)
+    for case, c in CASES.items():
+        raw = make_batch(c, SEEDS[case])
         batch = {k: torch.tensor(v.astype(np.float64) if v.dtype == np.float32 else v) for k, v in raw.items()}
         m = Model(c)
         terms, total = losses_of(m, batch)

@@ -14,8 +14,8 @@ typedef struct decoder_inputs {
     td_tensor frame_counts;
 } decoder_inputs;
 
-/* [B, T, M] */
-static td_tensor decode(td_acoustic_builder *b, const decoder_inputs *in)
+/* [B, T, M]; *hidden: what it is made from, [B, T, decoder_width]. */
+static td_tensor decode(td_acoustic_builder *b, const decoder_inputs *in, td_tensor *hidden)
 {
     td_graph *g = b->nn->graph;
     const td_acoustic *c = &b->c;
@@ -33,9 +33,9 @@ static td_tensor decode(td_acoustic_builder *b, const decoder_inputs *in)
     if (c->decoder_heads)
         x = td_graph_add_scaled(g, x, td_graph_slice(g, td_acoustic_frame_positions(b), 0, 0, frames),
                                 TD_ACOUSTIC_POSITION);
-    x = td_acoustic_stack(b, "decoder", x, c->decoder_layers, c->decoder_heads, c->decoder_kernel, mask,
-                          in->frame_counts);
-    return td_nn_linear(b->nn, "decoder.out", x, c->n_mels);
+    *hidden = td_acoustic_stack(b, "decoder", x, c->decoder_layers, c->decoder_heads, c->decoder_kernel, mask,
+                                in->frame_counts);
+    return td_nn_linear(b->nn, "decoder.out", *hidden, c->n_mels);
 }
 
 /* ---------------------------------------------------------------- training */
@@ -71,7 +71,7 @@ static td_tensor build(td_nn *nn, const td_build *build)
     td_graph *g = nn->graph;
     const td_acoustic *c = &b.c;
     td_acoustic_common common;
-    td_tensor durations, predicted, pitch_loss = {0}, energy_loss = {0};
+    td_tensor durations, predicted, hidden, pitch_loss = {0}, energy_loss = {0}, flow_loss = {0};
     const td_tensor prior = td_acoustic_encode(&b, 0, &common);
     decoder_inputs in = {.hidden = common.hidden,
                          .speaker = common.speaker,
@@ -88,7 +88,9 @@ static td_tensor build(td_nn *nn, const td_build *build)
         in.energy = track(&b, "energy", &common, false, 20);
         energy_loss = learn(&b, "energy", &common, in.energy, &predicted);
     }
-    const td_tensor mel = decode(&b, &in);
+    const td_tensor mel = decode(&b, &in, &hidden);
+    if (c->decoder == TD_DECODER_FLOW)
+        flow_loss = td_flow_learn(&b, &(td_flow){mel, hidden, common.frame_counts}, common.mel);
     td_graph_output(g, mel, "predicted_mel");
     td_graph_output(g, durations, "log_durations");
     const td_acoustic_term terms[] = {
@@ -99,6 +101,7 @@ static td_tensor build(td_nn *nn, const td_build *build)
         {.name = "duration", .value = duration_loss, .weight = c->loss_duration},
         {.name = "pitch", .value = pitch_loss, .weight = c->simple_loss ? 0 : c->loss_pitch},
         {.name = "energy", .value = energy_loss, .weight = c->simple_loss ? 0 : c->loss_energy},
+        {.name = "flow", .value = flow_loss, .weight = c->loss_flow},
     };
     return td_acoustic_total(&b, terms, sizeof terms / sizeof *terms);
 }
@@ -127,7 +130,9 @@ td_status td_parallel_decoder_graph(const td_model_config *config, const td_batc
     in.alignment.durations = td_graph_input(g, "durations", td_dims(s->items, s->tokens), TD_U32);
     in.alignment.index = td_graph_input(g, "index", td_dims(s->items, s->frames), TD_U32);
     in.frame_counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
-    td_graph_output(g, decode(&b, &in), "predicted_mel");
+    td_tensor hidden, mel = decode(&b, &in, &hidden);
+    if (b.c.decoder == TD_DECODER_FLOW) mel = td_flow_make(&b, &(td_flow){mel, hidden, in.frame_counts});
+    td_graph_output(g, mel, "predicted_mel");
 fail:
     return td_acoustic_close(&b, status, out);
 }
@@ -135,8 +140,8 @@ fail:
 /* ---------------------------------------------------------------- the table */
 
 static const td_model_key keys[] = {TD_ACOUSTIC_KEYS(TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_KEYS(
-    TD_ACOUSTIC_KEY_ROW) TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW) TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW)
-                                        TD_ACOUSTIC_LOSS_ROWS};
+    TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_FLOW_ROWS TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW)
+                                        TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW) TD_ACOUSTIC_LOSS_ROWS};
 
 static void preset(uint32_t size, void *values)
 {

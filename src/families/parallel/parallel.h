@@ -15,6 +15,19 @@ td_status td_parallel_encoder_graph(const td_model_config *config, const td_batc
 td_status td_parallel_decoder_graph(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
                                     td_graph **out);
 
+/* ---------------------------------------------------------------- flow.c */
+
+/* What the flow starts from: the regression's spectrogram [B, T, n_mels] and the values it was made from. */
+typedef struct td_flow {
+    td_tensor mean, hidden, frame_counts;
+} td_flow;
+
+/* The term "flow" of the loss; its gradient does not reach what the flow starts from. */
+td_tensor td_flow_learn(td_acoustic_builder *b, const td_flow *in, td_tensor mel);
+
+/* A spectrogram in flow_steps steps from noise, which depends on the graph's seed and the run's step. */
+td_tensor td_flow_make(td_acoustic_builder *b, const td_flow *in);
+
 extern const td_speaker_class td_parallel_speaker;
 extern const td_family td_family_parallel;
 
