@@ -164,7 +164,7 @@ class Speakers:
     def run_layer(self, x, layer):
         w = self.weights
         inputs = x @ w[f"lstm.weight_ih_l{layer}"].T + w[f"lstm.bias_ih_l{layer}"] + w[f"lstm.bias_hh_l{layer}"]
-        recurrent = w[f"lstm.weight_hh_l{layer}"].T
+        recurrent = numpy.ascontiguousarray(w[f"lstm.weight_hh_l{layer}"].T)
         h = c = numpy.zeros((x.shape[0], recurrent.shape[0]), numpy.float32)
         out = numpy.empty((*x.shape[:2], recurrent.shape[0]), numpy.float32)
         for t in range(x.shape[1]):

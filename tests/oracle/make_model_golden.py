@@ -4,7 +4,7 @@
     python3 make_model_golden.py OUT_DIR        (needs torch and numpy; the suite reads the files and needs neither)
 
 Writes OUT_DIR/model_CASE.safetensors: the batch (batch.*), every gradient (grad.*), every loss term (loss.*), the gradients'
-norm (norm), and for each parameter after one step of torch's AdamW the sum and the sum of squares (updated.*: two doubles).
+norm (norm), what a flow decoder makes of the batch's texts (made.*), and for each parameter after one step of torch's AdamW the sum and the sum of squares (updated.*: two doubles).
 Parameters before are not stored: both sides compute them from their names (see `first_values`).
 Settings are in the file's metadata.
 """
@@ -32,12 +32,14 @@ CASES = {
     "nar_speaker": dict(BASE, decoder_strategy="non_autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, kernel=5,
                         audio_heads=1, n_speakers=3, speaker_encoder=True, pitch_predictor=True, energy_predictor=True,
                         mel_kind="huber"),
-    "nar_flow": dict(BASE, decoder_strategy="non_autoregressive", decoder="flow", decoder_layers=2, text_width=16),
+    "nar_flow": dict(BASE, decoder_strategy="non_autoregressive", decoder="flow", decoder_layers=2, text_width=16,
+                     flow_steps=3, flow_temperature=0.75),
     "ar": dict(BASE, decoder_strategy="autoregressive", decoder_heads=1, decoder_layers=2, decoder_kernel=1, reduction=2),
     "ar_speaker": dict(BASE, decoder_strategy="autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, reduction=3,
                        n_speakers=2, speaker_encoder=True, postnet=True),
 }
 SEEDS = {"nar": 40, "nar_speaker": 41, "ar": 42, "ar_speaker": 43, "nar_flow": 44}  # of batches
+MADE = dict(step=5, seed=9)  # of the noise in synthesis
 WEIGHTS = dict(mel=1, coarse=1, prior=1, duration=1, pitch=1, energy=1, flow=1, stop=0.5, supervision=1, guided=1)
 SUPERVISION, GUIDED = 0.3, 2.0
 STOP_POSITIVE, BAND, SIGMA, HUBER = 5.0, 10.0, 0.2, 1.0
@@ -218,6 +220,7 @@ def losses_of(m, batch):
         index[b, :n_fr[b]] = torch.repeat_interleave(torch.arange(length), dur[b])
     take = lambda z: torch.gather(z, 1, index[..., None].expand(-1, -1, z.shape[-1]))
     terms["prior"] = masked_mean((take(mu) - y) ** 2, ym)
+    m.durations, m.index = dur, index
 
     if not sequential:
         decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, kind)
@@ -279,16 +282,28 @@ def decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, ki
         learn_flow(m, c, terms, y, ym, out.detach(), g.detach())
 
 
-def learn_flow(m, c, terms, y, ym, mean, hidden):
+def make_noise(shape, step=0, seed=0):
     weights = 0.85 ** np.arange(12)
-    noise = sum(w * (toss(y.shape, 1 + k) - 1) for k, w in enumerate(weights)) / math.sqrt((weights ** 2).sum())
+    return sum(w * (toss(shape, 1 + k, step, seed) - 1) for k, w in enumerate(weights)) / math.sqrt((weights ** 2).sum())
+
+
+def learn_flow(m, c, terms, y, ym, mean, hidden):
+    def velocity(x, t):
+        d = c["decoder_width"]
+        x = m.linear("flow.state", x, d) + m.linear("flow.condition", torch.cat([mean, hidden], -1), d)
+        x = x + m.linear("flow.time2", F.gelu(m.linear("flow.time1", t, d), approximate="tanh"), d)
+        x = m.stack("flow", x * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
+        return m.linear("flow.out", x, c["n_mels"])
+
+    noise = make_noise(y.shape)
     t = sum(toss((len(y), 1, 1), 13 + k) / 2 ** (k + 2) for k in range(8)) + 2.0 ** -9
     way = 4 * (y - mean) - noise
-    d = c["decoder_width"]
-    x = m.linear("flow.state", noise + t * way, d) + m.linear("flow.condition", torch.cat([mean, hidden], -1), d)
-    x = x + m.linear("flow.time2", F.gelu(m.linear("flow.time1", t, d), approximate="tanh"), d)
-    x = m.stack("flow", x * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
-    terms["flow"] = masked_mean((m.linear("flow.out", x, c["n_mels"]) - way) ** 2, ym)
+    terms["flow"] = masked_mean((velocity(noise + t * way, t) - way) ** 2, ym)
+    with torch.no_grad():
+        x = c["flow_temperature"] * make_noise(y.shape, MADE["step"], MADE["seed"])
+        for i in range(c["flow_steps"]):
+            x = x + velocity(x, torch.full((len(y), 1, 1), i / c["flow_steps"])) / c["flow_steps"]
+        m.made = (mean + x / 4) * ym
 
 
 def decode_steps(m, c, terms, batch, h, dur, index, speaker, kind):
@@ -387,6 +402,9 @@ def main():
         tensors = {"batch." + k: v.astype(np.uint32) if v.dtype != np.float32 else v for k, v in raw.items()}
         tensors |= {"grad." + k: p.grad.numpy().astype(np.float32) for k, p in m.p.items()}
         tensors |= {"loss." + k: v.detach().numpy().reshape(1) for k, v in terms.items()}
+        if hasattr(m, "made"):
+            tensors |= {"made.durations": m.durations.numpy().astype(np.uint32), "made.index": m.index.numpy().astype(np.uint32),
+                        "made.mel": m.made.numpy().astype(np.float32)}
         tensors["loss"] = total.detach().numpy().reshape(1)
         tensors["norm"] = torch.nn.utils.clip_grad_norm_(m.p.values(), CLIP).numpy().reshape(1)
         groups = [dict(params=[p for k, p in m.p.items() if k.endswith(".weight")], weight_decay=DECAY),
