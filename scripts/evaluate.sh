@@ -13,7 +13,8 @@ set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd -- "$here/.." && pwd)
 judges=$root/build/evaluate-judges
-packages=(numpy==2.4.6 onnxruntime moonshine-voice==0.0.65 librosa==0.11.0 soundfile soxr praat-parselmouth requests)
+packages=(numpy==2.4.6 onnxruntime==1.31.1 moonshine-voice==0.0.65 librosa==0.11.0 soundfile==0.14.0 soxr==1.1.0
+    praat-parselmouth==0.4.7 requests==2.34.2)
 weights=(speechmos==0.0.1.1 Resemblyzer==0.1.4) # without what they ask for: PyTorch is not needed
 
 case ${1:-} in

@@ -40,8 +40,9 @@ done
 out=${out:-$here/../build/human/data}
 
 "$here/setup.sh"
-command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null ||
+if ! command -v apt-get > /dev/null || ! command -v dpkg-deb > /dev/null; then
     die "the recordings come as Debian packages, and this system has no apt-get"
+fi
 mkdir -p -- "$out"
 out=$(cd -- "$out" && pwd)
 rm -f -- "$out/metadata.csv"
@@ -59,6 +60,7 @@ apt-get download -qq "${packages[@]}" > log 2>&1 || { # the package lists may be
 for file in *.deb; do
     dpkg-deb -x "$file" .
 done
+# shellcheck disable=SC2016 # words of dpkg-deb
 versions=$(for file in *.deb; do dpkg-deb -W --showformat='${Package} ${Version}, ' "$file"; done)
 python3 "$here/make_human_data.py" "$out" --seed "$seed" --held-out "$held_out" --packages "Debian's ${versions%, }" \
     --sounds usr/share/asterisk/sounds/en_US_f_Allison \

@@ -39,8 +39,9 @@ done
 out=${out:-$here/../build/human/pretraining}
 
 "$here/setup.sh"
-command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null ||
+if ! command -v apt-get > /dev/null || ! command -v dpkg-deb > /dev/null; then
     die "texts come from a Debian package, and this system has no apt-get"
+fi
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 chmod 755 -- "$work"
