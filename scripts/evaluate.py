@@ -19,8 +19,9 @@ import numpy
 import soundfile
 import soxr
 
-from evaluate_judges import HOP, RATE, Dnsmos, Recogniser, Speakers, compare_prosody, count_errors, words_of
+from evaluate_judges import HOP, RATE, Dnsmos, Recogniser, Speakers, compare_prosody
 from evaluate_page import write_page
+from word_errors import count_errors, words_of
 
 LEVEL = 10 ** (-26 / 20)  # root of the mean square of speech, of full scale
 EDGE = RATE // 10

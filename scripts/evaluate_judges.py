@@ -6,7 +6,6 @@ import io
 import math
 import os
 import pickle
-import re
 import sys
 import types
 import zipfile
@@ -20,37 +19,6 @@ HOP = 160  # samples from frame to frame, 10 ms
 
 
 # ---------------------------------------------------------------- words
-
-ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen").split()
-TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
-
-
-def spell(number):
-    if number < 20:
-        return ONES[number]
-    if number < 100:
-        return TENS[number // 10] + (" " + ONES[number % 10] if number % 10 else "")
-    if number < 1000:
-        return ONES[number // 100] + " hundred" + (" " + spell(number % 100) if number % 100 else "")
-    return " ".join(ONES[int(digit)] for digit in str(number))
-
-
-def words_of(text):
-    """Words as they are compared: no case, no punctuation, numbers in words."""
-    text = re.sub(r"\d+", lambda m: f" {spell(int(m[0]))} ", text.lower().replace("\u2019", "'"))
-    return re.sub(r"[^a-z' ]", " ", text).replace(" '", " ").split()
-
-
-def count_errors(said, heard):
-    """Words to insert, delete or replace."""
-    row = list(range(len(heard) + 1))
-    for i, word in enumerate(said, 1):
-        before, row[0] = row[0], i
-        for j, other in enumerate(heard, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
-    return row[-1]
-
 
 class Recogniser:
     """moonshine tiny-en: any English, knows nothing of these sentences."""
