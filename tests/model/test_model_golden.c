@@ -228,12 +228,32 @@ static float *run_encoder(const td_safetensors *file, const trainer *t, const td
     return hidden;
 }
 
+/* Of each item as many frames as it has. */
+static void compare_output(const td_safetensors *file, td_plan *plan, const td_graph *g, const char *output,
+                           const char *name)
+{
+    const td_safetensors_tensor *golden = find(file, "made.", name);
+    const uint32_t *counts = find(file, "batch.", "frame_counts")->data;
+    const size_t items = (size_t)golden->dims[0], channels = (size_t)golden->dims[2];
+    const size_t row = (size_t)golden->dims[1] * channels;
+    float *made = read_output(plan, td_graph_find_output(g, output), items * row);
+    for (size_t i = 0; i < items; i++) {
+        const double error =
+            relative_error(made + i * row, (const float *)golden->data + i * row, counts[i] * channels);
+        if (!(error <= 1e-5)) {
+            print_error("%s of item %zu is made with an error of %g\n", name, i, error);
+            fail();
+        }
+    }
+    free(made);
+}
+
 static void compare_made(const rig *r, const char *name)
 {
     td_safetensors *file = open_case(name);
     const td_model_config config = read_config(file);
     const td_acoustic c = td_acoustic_get(&config);
-    const td_safetensors_tensor *index = find(file, "made.", "index"), *golden = find(file, "made.", "mel");
+    const td_safetensors_tensor *index = find(file, "made.", "index");
     const td_safetensors_tensor *durations = find(file, "made.", "durations");
     const uint32_t *counts = find(file, "batch.", "frame_counts")->data;
     const td_batch_shape shape = {(uint32_t)index->dims[0], (uint32_t)durations->dims[1],
@@ -247,21 +267,13 @@ static void compare_made(const rig *r, const char *name)
     check(td_parallel_decoder_graph(&t.config, &shape, MADE_SEED, &g));
     check(td_plan_create(t.store, g, &(td_plan_options){.forward_only = true}, &plan));
     check(td_plan_fill(plan, 0, td_graph_find_input(g, "hidden"), hidden));
+    check(td_plan_fill(plan, 0, td_graph_find_input(g, "pitch"), find(file, "made.", "pitch")->data));
     check(td_plan_fill(plan, 0, td_graph_find_input(g, "durations"), durations->data));
     check(td_plan_fill(plan, 0, td_graph_find_input(g, "index"), index->data));
     check(td_plan_fill(plan, 0, td_graph_find_input(g, "frame_counts"), counts));
     run_plan(plan, MADE_STEP, NULL, 0);
-    const size_t row = (size_t)shape.frames * c.n_mels;
-    float *made = read_output(plan, td_graph_find_output(g, "predicted_mel"), shape.items * row);
-    for (uint32_t i = 0; i < shape.items; i++) {
-        const double error = relative_error(made + i * row, (const float *)golden->data + i * row,
-                                            (size_t)counts[i] * c.n_mels);
-        if (!(error <= 1e-5)) {
-            print_error("%s: item %u is made with an error of %g\n", name, i, error);
-            fail();
-        }
-    }
-    free(made);
+    compare_output(file, plan, g, "predicted_mel", "mel");
+    compare_output(file, plan, g, "frame_pitch", "frame_pitch");
     free(hidden);
     td_plan_destroy(plan);
     td_graph_destroy(g);
