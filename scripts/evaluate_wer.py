@@ -23,6 +23,8 @@ import wave
 
 import pocketsphinx
 
+from word_errors import count_errors
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # A word in capitals is a place. TIME may be several words.
@@ -192,16 +194,6 @@ class Recogniser:
             hypothesis = decoder.hyp()
             heard[kind] = hypothesis.hypstr.split() if hypothesis else []
         return heard
-
-
-def count_errors(said, heard):
-    """Words to insert, delete or replace."""
-    row = list(range(len(heard) + 1))
-    for i, word in enumerate(said, 1):
-        before, row[0] = row[0], i
-        for j, other in enumerate(heard, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
-    return row[-1]
 
 
 # ---------------------------------------------------------------- speech

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Makes a small dataset in LJSpeech's layout from the sentences beside this script, spoken by espeak-ng: about
 # 28 minutes by one voice, or by two in turns. The same version of espeak-ng always makes the same files.
-#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--language en|de] [--sentences FILE]
+#   scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--language en|de] [--sentences FILE] [--voice NAME]
+# --voice names espeak-ng's voice, that of the language if it is not given.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 sentences=
 language=en
 words_per_minute=160
+only_voice=
 
 die() {
     printf 'make_demo_data: %s\n' "$*" >&2
@@ -31,18 +33,23 @@ while (($#)); do
         sentences=$1
         shift
         ;;
+    --voice)
+        (($#)) || code=2 die "--voice needs a name of \`espeak-ng --voices\`"
+        only_voice=$1
+        shift
+        ;;
     -h | --help)
-        sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there are --two-speakers, --language and --sentences" ;;
+    -*) code=2 die "unknown option $argument; there are --two-speakers, --language, --sentences and --voice" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
         ;;
     esac
 done
-[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--language en|de] [--sentences FILE]"
+[[ -n $out ]] || code=2 die "no folder was named: scripts/make_demo_data.sh OUT_DIR [--two-speakers] [--language en|de] [--sentences FILE] [--voice NAME]"
 case $language in
 en) usual=en-us file=$here/demo_sentences.txt ;;
 de) usual=de file=$here/demo_sentences_de.txt ;;
@@ -64,7 +71,7 @@ list_work() {
     while IFS= read -r sentence; do
         n=$((n + 1))
         id=$(printf 'demo%04d' "$n")
-        voice=$usual speaker=anna
+        voice=${only_voice:-$usual} speaker=anna
         if ((two_speakers && n % 2 == 0)); then
             voice=$usual+m7 speaker=bert
         elif ((two_speakers)); then

@@ -120,7 +120,7 @@ typedef struct td_training_result {
     uint32_t size; /* sizeof(td_training_result), set by the caller */
     td_training_reason reason;
     uint64_t step, n_skipped, n_saved;
-    double loss, best_loss;      /* NaN: there is none */
+    double loss, best_loss;      /* NaN: there is none; the best one is of what training.best_by names */
     double ms_per_step, save_ms; /* save_ms: mean that a checkpoint held up the loop */
     uint64_t data_peak_bytes, model_peak_bytes;
     const char *reason_text;

@@ -54,7 +54,10 @@
 #define TD_PARALLEL_TERMS(X)                                                                                 \
     X(duration) /* logarithms of durations */                                                                \
     X(pitch)                                                                                                 \
-    X(energy)
+    X(energy)                                                                                                \
+    X(contour) /* pitch of voiced frames */                                                                  \
+    X(voicing)                                                                                               \
+    X(flow) /* velocities from noise to the spectrogram */
 
 #define TD_AUTOREGRESSIVE_TERMS(X)                                                                           \
     X(coarse) /* the spectrogram before the post-net */                                                      \
@@ -78,12 +81,18 @@ typedef struct td_acoustic {
     TD_PARALLEL_TERMS(TD_ACOUSTIC_WEIGHT)
     TD_AUTOREGRESSIVE_TERMS(TD_ACOUSTIC_WEIGHT)
 #undef TD_ACOUSTIC_WEIGHT
+    bool frame_pitch;           /* parallel */
+    uint32_t decoder;           /* parallel: one of TD_PARALLEL_DECODERS */
+    uint32_t flow_steps;        /* parallel */
+    float flow_temperature;     /* parallel */
     uint32_t mel_loss;          /* of td_acoustic_loss_kinds */
     uint32_t supervision_start; /* autoregressive: step from which the alignment guides the attention */
     bool simple_loss;           /* only the terms without which nothing is learnt */
 } td_acoustic;
 
 #define TD_MEL_LOSSES "l1|mse|huber"
+#define TD_PARALLEL_DECODERS "regression|flow"
+enum { TD_DECODER_REGRESSION, TD_DECODER_FLOW };
 
 /* Rows of a family's table of keys. */
 #define TD_ACOUSTIC_KEY_ROW(type_, key_, least_, most_, is_shape_, help_)                                    \
@@ -95,6 +104,25 @@ typedef struct td_acoustic {
      .type = TD_KEY_NUMBER,                                                                                  \
      .offset = offsetof(td_acoustic, loss_##term_),                                                          \
      .most = 1e6},
+/* Keys that came after the first files. */
+#define TD_PARALLEL_LATER_KEY(type_, name_, least_, most_, is_shape_, choices_, help_)                       \
+    {.section = "model",                                                                                     \
+     .name = #name_,                                                                                         \
+     .help = help_,                                                                                          \
+     .type = TD_KEY_##type_,                                                                                 \
+     .offset = offsetof(td_acoustic, name_),                                                                 \
+     .least = least_,                                                                                        \
+     .most = most_,                                                                                          \
+     .is_shape = is_shape_,                                                                                  \
+     .may_lack = true,                                                                                       \
+     .choices = choices_},
+#define TD_PARALLEL_LATER_KEYS                                                                               \
+    TD_PARALLEL_LATER_KEY(FLAG, frame_pitch, 0, 1, true, NULL,                                               \
+                          "predict pitch and voicing of each frame, which the decoder hears")                \
+    TD_PARALLEL_LATER_KEY(CHOICE, decoder, 0, 0, true, TD_PARALLEL_DECODERS,                                 \
+                          "regression: the mean of all readings; flow: one of them, from noise")             \
+    TD_PARALLEL_LATER_KEY(COUNT, flow_steps, 1, 100, false, NULL, "steps from noise to a spectrogram")       \
+    TD_PARALLEL_LATER_KEY(NUMBER, flow_temperature, 0, 2, false, NULL, "size of that noise in synthesis")
 #define TD_ACOUSTIC_LOSS_ROWS                                                                                \
     {.section = "training",                                                                                  \
      .name = "mel_loss",                                                                                     \
@@ -170,8 +198,9 @@ td_tensor td_acoustic_add_speaker(td_acoustic_builder *b, const char *name, td_t
 td_tensor td_acoustic_text(td_acoustic_builder *b, td_tensor ids, td_tensor counts, td_tensor mask,
                            td_tensor speaker);
 
-/* One number per token from hidden values, which get no gradient: [B, L, 1]. */
-td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tensor hidden, td_tensor mask);
+/* Numbers for each token or frame from hidden values, which get no gradient: [B, L, n]. */
+td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tensor hidden, td_tensor mask,
+                              uint32_t n);
 
 /* Constants: the first n of [max_tokens, text_width], and [max_frames, decoder_width]. */
 td_tensor td_acoustic_text_positions(td_acoustic_builder *b, uint32_t n);

@@ -9,9 +9,9 @@ static_assert(sizeof(td_acoustic) <= TD_MODEL_CONFIG_BYTES, "a config has room f
 
 enum { ROUND = 32 };
 
-const char *const td_acoustic_order[] = {"text.",    "speaker.table", "audio.", "speaker.",
-                                         "prior.",   "duration.",     "pitch.", "energy.",
-                                         "decoder.", "postnet.",      NULL};
+const char *const td_acoustic_order[] = {"text.",    "speaker.table", "audio.", "speaker.", "prior.",
+                                         "contour.", "duration.",     "pitch.", "energy.",  "decoder.",
+                                         "postnet.", "flow.",         NULL};
 
 const td_part td_acoustic_parts[1] = {{"acoustic", ""}};
 const td_learner_row td_acoustic_learners[1] = {{.name = "acoustic"}};
@@ -133,6 +133,11 @@ void td_acoustic_preset(uint32_t size, bool sequential, td_acoustic *out)
                          .loss_duration = 1,
                          .loss_pitch = 1,
                          .loss_energy = 1,
+                         .loss_contour = 1,
+                         .loss_voicing = 0.1f,
+                         .loss_flow = 1,
+                         .flow_steps = 4,
+                         .flow_temperature = 0.7f,
                          .loss_stop = 0.5f,
                          .loss_supervision = 0.3f,
                          .loss_guided = 5,

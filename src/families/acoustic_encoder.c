@@ -112,7 +112,8 @@ td_tensor td_acoustic_text(td_acoustic_builder *b, td_tensor ids, td_tensor coun
     return td_graph_mul(g, td_acoustic_add_speaker(b, "speaker.text", x, speaker), mask);
 }
 
-td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tensor hidden, td_tensor mask)
+td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tensor hidden, td_tensor mask,
+                              uint32_t n)
 {
     td_graph *g = b->nn->graph;
     td_tensor x = td_graph_stop_gradient(g, hidden);
@@ -121,7 +122,7 @@ td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tenso
     x = td_graph_mul(g, td_nn_dropout(b->nn, td_nn_norm(b->nn, "norm1", x)), mask);
     x = td_graph_relu(g, td_nn_conv(b->nn, "conv2", x, 3, b->c.text_width));
     x = td_nn_dropout(b->nn, td_nn_norm(b->nn, "norm2", x));
-    x = td_nn_linear(b->nn, "out", x, 1);
+    x = td_nn_linear(b->nn, "out", x, n);
     td_nn_pop(b->nn);
     return x;
 }
@@ -131,9 +132,10 @@ td_tensor td_acoustic_predict(td_acoustic_builder *b, const char *name, td_tenso
 static void predict(td_acoustic_builder *b, td_tensor hidden, td_tensor mask)
 {
     td_graph *g = b->nn->graph;
-    td_graph_output(g, td_acoustic_predict(b, "duration", hidden, mask), "log_durations");
-    if (b->c.pitch_predictor) td_graph_output(g, td_acoustic_predict(b, "pitch", hidden, mask), "pitch");
-    if (b->c.energy_predictor) td_graph_output(g, td_acoustic_predict(b, "energy", hidden, mask), "energy");
+    td_graph_output(g, td_acoustic_predict(b, "duration", hidden, mask, 1), "log_durations");
+    if (b->c.pitch_predictor) td_graph_output(g, td_acoustic_predict(b, "pitch", hidden, mask, 1), "pitch");
+    if (b->c.energy_predictor)
+        td_graph_output(g, td_acoustic_predict(b, "energy", hidden, mask, 1), "energy");
 }
 
 td_status td_acoustic_encoder_graph(const td_model_config *config, const td_batch_shape *s, uint64_t seed,

@@ -61,6 +61,7 @@ static td_status read_model(td_checkpoint *c)
         const char *value;
         if (!is_model_key(&family->keys[i])) continue;
         snprintf(key, sizeof key, "model.%s", family->keys[i].name);
+        if (family->keys[i].may_lack && td_safetensors_metadata_find(c->file, key) == NULL) continue;
         TD_TRY(need_text(c, key, &value));
         TD_TRY(td_model_config_put(&c->info.model, family->keys[i].name, value));
     }

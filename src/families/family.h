@@ -38,6 +38,7 @@ typedef struct td_model_key {
     size_t offset;
     double least, most;
     bool is_shape;       /* another value means other parameters, so a checkpoint does not fit */
+    bool may_lack;       /* older files do not have it, and mean what presets have */
     const char *choices; /* "l1|mse|huber" */
 } td_model_key;
 

@@ -156,6 +156,10 @@ static const td_option TRAINING[] = {
      FOR("Training", TD_TOPIC_TRAIN, "Updates between checkpoints; 0: only at the end")},
     {KEY("training", "val_every"), INT("500", 0, 1000000000),
      FOR("Training", TD_TOPIC_TRAIN, "Updates between validations; 0: none")},
+    {KEY("training", "best_by"), CHOICE("free_running", "free_running|loss"),
+     FOR("Training", TD_TOPIC_TRAIN,
+         "What says which checkpoint is the best: how far what the voice makes alone is from recordings kept "
+         "back, or the loss; models that do not speak: the loss")},
     {KEY("training", "sample_every"), INT("1000", 0, 1000000000),
      FOR("Training", TD_TOPIC_TRAIN, "Updates between pictures and sounds; 0: none")},
     {KEY("training", "early_stopping_patience"), INT("0", 0, 1000000),

@@ -9,6 +9,8 @@
 #include "device/blocking.h"
 #include "train/train_internal.h"
 
+enum { HEARD_ITEMS = 16 }; /* whose distance decides, or the next whole batch: speaking is slow */
+
 /* ---------------------------------------------------------------- distance */
 
 static double frame_distance(const float *a, const float *b, uint32_t n)
@@ -68,7 +70,7 @@ fail:
     return status;
 }
 
-/* The first batch: what the model makes of its texts alone, where it speaks, and how it looks and sounds. */
+/* What the model makes of a batch's texts alone, where it speaks; with `sample` how it looks and sounds. */
 static td_status look(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, bool sample,
                       double *distance)
 {
@@ -114,18 +116,25 @@ fail:
     return status;
 }
 
-/* What is looked at is of the learner that judges, read before another plan uses the memory. */
-static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train_event *event, double *weight)
+/* What is looked at is of the learner that judges, read before another plan uses the memory: the first batch,
+ * or some where their distance decides. */
+static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train_event *event, double *weight,
+                             double *looked)
 {
     td_status status = TD_OK;
     td_batch batch;
     td_shaped_plan *shaped;
     td_point taken = {0};
+    const bool decides = t->state.best_by_distance;
     TD_TRY(td_batches_next(&t->val, &batch));
     for (size_t i = 0; i < t->n_learners; ++i) {
         TD_TRY(judge_learner(t, i, &batch, event, &shaped, &taken));
-        if (is_first && i == t->info.model.family->judge)
-            TD_TRY(look(t, shaped, &batch, sample, &event->distance));
+        double distance = NAN;
+        if (i != t->info.model.family->judge || !(is_first || (decides && *looked < HEARD_ITEMS))) continue;
+        TD_TRY(look(t, shaped, &batch, sample && is_first, &distance));
+        *looked += batch.count;
+        if (is_first) event->distance = distance;
+        event->distance += (distance - event->distance) * batch.count / *looked;
     }
     td_batches_release(&t->val, &batch, taken);
     *weight += batch.count;
@@ -138,19 +147,20 @@ td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
     td_status status = TD_OK;
     const uint64_t start_ns = td_clock_ns();
     const size_t n_batches = td_sampler_batches_per_epoch(t->val.sampler);
-    double weight = 0;
+    double weight = 0, looked = 0;
     td_train_event event = {
         .kind = TD_TRAIN_VALIDATION, .step = t->state.step, .epoch = t->state.sampler.epoch, .distance = NAN};
     for (size_t i = 0; i < n_batches; ++i)
-        TD_TRY(judge_batch(t, i == 0, sample, &event, &weight));
+        TD_TRY(judge_batch(t, i == 0, sample, &event, &weight, &looked));
     for (size_t i = 0; i < event.n_terms; ++i)
         event.values[i] /= weight;
+    const double figure = t->state.best_by_distance ? event.distance : event.values[0];
     t->state.val_loss = event.values[0];
     t->state.val_step = t->state.step;
-    event.is_best = *better = !(event.values[0] >= t->state.best_loss) && isfinite(event.values[0]);
+    event.is_best = *better = !(figure >= t->state.best_loss) && isfinite(figure);
     t->state.n_stale = *better ? 0 : t->state.n_stale + 1;
     if (*better) {
-        t->state.best_loss = event.values[0];
+        t->state.best_loss = figure;
         t->state.best_step = t->state.step;
     }
     event.took_s = 1e-9 * (double)(td_clock_ns() - start_ns);

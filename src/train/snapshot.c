@@ -198,6 +198,7 @@ static void put_state(pairs *p, const td_train_state *state)
     put_whole(p, "train.grad_accum", state->grad_accum);
     put_real(p, "train.best_loss", state->best_loss);
     put_whole(p, "train.best_step", state->best_step);
+    if (state->best_by_distance) put_whole(p, "train.best_by_distance", 1);
     put_whole(p, "train.val_step", state->val_step);
     put_whole(p, "train.stale", state->n_stale);
     put_whole(p, "train.skipped", state->n_skipped);
@@ -287,6 +288,7 @@ static td_status load_state(const td_checkpoint *c, td_train_state *out)
     out->batch_size = (uint32_t)batch_size;
     out->grad_accum = (uint32_t)grad_accum;
     out->best_loss = get_real(c, "train.best_loss");
+    out->best_by_distance = td_checkpoint_text(c, "train.best_by_distance") != NULL;
     out->loss = get_real(c, "train.loss");
     out->val_loss = get_real(c, "train.val_loss");
 fail:

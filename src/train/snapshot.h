@@ -17,7 +17,8 @@ typedef struct td_train_state {
     uint64_t seed;
     uint64_t data; /* hash of what is trained with; 0: not known */
     uint32_t batch_size, grad_accum;
-    double best_loss; /* of validation; not finite: none yet */
+    double best_loss; /* of validation, or the distance; not finite: none yet */
+    bool best_by_distance;
     uint64_t best_step;
     uint64_t val_step; /* last validated; 0: none yet */
     uint64_t n_stale;  /* validations since the best one */

@@ -1,6 +1,7 @@
 /* Where a run begins: the newest whole checkpoint of its folder, one that the user names, the tensors of
  * another model, or nothing. See train.h. Covered by tests/train/test_train_run.c. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,6 +348,11 @@ static td_status go_on(td_trainer *t)
     if (t->state.seed != t->s.seed || t->state.batch_size != t->s.data.batch_size) {
         td_log_warn("seed or batch size are others than before: the epoch starts over");
         t->state.sampler.position = 0;
+    }
+    if (t->state.best_by_distance != t->s.best_by_distance) {
+        td_log_warn("training.best_by is another than before: the best one so far is forgotten");
+        t->state.best_loss = NAN;
+        t->state.best_by_distance = t->s.best_by_distance;
     }
     td_log_info("going on from '%s', step %" PRIu64, td_checkpoint_path(t->from), t->state.step);
 fail:

@@ -599,11 +599,13 @@ static td_status open_trainer(td_trainer *t)
     TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
     TD_TRY(open_data(t));
     TD_TRY(describe(t));
+    if (t->info.model.family->speaker == NULL) t->s.best_by_distance = false;
     TD_TRY(open_frozen(t));
     TD_TRY(choose_features(t));
     TD_TRY(open_training(t));
     TD_TRY(find_end(t));
-    t->state = (td_train_state){.best_loss = NAN, .loss = NAN, .val_loss = NAN};
+    t->state = (td_train_state){
+        .best_loss = NAN, .best_by_distance = t->s.best_by_distance, .loss = NAN, .val_loss = NAN};
     TD_TRY(open_model(t));
     t->state.seed = t->s.seed;
     t->state.batch_size = t->s.data.batch_size;

@@ -87,8 +87,9 @@ typedef struct td_train_settings {
     double max_minutes;
     uint32_t grad_accum;                                     /* [1] */
     uint64_t save_every, val_every, sample_every, log_every; /* steps; 0: never (log: [10]) */
-    uint64_t patience;                                       /* validations without a better one */
-    uint32_t max_bad_steps;                                  /* in a row [10] */
+    bool best_by_distance; /* the best is nearest to the recordings when left to itself; else of least loss */
+    uint64_t patience;     /* validations without a better one */
+    uint32_t max_bad_steps; /* in a row [10] */
     uint64_t seed;
 
     const char *run_dir;     /* --checkpoint-dir */

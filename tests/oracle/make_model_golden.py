@@ -4,7 +4,7 @@
     python3 make_model_golden.py OUT_DIR        (needs torch and numpy; the suite reads the files and needs neither)
 
 Writes OUT_DIR/model_CASE.safetensors: the batch (batch.*), every gradient (grad.*), every loss term (loss.*), the gradients'
-norm (norm), and for each parameter after one step of torch's AdamW the sum and the sum of squares (updated.*: two doubles).
+norm (norm), what a flow decoder makes of the batch's texts (made.*), and for each parameter after one step of torch's AdamW the sum and the sum of squares (updated.*: two doubles).
 Parameters before are not stored: both sides compute them from their names (see `first_values`).
 Settings are in the file's metadata.
 """
@@ -32,11 +32,15 @@ CASES = {
     "nar_speaker": dict(BASE, decoder_strategy="non_autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, kernel=5,
                         audio_heads=1, n_speakers=3, speaker_encoder=True, pitch_predictor=True, energy_predictor=True,
                         mel_kind="huber"),
+    "nar_flow": dict(BASE, decoder_strategy="non_autoregressive", decoder="flow", decoder_layers=2, text_width=16, frame_pitch=True, pitch_predictor=True,
+                     flow_steps=3, flow_temperature=0.75),
     "ar": dict(BASE, decoder_strategy="autoregressive", decoder_heads=1, decoder_layers=2, decoder_kernel=1, reduction=2),
     "ar_speaker": dict(BASE, decoder_strategy="autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, reduction=3,
                        n_speakers=2, speaker_encoder=True, postnet=True),
 }
-WEIGHTS = dict(mel=1, coarse=1, prior=1, duration=1, pitch=1, energy=1, stop=0.5, supervision=1, guided=1)
+SEEDS = {"nar": 40, "nar_speaker": 41, "ar": 42, "ar_speaker": 43, "nar_flow": 44}  # of batches
+MADE = dict(step=5, seed=9)  # of the noise in synthesis
+WEIGHTS = dict(mel=1, coarse=1, prior=1, duration=1, pitch=1, energy=1, contour=1, voicing=0.1, flow=1, stop=0.5, supervision=1, guided=1)
 SUPERVISION, GUIDED = 0.3, 2.0
 STOP_POSITIVE, BAND, SIGMA, HUBER = 5.0, 10.0, 0.2, 1.0
 
@@ -60,6 +64,27 @@ def first_values(name, shape):
     if kind in ("embedding", "table"):
         return np.float32(0.5) * v
     return np.float32(1 / math.sqrt(math.prod(shape[:-1]))) * v
+
+
+def philox(counter, key):
+    """Philox-4x32-10 of counters [n, 4]: words [n, 4]."""
+    c, k = counter.astype(np.uint64), [np.uint64(key & 0xffffffff), np.uint64(key >> 32)]
+    low = np.uint64(0xffffffff)
+    for _ in range(10):
+        a, b = c[:, 0] * np.uint64(0xD2511F53), c[:, 2] * np.uint64(0xCD9E8D57)
+        c = np.stack([(b >> np.uint64(32)) ^ c[:, 1] ^ k[0], b & low, (a >> np.uint64(32)) ^ c[:, 3] ^ k[1], a & low], 1)
+        k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
+    return c
+
+
+def toss(shape, stream, step=0, seed=0):
+    """0 or 2: what dropout of a half makes of ones."""
+    i = np.arange(math.prod(shape))
+    counter = np.stack([16 * (i // 128) + i % 16, np.full_like(i, step), np.full_like(i, stream), np.zeros_like(i)], 1)
+    half = i // 16 % 8
+    word = philox(counter, seed)[i, half // 2]
+    bits = (word >> (16 * (half % 2)).astype(np.uint64)) & np.uint64(0xffff)
+    return torch.tensor(np.where(bits < 32768, 2.0, 0.0).reshape(shape))
 
 
 class Model:
@@ -156,12 +181,13 @@ def speaker_of(m, batch):
     return s
 
 
-def predictor(m, name, hidden, mask):
-    d = hidden.shape[-1]
+def predictor(m, name, hidden, mask, n=1):
+    d = m.c["text_width"]
     x = hidden.detach()
     x = m.norm(name + ".norm1", F.relu(m.conv(name + ".conv1", x, 3, d))) * mask
     x = m.norm(name + ".norm2", F.relu(m.conv(name + ".conv2", x, 3, d)))
-    return m.linear(name + ".out", x, 1)[..., 0]
+    x = m.linear(name + ".out", x, n)
+    return x[..., 0] if n == 1 else x
 
 
 def durations_of(ll, n_tok, n_fr):
@@ -195,6 +221,7 @@ def losses_of(m, batch):
         index[b, :n_fr[b]] = torch.repeat_interleave(torch.arange(length), dur[b])
     take = lambda z: torch.gather(z, 1, index[..., None].expand(-1, -1, z.shape[-1]))
     terms["prior"] = masked_mean((take(mu) - y) ** 2, ym)
+    m.durations, m.index = dur, index
 
     if not sequential:
         decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, kind)
@@ -241,6 +268,8 @@ def decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, ki
             continue
         target = torch.log(1 + scale * token_means(batch[name], dur, name == "pitch"))
         terms[name] = masked_mean((predictor(m, name, h, xm) - target) ** 2, xm[..., 0])
+        if name == "pitch":
+            m.token_pitch = target[..., None]
         x = x + m.linear(name + ".embed", target[..., None], h.shape[-1])
     if d != h.shape[-1]:
         x = m.linear("decoder.input", x, d)
@@ -249,9 +278,53 @@ def decode_parallel(m, c, terms, batch, h, xm, ym, dur, index, take, speaker, ki
         g = g + m.linear("speaker.decoder", speaker, d)[:, None]
     if c["decoder_heads"]:
         g = g + 0.5 * positions(index.shape[1], d)
+    made_g = g
+    if c.get("frame_pitch"):
+        pitch = batch["pitch"][..., None]
+        real = torch.cat([torch.log(1 + pitch / 100), (pitch > 0).double()], -1)
+        guess = predictor(m, "contour", g * ym, ym, 2)
+        terms["contour"] = masked_mean((guess[..., :1] * real[..., 1:] - real[..., :1]) ** 2, ym)
+        terms["voicing"] = masked_mean(F.binary_cross_entropy_with_logits(guess[..., 1:], real[..., 1:], reduction="none"), ym)
+        voiced = (guess[..., 1:] > 0).double()
+        made_g = g + m.linear("decoder.contour", torch.cat([guess[..., :1] * voiced, voiced], -1), d)
+        m.frame_pitch = (100 * (torch.exp(guess[..., :1]) - 1) * voiced).detach() * ym
+        g = g + m.linear("decoder.contour", real, d)
     g = m.stack("decoder", g * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
     out = m.linear("decoder.out", g, c["n_mels"])
     terms["mel"] = masked_mean(kind(out - y), ym)
+    if c.get("decoder") == "flow":
+        learn_flow(m, c, terms, y, ym, out.detach(), g.detach())
+        with torch.no_grad():
+            g = m.stack("decoder", made_g * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
+            m.made = make_flow(m, c, y.shape, ym, m.linear("decoder.out", g, c["n_mels"]), g)
+
+
+def make_noise(shape, step=0, seed=0):
+    weights = 0.85 ** np.arange(12)
+    return sum(w * (toss(shape, 1 + k, step, seed) - 1) for k, w in enumerate(weights)) / math.sqrt((weights ** 2).sum())
+
+
+def velocity(m, c, ym, mean, hidden, x, t):
+    d = c["decoder_width"]
+    x = m.linear("flow.state", x, d) + m.linear("flow.condition", torch.cat([mean, hidden], -1), d)
+    x = x + m.linear("flow.time2", F.gelu(m.linear("flow.time1", t, d), approximate="tanh"), d)
+    x = m.stack("flow", x * ym, c["decoder_layers"], c["decoder_heads"], ym, c["decoder_kernel"])
+    return m.linear("flow.out", x, c["n_mels"])
+
+
+def learn_flow(m, c, terms, y, ym, mean, hidden):
+    noise = make_noise(y.shape)
+    t = sum(toss((len(y), 1, 1), 13 + k) / 2 ** (k + 2) for k in range(8)) + 2.0 ** -9
+    way = 4 * (y - mean) - noise
+    terms["flow"] = masked_mean((velocity(m, c, ym, mean, hidden, noise + t * way, t) - way) ** 2, ym)
+
+
+def make_flow(m, c, shape, ym, mean, hidden):
+    x = c["flow_temperature"] * make_noise(shape, MADE["step"], MADE["seed"])
+    for i in range(c["flow_steps"]):
+        t = torch.full((shape[0], 1, 1), i / c["flow_steps"])
+        x = x + velocity(m, c, ym, mean, hidden, x, t) / c["flow_steps"]
+    return (mean + x / 4) * ym
 
 
 def decode_steps(m, c, terms, batch, h, dur, index, speaker, kind):
@@ -340,8 +413,8 @@ def write_file(path, metadata, tensors):
 def main():
     torch.set_default_dtype(torch.float64)
     out = Path(sys.argv[1])
-    for number, (case, c) in enumerate(CASES.items()):
-        raw = make_batch(c, 40 + number)
+    for case, c in CASES.items():
+        raw = make_batch(c, SEEDS[case])
         batch = {k: torch.tensor(v.astype(np.float64) if v.dtype == np.float32 else v) for k, v in raw.items()}
         m = Model(c)
         terms, total = losses_of(m, batch)
@@ -350,6 +423,11 @@ def main():
         tensors = {"batch." + k: v.astype(np.uint32) if v.dtype != np.float32 else v for k, v in raw.items()}
         tensors |= {"grad." + k: p.grad.numpy().astype(np.float32) for k, p in m.p.items()}
         tensors |= {"loss." + k: v.detach().numpy().reshape(1) for k, v in terms.items()}
+        if hasattr(m, "made"):
+            tensors |= {"made.durations": m.durations.numpy().astype(np.uint32), "made.index": m.index.numpy().astype(np.uint32),
+                        "made.pitch": m.token_pitch.numpy().astype(np.float32),
+                        "made.frame_pitch": m.frame_pitch.numpy().astype(np.float32),
+                        "made.mel": m.made.numpy().astype(np.float32)}
         tensors["loss"] = total.detach().numpy().reshape(1)
         tensors["norm"] = torch.nn.utils.clip_grad_norm_(m.p.values(), CLIP).numpy().reshape(1)
         groups = [dict(params=[p for k, p in m.p.items() if k.endswith(".weight")], weight_decay=DECAY),

@@ -608,6 +608,52 @@ static void test_finding_07_a_run_validates_where_it_ends(void **state)
     assert_false(td_file_exists(temp_path("none/best.safetensors")));
 }
 
+/* ---------------------------------------------------------------- which one is the best */
+
+typedef struct judgement {
+    double least; /* distance or loss so far */
+    size_t n_validations, n_best;
+    bool by_distance;
+} judgement;
+
+static void follow_best(void *context, const td_train_event *event)
+{
+    judgement *j = context;
+    if (event->kind != TD_TRAIN_VALIDATION) return;
+    const double figure = j->by_distance ? event->distance : event->values[0];
+    j->n_validations++;
+    j->n_best += event->is_best;
+    assert_true(isfinite(figure));
+    assert_int_equal(event->is_best, figure < j->least);
+    if (figure < j->least) j->least = figure;
+}
+
+static void test_the_best_is_nearest_when_left_to_itself(void **state)
+{
+    (void)state;
+    td_train_settings s = make_settings("nearest", 8);
+    judgement j = {.least = INFINITY, .by_distance = true};
+    s.val_every = 2;
+    s.best_by_distance = true;
+    s.schedule.lr = 0.02; /* too fast, so that not every validation is the best */
+    s.tell = follow_best;
+    s.context = &j;
+    const td_train_result first = train(&s);
+    assert_int_equal(j.n_validations, 4);
+    assert_true(j.n_best >= 1);
+    assert_true(first.best_loss == j.least);
+    s.max_steps = 10; /* it goes on from what it knows */
+    const td_train_result second = train(&s);
+    assert_true(second.best_loss == j.least);
+    j = (judgement){.least = INFINITY};
+    s.max_steps = 12;
+    s.best_by_distance = false;
+    logged[0] = '\0';
+    const td_train_result other = train(&s);
+    assert_non_null(strstr(logged, "the best one so far is forgotten"));
+    assert_true(other.best_loss == j.least);
+}
+
 /* Ends on request that validate do not use up the patience. */
 static void test_finding_07_ends_leave_the_patience(void **state)
 {
@@ -699,6 +745,7 @@ int main(int argc, char **argv)
         RUN(test_files),
         RUN(test_ends_when_asked),
         RUN(test_finding_07_a_run_validates_where_it_ends),
+        RUN(test_the_best_is_nearest_when_left_to_itself),
         RUN(test_finding_07_ends_leave_the_patience),
         RUN(test_patience),
         RUN(test_batch_size_that_fits),

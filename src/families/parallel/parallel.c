@@ -10,12 +10,18 @@
 typedef struct decoder_inputs {
     td_tensor hidden, speaker;
     td_tensor pitch, energy; /* [B, L, 1], or none */
+    td_tensor frame_pitch;   /* [B, T]: Hz, 0 unvoiced; none: the predicted one is heard */
     td_alignment alignment;
     td_tensor frame_counts;
 } decoder_inputs;
 
-/* [B, T, M] */
-static td_tensor decode(td_acoustic_builder *b, const decoder_inputs *in)
+typedef struct decoded {
+    td_tensor mel;      /* [B, T, M] */
+    td_tensor hidden;   /* what it is made from, [B, T, decoder_width] */
+    td_contour contour; /* predicted, if the model has frame_pitch */
+} decoded;
+
+static decoded decode(td_acoustic_builder *b, const decoder_inputs *in)
 {
     td_graph *g = b->nn->graph;
     const td_acoustic *c = &b->c;
@@ -33,9 +39,16 @@ static td_tensor decode(td_acoustic_builder *b, const decoder_inputs *in)
     if (c->decoder_heads)
         x = td_graph_add_scaled(g, x, td_graph_slice(g, td_acoustic_frame_positions(b), 0, 0, frames),
                                 TD_ACOUSTIC_POSITION);
-    x = td_acoustic_stack(b, "decoder", x, c->decoder_layers, c->decoder_heads, c->decoder_kernel, mask,
-                          in->frame_counts);
-    return td_nn_linear(b->nn, "decoder.out", x, c->n_mels);
+    decoded out = {0};
+    if (c->frame_pitch) {
+        out.contour = td_contour_predict(b, x, mask);
+        const td_contour heard = in->frame_pitch.id ? td_contour_read(b, in->frame_pitch) : out.contour;
+        x = td_contour_hear(b, x, &heard);
+    }
+    out.hidden = td_acoustic_stack(b, "decoder", x, c->decoder_layers, c->decoder_heads, c->decoder_kernel,
+                                   mask, in->frame_counts);
+    out.mel = td_nn_linear(b->nn, "decoder.out", out.hidden, c->n_mels);
+    return out;
 }
 
 /* ---------------------------------------------------------------- training */
@@ -52,16 +65,20 @@ static td_tensor compress(td_graph *g, td_tensor x, float scale)
 static td_tensor learn(td_acoustic_builder *b, const char *name, const td_acoustic_common *common,
                        td_tensor target, td_tensor *predicted)
 {
-    *predicted = td_acoustic_predict(b, name, common->hidden, common->mask);
+    *predicted = td_acoustic_predict(b, name, common->hidden, common->mask, 1);
     return td_graph_loss(b->nn->graph, TD_LOSS_MSE, *predicted, target, common->token_counts, 1);
 }
 
+static td_tensor input_track(td_acoustic_builder *b, const char *name)
+{
+    return td_graph_input(b->nn->graph, name, td_dims(b->shape.items, b->shape.frames), TD_F32);
+}
+
 /* The mean of a track [B, T] over each token's frames, as the decoder is given it in training. */
-static td_tensor track(td_acoustic_builder *b, const char *name, const td_acoustic_common *common,
-                       bool voiced, float scale)
+static td_tensor track(td_acoustic_builder *b, td_tensor input, const td_acoustic_common *common, bool voiced,
+                       float scale)
 {
     td_graph *g = b->nn->graph;
-    const td_tensor input = td_graph_input(g, name, td_dims(b->shape.items, b->shape.frames), TD_F32);
     return compress(g, td_graph_align_mean(g, common->alignment, common->frame_counts, input, voiced), scale);
 }
 
@@ -71,7 +88,7 @@ static td_tensor build(td_nn *nn, const td_build *build)
     td_graph *g = nn->graph;
     const td_acoustic *c = &b.c;
     td_acoustic_common common;
-    td_tensor durations, predicted, pitch_loss = {0}, energy_loss = {0};
+    td_tensor durations, predicted, pitch = {0}, pitch_loss = {0}, energy_loss = {0}, flow_loss = {0};
     const td_tensor prior = td_acoustic_encode(&b, 0, &common);
     decoder_inputs in = {.hidden = common.hidden,
                          .speaker = common.speaker,
@@ -80,25 +97,34 @@ static td_tensor build(td_nn *nn, const td_build *build)
     const td_tensor logs = td_graph_reshape(g, td_graph_align_log(g, common.alignment),
                                             td_dims(b.shape.items, b.shape.tokens, 1));
     const td_tensor duration_loss = learn(&b, "duration", &common, logs, &durations);
+    if (c->pitch_predictor || c->frame_pitch) pitch = input_track(&b, "pitch");
+    if (c->frame_pitch) in.frame_pitch = pitch;
     if (c->pitch_predictor) {
-        in.pitch = track(&b, "pitch", &common, true, 0.01f);
+        in.pitch = track(&b, pitch, &common, true, 0.01f);
         pitch_loss = learn(&b, "pitch", &common, in.pitch, &predicted);
     }
     if (c->energy_predictor) {
-        in.energy = track(&b, "energy", &common, false, 20);
+        in.energy = track(&b, input_track(&b, "energy"), &common, false, 20);
         energy_loss = learn(&b, "energy", &common, in.energy, &predicted);
     }
-    const td_tensor mel = decode(&b, &in);
-    td_graph_output(g, mel, "predicted_mel");
+    const decoded made = decode(&b, &in);
+    td_contour_losses contour = {0};
+    if (c->frame_pitch) contour = td_contour_learn(&b, &made.contour, pitch, common.frame_counts);
+    if (c->decoder == TD_DECODER_FLOW)
+        flow_loss = td_flow_learn(&b, &(td_flow){made.mel, made.hidden, common.frame_counts}, common.mel);
+    td_graph_output(g, made.mel, "predicted_mel");
     td_graph_output(g, durations, "log_durations");
     const td_acoustic_term terms[] = {
         {.name = "mel",
-         .value = td_acoustic_mel_loss(&b, mel, common.mel, common.frame_counts),
+         .value = td_acoustic_mel_loss(&b, made.mel, common.mel, common.frame_counts),
          .weight = c->loss_mel},
         {.name = "prior", .value = prior, .weight = c->loss_prior},
         {.name = "duration", .value = duration_loss, .weight = c->loss_duration},
         {.name = "pitch", .value = pitch_loss, .weight = c->simple_loss ? 0 : c->loss_pitch},
         {.name = "energy", .value = energy_loss, .weight = c->simple_loss ? 0 : c->loss_energy},
+        {.name = "contour", .value = contour.pitch, .weight = c->simple_loss ? 0 : c->loss_contour},
+        {.name = "voicing", .value = contour.voicing, .weight = c->simple_loss ? 0 : c->loss_voicing},
+        {.name = "flow", .value = flow_loss, .weight = c->loss_flow},
     };
     return td_acoustic_total(&b, terms, sizeof terms / sizeof *terms);
 }
@@ -127,7 +153,12 @@ td_status td_parallel_decoder_graph(const td_model_config *config, const td_batc
     in.alignment.durations = td_graph_input(g, "durations", td_dims(s->items, s->tokens), TD_U32);
     in.alignment.index = td_graph_input(g, "index", td_dims(s->items, s->frames), TD_U32);
     in.frame_counts = td_graph_input(g, "frame_counts", td_dims(s->items), TD_U32);
-    td_graph_output(g, decode(&b, &in), "predicted_mel");
+    const decoded made = decode(&b, &in);
+    td_tensor mel = made.mel;
+    if (b.c.frame_pitch) td_graph_output(g, td_contour_hertz(&b, &made.contour), "frame_pitch");
+    if (b.c.decoder == TD_DECODER_FLOW)
+        mel = td_flow_make(&b, &(td_flow){made.mel, made.hidden, in.frame_counts});
+    td_graph_output(g, mel, "predicted_mel");
 fail:
     return td_acoustic_close(&b, status, out);
 }
@@ -135,8 +166,8 @@ fail:
 /* ---------------------------------------------------------------- the table */
 
 static const td_model_key keys[] = {TD_ACOUSTIC_KEYS(TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_KEYS(
-    TD_ACOUSTIC_KEY_ROW) TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW) TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW)
-                                        TD_ACOUSTIC_LOSS_ROWS};
+    TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_LATER_KEYS TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW)
+                                        TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW) TD_ACOUSTIC_LOSS_ROWS};
 
 static void preset(uint32_t size, void *values)
 {

@@ -107,12 +107,13 @@ static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
     td_speech_plan *plan;
     td_status status = TD_OK;
     make_index(s, &speaking->utterances[number], spread);
-    TD_TRY(td_speech_find_plan(s, td_parallel_decoder_graph, &shape, 0, &plan));
+    const uint64_t seed = s->c.decoder == TD_DECODER_FLOW ? speaking->seed : 0; /* 0: plans are kept */
+    TD_TRY(td_speech_find_plan(s, td_parallel_decoder_graph, &shape, seed, &plan));
     TD_TRY(td_speech_pass(s, number, plan));
     TD_TRY(td_speech_fill(plan, "durations", spread));
     TD_TRY(td_speech_fill(plan, "index", own->index));
     TD_TRY(td_speech_fill(plan, "frame_counts", s->frames + number * speaking->items));
-    TD_TRY(td_speech_run(plan, 0));
+    TD_TRY(td_speech_run(plan, (uint32_t)number));
     TD_TRY(td_speech_output(plan, "predicted_mel", mel));
 fail:
     return status;

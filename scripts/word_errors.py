@@ -1,0 +1,34 @@
+"""Words as recognisers are judged by them, for evaluate.sh and evaluate_wer.sh. Covered by tests/cli/test_scripts.py."""
+
+import re
+
+ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen").split()
+TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+def spell(number):
+    """As it is said up to 999, then digit by digit."""
+    if number < 20:
+        return ONES[number]
+    if number < 100:
+        return TENS[number // 10] + (" " + ONES[number % 10] if number % 10 else "")
+    if number < 1000:
+        return ONES[number // 100] + " hundred" + (" " + spell(number % 100) if number % 100 else "")
+    return " ".join(ONES[int(digit)] for digit in str(number))
+
+
+def words_of(text):
+    """Words as they are compared: no case, no punctuation, numbers in words."""
+    text = re.sub(r"\d+", lambda m: f" {spell(int(m[0]))} ", text.lower().replace("\u2019", "'"))
+    return [word for word in (w.strip("'") for w in re.sub(r"[^a-z']", " ", text).split()) if word]
+
+
+def count_errors(said, heard):
+    """Words to insert, delete or replace."""
+    row = list(range(len(heard) + 1))
+    for i, word in enumerate(said, 1):
+        before, row[0] = row[0], i
+        for j, other in enumerate(heard, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
+    return row[-1]

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What scripts of human recordings and of judging decide by themselves: which rows are kept and held out, and how words
+are counted. Needs neither recordings nor judges."""
+
+import contextlib
+import io
+import os
+import sys
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.dont_write_bytecode = True
+
+import make_human_data  # noqa: E402
+import word_errors  # noqa: E402
+
+
+class Words(unittest.TestCase):
+    def test_words(self):
+        self.assertEqual(word_errors.words_of("Press 7, or 42; it's \u2018re-recorded\u2019."),
+                         "press seven or forty two it's re recorded".split())
+        self.assertEqual(word_errors.words_of("315 2026"), "three hundred fifteen two zero two six".split())
+        self.assertEqual(word_errors.words_of(" ... "), [])
+
+    def test_errors(self):
+        def count(said, heard):
+            return word_errors.count_errors(said.split(), heard.split())
+
+        self.assertEqual(count("a b c", "a b c"), 0)
+        self.assertEqual(count("a b c", "a x c"), 1)
+        self.assertEqual(count("a b c", "a c"), 1)
+        self.assertEqual(count("a b c", "a b b c"), 1)
+        self.assertEqual(count("a b c", ""), 3)
+        self.assertEqual(count("", "a b"), 2)
+
+
+class Rows(unittest.TestCase):
+    def test_faults(self):
+        find = make_human_data.find_fault
+        for text, reason in (("", "no text"), ("[a tone]", "note"), ("Added.", "two words"), ("USB Radio", "acronym")):
+            self.assertIn(reason, find(make_human_data.clean(text)))
+        for text in ("You are now muted", "Use the 7 key for Q, and the 9 key for Z."):
+            self.assertIsNone(find(make_human_data.clean(text)))
+
+    def test_lengths(self):
+        text = "The conference is now locked."
+        self.assertIsNone(make_human_data.find_bad_length(text, 2.0))
+        self.assertIn("does not fit", make_human_data.find_bad_length(text, 0.5))
+        self.assertIn("does not fit", make_human_data.find_bad_length(text, 10.0))
+        self.assertIn("longer", make_human_data.find_bad_length(text * 20, 40.0))
+
+    def test_clean(self):
+        self.assertEqual(make_human_data.clean("... separated by *  and then..."), "separated by star and then")
+
+    def test_held_out(self):
+        samples = [0] * (3 * make_human_data.RATE)
+        kept = [(f"r{i}", f"this is sentence number {i}x", samples) for i in range(9)]
+        kept.append(("part", "please try again now", samples))
+        kept.append(("whole", "I am sorry, please try again now", samples))
+        kept.append(("short", "two words", samples))
+        first = make_human_data.choose_held_out(kept, 5, 1)
+        self.assertEqual(first, make_human_data.choose_held_out(kept, 5, 1))
+        self.assertNotEqual(first, make_human_data.choose_held_out(kept, 5, 2))
+        everything = make_human_data.choose_held_out(kept, 10, 3)  # all but what is part of another, or too short
+        self.assertEqual(everything, {f"r{i}" for i in range(9)} | {"whole"})
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            make_human_data.choose_held_out(kept, 11, 1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
