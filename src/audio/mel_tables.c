@@ -82,6 +82,64 @@ static void fill_bands(const td_mel_config *c, td_mel_tables *t, uint32_t weight
     }
 }
 
+/* Solves (F F^T) x = y for one column y after another in place, F F^T = L L^T given by L's lower triangle. */
+static void solve_column(const double *lower, uint32_t n, double *x)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            x[i] -= lower[i * n + k] * x[k];
+        x[i] /= lower[i * n + i];
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        for (uint32_t k = i + 1; k < n; k++)
+            x[i] -= lower[k * n + i] * x[k];
+        x[i] /= lower[i * n + i];
+    }
+}
+
+/* Cholesky's L of F F^T, F [n, bins]; bands without a bin get a 1 in place of their 0. */
+static void decompose(const double *f, uint32_t n, uint32_t bins, double *lower)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < bins; k++)
+                sum += f[(size_t)i * bins + k] * f[(size_t)j * bins + k];
+            for (uint32_t k = 0; k < j; k++)
+                sum -= lower[i * n + k] * lower[j * n + k];
+            if (i == j)
+                lower[i * n + i] = sum > 1e-20 ? sqrt(sum) : 1;
+            else
+                lower[i * n + j] = sum / lower[j * n + j];
+        }
+}
+
+td_status td_mel_filterbank(const td_mel_config *c, bool inverse, float *out)
+{
+    const uint32_t bins = c->n_fft / 2 + 1, n = c->n_mels;
+    double *f = NULL, *lower = NULL, *column = NULL;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&f, (size_t)n * bins));
+    TD_TRY(TD_NEW_ARRAY(&lower, (size_t)n * n));
+    TD_TRY(TD_NEW_ARRAY(&column, n));
+    for (uint32_t m = 0; m < n; m++)
+        for (uint32_t k = 0; k < bins; k++)
+            f[(size_t)m * bins + k] = weight_of(c, m, k);
+    if (inverse) decompose(f, n, bins, lower);
+    for (uint32_t k = 0; k < bins; k++) {
+        for (uint32_t m = 0; m < n; m++)
+            column[m] = f[(size_t)m * bins + k];
+        if (inverse) solve_column(lower, n, column);
+        for (uint32_t m = 0; m < n; m++)
+            out[inverse ? (size_t)m * bins + k : (size_t)k * n + m] = (float)column[m];
+    }
+fail:
+    free(f);
+    free(lower);
+    free(column);
+    return status;
+}
+
 td_status td_mel_tables_make(const td_mel_config *c, td_mel_tables *out)
 {
     const uint32_t bins = c->n_fft / 2 + 1;

@@ -80,6 +80,7 @@ typedef struct td_data_facts {
     uint32_t n_symbols, n_speakers, n_mels;
     uint32_t max_tokens, max_frames; /* 0: not known */
     double tokens, frames;           /* of all rows together */
+    const td_mel_config *mel;        /* the run's front end; NULL: the usual one */
 } td_data_facts;
 
 /* What others must know of a model. */
@@ -89,6 +90,9 @@ typedef struct td_model_facts {
     bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
 } td_model_facts;
 td_model_facts td_model_describe(const td_model_config *config);
+
+/* 0: whole recordings. */
+uint32_t td_model_crop_frames(const td_model_config *config);
 
 /* ---------------------------------------------------------------- graphs and learners */
 
@@ -164,6 +168,8 @@ struct td_family {
     void (*fit)(const td_data_facts *facts, const void *old, void *values);
     /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */
     td_status (*check_shape)(const void *values, const td_batch_shape *shape);
+    /* Frames of the crops that batches are made of, with the feature `wave`; NULL: whole recordings. */
+    uint32_t (*crop_frames)(const void *values);
     /* Builds the graph of build->learner, marks its outputs and returns the loss. */
     td_tensor (*build)(td_nn *nn, const td_build *build);
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
