@@ -31,6 +31,8 @@ typedef struct td_voice_options {
     td_log_sink log;       /* gets what this voice has to say up to log_level; NULL: nobody does */
     void *log_context;     /* borrowed until close */
     td_log_level log_level;
+    const char *vocoder; /* "griffin-lim", or the file of a vocoder, or of a voice that holds one; NULL: the
+                          * voice's own, or Griffin-Lim where it has none */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among

@@ -140,6 +140,7 @@ typedef struct td_part {
 } td_part;
 
 struct td_speaker_class;
+struct td_vocode_class;
 
 struct td_family {
     const char *name, *help;
@@ -175,6 +176,7 @@ struct td_family {
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
+    const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
 };
 
 /* Families that a program adds when it is linked: it defines this array, ended by NULL. Programs need not; the

@@ -259,4 +259,5 @@ const td_family td_family_vocoder = {
     .fit = fit,
     .crop_frames = crop_frames,
     .build = build,
+    .vocode = &td_vocoder_vocode,
 };
