@@ -32,6 +32,8 @@ typedef struct td_voice_options {
     void *log_context;     /* borrowed until close */
     td_log_level log_level;
     const char *lexicon; /* a file of lines WORD<TAB>RESPELLING or WORD<TAB>/PHONEMES/; NULL: none */
+    const char *vocoder; /* "griffin-lim", or the file of a vocoder, or of a voice that holds one; NULL: the
+                          * voice's own, or Griffin-Lim where it has none */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among

@@ -96,7 +96,10 @@ static td_status record_signal(const run *r)
                                           .max_frames = a->max_frames,
                                           .hop = c->hop_samples,
                                           .size = c->n_fft,
-                                          .segments = a->max_frames + c->n_fft / 2 / c->hop_samples};
+                                          .segments = a->max_frames + c->n_fft / 2 / c->hop_samples,
+                                          .before = c->n_fft / 2,
+                                          .divides = 1,
+                                          .least = 1e-8f};
     const td_span spans[] = {r->frames, a->ranges, r->mel->mel.floats, a->samples};
     const td_cost cost = {.bytes = 4.0 * (c->n_fft + c->hop_samples) * a->items * a->max_frames};
     return td_list_dispatch(r->list, TD_K_overlap_add, spans, &params,

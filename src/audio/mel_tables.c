@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/audio_geometry.h"
+#include "ops/stft.h"
 
 #define PI 3.14159265358979323846
 #define SLANEY_STEP_HZ (200.0 / 3.0)
@@ -14,47 +15,6 @@
 #define SLANEY_LINEAR_MELS (SLANEY_LINEAR_HZ / SLANEY_STEP_HZ)
 #define SLANEY_LOG_STEP (log(6.4) / 27.0)
 #define OCTAVE_COST 0.02 /* of the frame's power, for each octave that a pitch lies below the highest */
-
-/* ---------------------------------------------------------------- of a transform */
-
-/* A value as float, and in *low (unless NULL) what is left of it. */
-static void put(double value, float *high, float *low)
-{
-    *high = (float)value;
-    if (low) *low = (float)(value - (double)*high);
-}
-
-/* Periodic Hann of win samples in the middle of size. Returns the sum of its squares. */
-static double fill_window(float *out, float *lows, uint32_t size, uint32_t win)
-{
-    const uint32_t first = (size - win) / 2;
-    double power = 0;
-    for (uint32_t n = 0; n < win; n++) {
-        const double w = 0.5 - 0.5 * cos(2 * PI * n / win);
-        put(w, &out[first + n], lows ? &lows[first + n] : NULL);
-        power += w * w;
-    }
-    return power;
-}
-
-/* Zeros are only zero to within the rounding of double, 1e-16, which is harmless. */
-static void fill_roots(float *out, float *lows, uint32_t size)
-{
-    for (uint32_t k = 0; k < size; k++) {
-        put(cos(2 * PI * k / size), &out[k], lows ? &lows[k] : NULL);
-        put(-sin(2 * PI * k / size), &out[size + k], lows ? &lows[size + k] : NULL);
-    }
-}
-
-static void fill_order(uint32_t *out, uint32_t count)
-{
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t reversed = 0;
-        for (uint32_t bit = 1; bit < count; bit *= 2)
-            reversed = 2 * reversed + ((k & bit) != 0);
-        out[k] = reversed;
-    }
-}
 
 /* ---------------------------------------------------------------- filterbank */
 
@@ -122,6 +82,64 @@ static void fill_bands(const td_mel_config *c, td_mel_tables *t, uint32_t weight
     }
 }
 
+/* Solves (F F^T) x = y for one column y after another in place, F F^T = L L^T given by L's lower triangle. */
+static void solve_column(const double *lower, uint32_t n, double *x)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            x[i] -= lower[i * n + k] * x[k];
+        x[i] /= lower[i * n + i];
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        for (uint32_t k = i + 1; k < n; k++)
+            x[i] -= lower[k * n + i] * x[k];
+        x[i] /= lower[i * n + i];
+    }
+}
+
+/* Cholesky's L of F F^T, F [n, bins]; bands without a bin get a 1 in place of their 0. */
+static void decompose(const double *f, uint32_t n, uint32_t bins, double *lower)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < bins; k++)
+                sum += f[(size_t)i * bins + k] * f[(size_t)j * bins + k];
+            for (uint32_t k = 0; k < j; k++)
+                sum -= lower[i * n + k] * lower[j * n + k];
+            if (i == j)
+                lower[i * n + i] = sum > 1e-20 ? sqrt(sum) : 1;
+            else
+                lower[i * n + j] = sum / lower[j * n + j];
+        }
+}
+
+td_status td_mel_filterbank(const td_mel_config *c, bool inverse, float *out)
+{
+    const uint32_t bins = c->n_fft / 2 + 1, n = c->n_mels;
+    double *f = NULL, *lower = NULL, *column = NULL;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&f, (size_t)n * bins));
+    TD_TRY(TD_NEW_ARRAY(&lower, (size_t)n * n));
+    TD_TRY(TD_NEW_ARRAY(&column, n));
+    for (uint32_t m = 0; m < n; m++)
+        for (uint32_t k = 0; k < bins; k++)
+            f[(size_t)m * bins + k] = weight_of(c, m, k);
+    if (inverse) decompose(f, n, bins, lower);
+    for (uint32_t k = 0; k < bins; k++) {
+        for (uint32_t m = 0; m < n; m++)
+            column[m] = f[(size_t)m * bins + k];
+        if (inverse) solve_column(lower, n, column);
+        for (uint32_t m = 0; m < n; m++)
+            out[inverse ? (size_t)m * bins + k : (size_t)k * n + m] = (float)column[m];
+    }
+fail:
+    free(f);
+    free(lower);
+    free(column);
+    return status;
+}
+
 td_status td_mel_tables_make(const td_mel_config *c, td_mel_tables *out)
 {
     const uint32_t bins = c->n_fft / 2 + 1;
@@ -133,9 +151,9 @@ td_status td_mel_tables_make(const td_mel_config *c, td_mel_tables *out)
     TD_TRY(TD_NEW_ARRAY(&out->floats, out->n_floats));
     TD_TRY(TD_NEW_ARRAY(&out->words, out->n_words));
     float *lows = out->floats + (size_t)3 * c->n_fft;
-    out->window_power = fill_window(out->floats, lows, c->n_fft, c->win_samples);
-    fill_roots(out->floats + c->n_fft, lows + c->n_fft, c->n_fft);
-    fill_order(out->words, c->n_fft / 2);
+    out->window_power = td_fft_window(out->floats, lows, c->n_fft, c->win_samples);
+    td_fft_roots(out->floats + c->n_fft, lows + c->n_fft, c->n_fft);
+    td_fft_order(out->words, c->n_fft / 2);
     fill_bands(c, out, weights_at);
     return TD_OK;
 fail:
@@ -163,9 +181,9 @@ td_status td_pitch_tables_make(const td_mel_config *c, td_mel_tables *out)
     TD_TRY(TD_NEW_ARRAY(&out->words, out->n_words));
     float *gain = out->floats + TD_PITCH_WINDOW + (size_t)2 * size;
     float *cost = gain + lags;
-    out->window_power = fill_window(out->floats, NULL, TD_PITCH_WINDOW, TD_PITCH_WINDOW);
-    fill_roots(out->floats + TD_PITCH_WINDOW, NULL, size);
-    fill_order(out->words, size / 2);
+    out->window_power = td_fft_window(out->floats, NULL, TD_PITCH_WINDOW, TD_PITCH_WINDOW);
+    td_fft_roots(out->floats + TD_PITCH_WINDOW, NULL, size);
+    td_fft_order(out->words, size / 2);
     for (uint32_t lag = 0; lag < lags; lag++) {
         gain[lag] = (float)(out->window_power / correlate_window(out->floats, lag));
         cost[lag] = (float)(OCTAVE_COST * log2(fmax(1, lag * (double)c->pitch_max_hz / c->rate)));

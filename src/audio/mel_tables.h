@@ -18,6 +18,10 @@ typedef struct td_mel_tables {
 /* For mel, unmel, griffin and overlap_add, whose window they begin with. config is checked. */
 td_status td_mel_tables_make(const td_mel_config *config, td_mel_tables *out);
 
+/* The filterbank as a matrix [n_fft / 2 + 1, n_mels]; or its pseudo-inverse, [n_mels, n_fft / 2 + 1]: what gives
+ * back of all spectra with these bands the one with the smallest squares. */
+td_status td_mel_filterbank(const td_mel_config *config, bool inverse, float *out);
+
 /* For pitch. */
 td_status td_pitch_tables_make(const td_mel_config *config, td_mel_tables *out);
 

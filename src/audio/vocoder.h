@@ -12,6 +12,10 @@ typedef struct td_vocoder_batch {
     const uint32_t *frames; /* of each item, at most max_frames; borrowed for the call */
     uint32_t first, count;  /* items that this call makes; others of the batch do not change what they are */
     uint64_t seed;          /* of whatever is drawn; the same batch and seed give the same bits */
+    /* Called with samples of an item as soon as they exist, item after item and in order, by a vocoder that
+     * makes them bit by bit; one that has them only at its end does not call it. May be NULL. */
+    td_status (*emit)(void *context, uint32_t item, const float *samples, size_t count);
+    void *context;
 } td_vocoder_batch;
 
 /* A vocoder: begins with this, its own state follows. One thread at a time. */

@@ -18,6 +18,7 @@
 #include "device/blocking.h"
 #include "settings/read.h"
 #include "synth/copy.h"
+#include "synth/sound.h"
 #include "synth/voice.h"
 
 #define LONGEST_COPY_S 300.0
@@ -195,22 +196,37 @@ fail:
     return status;
 }
 
+/* That of the vocoder's own, where one is named. */
+static td_status find_front_end(const td_cli *cli, td_mel_config *out)
+{
+    const char *wanted = get_text(cli, "synth.vocoder");
+    td_checkpoint *vocoder = NULL;
+    td_status status = TD_OK;
+    if (!wanted || strcmp(wanted, "griffin-lim") == 0) return TD_OK;
+    TD_TRY(td_sound_find(wanted, &vocoder));
+    *out = td_checkpoint_get_info(vocoder)->mel;
+fail:
+    td_checkpoint_close(vocoder);
+    return status;
+}
+
 static td_status copy_recording(const td_cli *cli, synth_run *run)
 {
-    const td_mel_config config = td_mel_config_default();
-    const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S, .finite = true};
+    td_mel_config config = td_mel_config_default();
     const char *mel_path = get_text(cli, "save-mel");
     td_audio audio = {0};
     td_mel *mel = NULL;
-    td_vocoder *vocoder = NULL;
+    td_sound sound = {0};
     td_status status = TD_OK;
+    TD_TRY(find_front_end(cli, &config));
     TD_TRY(open_device(cli, run));
     const uint64_t start_ns = td_clock_ns();
+    const td_decode_options options = {.rate = config.rate, .max_s = LONGEST_COPY_S, .finite = true};
     TD_TRY(td_audio_decode(get_text(cli, "copy"), &options, &audio));
     TD_TRY(td_mel_create(run->memory, &config, &mel));
-    TD_TRY(td_vocoder_open("griffin-lim", mel, run->memory, NULL, &vocoder));
-    TD_TRY(td_copy_run(vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli), &run->samples,
-                       &run->count));
+    TD_TRY(td_sound_open(run->memory, mel, NULL, get_text(cli, "synth.vocoder"), &sound));
+    TD_TRY(td_copy_run(sound.vocoder, mel, run->memory, audio.samples, audio.count, get_seed(cli),
+                       &run->samples, &run->count));
     run->rate = config.rate;
     run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     if (mel_path) TD_TRY(save_mel(mel, run->memory, &audio, mel_path));
@@ -219,7 +235,7 @@ static td_status copy_recording(const td_cli *cli, synth_run *run)
         TD_TRY(check_written(run));
     }
 fail:
-    td_vocoder_destroy(vocoder);
+    td_sound_close(&sound);
     td_mel_destroy(mel);
     td_audio_free(&audio);
     return status;
@@ -257,6 +273,7 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
     const td_voice_options options = {.size = sizeof options,
                                       .path = get_text(cli, "synth.checkpoint"),
                                       .device = get_text(cli, "bench.device"),
+                                      .vocoder = get_text(cli, "synth.vocoder"),
                                       .cache_dir = get_text(cli, "data.cache_dir"),
                                       .lexicon = get_text(cli, "synth.lexicon")};
     td_voice_info info = {.size = sizeof info};

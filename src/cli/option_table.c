@@ -51,6 +51,7 @@ const td_option_command td_cli_commands[TD_COMMAND_COUNT] = {
 #define DOCTOR BIT(TD_COMMAND_DOCTOR)
 #define HELP BIT(TD_COMMAND_HELP)
 #define SERVE BIT(TD_COMMAND_SERVE)
+#define BUNDLE BIT(TD_COMMAND_BUNDLE)
 
 /* Before the general keys of settings/table.h. */
 static const td_option OWN[] = {
@@ -61,11 +62,10 @@ static const td_option OWN[] = {
     {FLAG("copy"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording to copy through spectrogram and vocoder instead of a text")},
     {FLAG("output"), LETTER('o'), PATH("FILE"),
-     USUAL("Output", SYNTH | REPORT | ADVISE,
+     USUAL("Output", SYNTH | REPORT | ADVISE | BUNDLE,
            "Where it goes. synth: .wav, .flac, .ogg, .mp3, - for raw samples of 16 bits, one channel, on "
-           "stdout, or "
-           "FOLDER/ for a file of each line of the text; "
-           "report: .html; advise: .ini")},
+           "stdout, or FOLDER/ for a file of each line of the text; report: .html; advise: .ini; bundle: "
+           ".safetensors")},
     {KEY("synth", "reference"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording whose speaker is to be heard; at least half a second")},
     {KEY("synth", "speaker"), TEXT("ID"),
@@ -77,6 +77,11 @@ static const td_option OWN[] = {
      FOR("Synthesis", SYNTH, "How loud it is spoken; for voices trained with energy")},
     {KEY("synth", "lexicon"), PATH("FILE"),
      FOR("Synthesis", SYNTH, "How words are said: lines of WORD, a tab, and a respelling or /phonemes/")},
+    {KEY("synth", "vocoder"), TEXT("FILE|griffin-lim"),
+     USUAL(
+         "Synthesis", SYNTH,
+         "What makes sound of spectrograms: a vocoder of `tandem train --set model.family=vocoder`, a voice "
+         "that holds one, or griffin-lim; the voice's own, or griffin-lim, if not given")},
     {KEY("synth", "strict_text"), BOOL("false"),
      FOR("Synthesis", SYNTH, "Refuse a text with characters that the voice has not learnt")},
     {FLAG("save-mel"), PATH("FILE"),

@@ -59,7 +59,8 @@ void td_data_close(td_data *data)
 
 td_status td_data_open_cache(const td_data *data, td_mel_cache **out)
 {
-    const td_mel_cache_settings settings = {.kind = data->settings.mel_cache,
+    const td_mel_cache_settings settings = {.kind = data->settings.crop_frames ? TD_MEL_CACHE_NONE
+                                                                               : data->settings.mel_cache,
                                             .max_bytes = data->settings.mel_cache_bytes,
                                             .cache_dir = data->settings.dataset.cache_dir,
                                             .config = *td_mel_get_config(data->mel),
@@ -67,6 +68,39 @@ td_status td_data_open_cache(const td_data *data, td_mel_cache **out)
                                             .has_pitch = td_data_wants(&data->settings, "pitch"),
                                             .device = data->device_key};
     return td_mel_cache_open(&settings, data->dataset, out);
+}
+
+/* Each row as often as crops of it lie side by side. *out: owned. */
+static td_status list_crops(const td_sampler_row *rows, size_t n, uint32_t crop, td_sampler_row **out,
+                            size_t *n_out)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < n; ++i)
+        total += rows[i].frames > crop ? rows[i].frames / crop : 1;
+    *n_out = 0;
+    const td_status status = TD_NEW_ARRAY(out, total + 1);
+    for (size_t i = 0; i < n && status == TD_OK; ++i)
+        for (uint32_t k = 0; k == 0 || k < rows[i].frames / crop; ++k)
+            (*out)[(*n_out)++] = (td_sampler_row){.row = rows[i].row, .frames = crop, .tokens = 1};
+    return status;
+}
+
+static td_status open_crops(const td_sampler_settings *usual, const td_sampler_row *rows, size_t n,
+                            uint32_t crop, td_sampler **out)
+{
+    td_sampler_settings settings = *usual;
+    td_sampler_row *crops = NULL;
+    size_t n_crops = 0;
+    td_status status = TD_OK;
+    settings.n_buckets = 1;
+    settings.round_frames = 1;
+    settings.max_frames = crop;
+    settings.max_tokens = 0;
+    TD_TRY(list_crops(rows, n, crop, &crops, &n_crops));
+    TD_TRY(td_sampler_create(&settings, crops, n_crops, out));
+fail:
+    free(crops);
+    return status;
 }
 
 td_status td_data_open_sampler(const td_data *data, const td_data_rows *rows, td_sampler **out)
@@ -85,7 +119,8 @@ td_status td_data_open_sampler(const td_data *data, const td_data_rows *rows, td
     *out = NULL;
     TD_TRY(TD_NEW_ARRAY(&lengths, rows->n_rows + 1));
     td_loader_lengths(data->dataset, rows->rows, rows->n_rows, td_mel_get_config(data->mel), lengths);
-    TD_TRY(td_sampler_create(&settings, lengths, rows->n_rows, out));
+    TD_TRY(s->crop_frames ? open_crops(&settings, lengths, rows->n_rows, s->crop_frames, out)
+                          : td_sampler_create(&settings, lengths, rows->n_rows, out));
     TD_TRY(td_sampler_set_state(*out, rows->state));
 fail:
     free(lengths);
@@ -121,7 +156,8 @@ td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_
                                          .n_front_ends = s->n_front_ends,
                                          .parts = data->parts,
                                          .n_parts = data->n_parts,
-                                         .cache = rows->cache,
+                                         .cache = s->crop_frames ? NULL : rows->cache,
+                                         .crop_frames = s->crop_frames,
                                          .features = features,
                                          .n_features = s->n_features,
                                          .n_ready = s->n_ready > 0 ? s->n_ready : N_READY,

@@ -16,6 +16,7 @@ typedef struct td_data_settings {
     uint32_t batch_size;
     uint32_t max_mel_frames, max_text_length; /* longer rows are left out */
     uint32_t n_buckets;                       /* 0: 8; 1: one static shape */
+    uint32_t crop_frames; /* 0: whole recordings, else crops (loader.h), as many of each as it is long */
     td_mel_cache_kind mel_cache;
     uint64_t mel_cache_bytes;                                /* 0: by what is free */
     char features[TD_BATCH_FEATURES][TD_FEATURE_NAME_BYTES]; /* what is wanted of a batch (loader.h) */

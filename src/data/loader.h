@@ -29,6 +29,7 @@
  *   pitch             [B, T]               in Hz, 0 where unvoiced and behind; made along with mel alone
  *   reference_mel     [B, R, n_mels]       as mel
  *   reference_counts  uint [B]             frames of each reference
+ *   wave              [B, (T - 1) hop]     samples; of crops alone
  *
  * A further front end makes two more of the same samples, T' its frames of a recording of T frames:
  *
@@ -68,6 +69,9 @@ typedef struct td_loader_settings {
     const td_frozen_part *parts;
     size_t n_parts;
     td_mel_cache *cache;         /* NULL: none */
+    uint32_t crop_frames;        /* 0: whole recordings, else crops of so many frames, drawn by the seed, the
+                                  * epoch and the place in it; shorter recordings end with silence. The
+                                  * sampler's shapes have this length; no cache is used */
     const char *const *features; /* names of what is wanted of a batch; borrowed during create
                                   * only. What is not wanted is not made either */
     size_t n_features;

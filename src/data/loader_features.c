@@ -48,6 +48,13 @@ static void write_tokens(const td_loader *loader, const td_host_slot *slot, uint
         to[i] = TD_SYMBOL_PAD;
 }
 
+/* The crop as it lies in the host's batch: what the front end reads too. */
+static void write_wave(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    const size_t samples = (size_t)(slot->shape.frames - 1) * loader->config.hop_samples;
+    memcpy(to, slot->pcm + item * slot->stride, samples * sizeof *to);
+}
+
 #define B TD_AXIS_ITEMS
 #define T TD_AXIS_FRAMES
 static const td_feature_row TABLE[] = {
@@ -60,6 +67,7 @@ static const td_feature_row TABLE[] = {
     {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
     {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL, NULL, NULL},
     {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count, NULL, NULL},
+    {"wave", TD_F32, {B, TD_AXIS_SAMPLES}, TD_MAKER_HOST, write_wave, NULL, NULL},
 };
 #undef B
 #undef T
@@ -152,6 +160,10 @@ td_status td_loader_choose_features(td_loader *loader)
         TD_FAIL_IF(row->maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
                    "'%s' is made along with 'mel', which is not wanted", row->name);
     }
+    TD_FAIL_IF(td_loader_wants(loader, "wave") && loader->settings.crop_frames == 0, TD_ERR_ARGUMENT,
+               "'wave' is made of crops alone, not of whole recordings");
+    TD_FAIL_IF(td_loader_wants(loader, "reference_mel") && loader->settings.crop_frames > 0, TD_ERR_ARGUMENT,
+               "crops of recordings have no references");
     TD_FAIL_IF(loader->n_features == 0, TD_ERR_ARGUMENT, "a loader needs at least one feature to make");
 fail:
     return status;
@@ -178,7 +190,8 @@ static td_shape find_shape(const td_loader *loader, const td_feature_row *row, c
                               [TD_AXIS_TOKENS] = shape->tokens,
                               [TD_AXIS_FRAMES] = td_mel_frames(config, samples),
                               [TD_AXIS_REFERENCE] = shape->reference_frames,
-                              [TD_AXIS_BANDS] = config->n_mels};
+                              [TD_AXIS_BANDS] = config->n_mels,
+                              [TD_AXIS_SAMPLES] = (shape->frames - 1) * loader->config.hop_samples};
     td_shape out = {.n_dims = 0};
     for (size_t i = 0; i < 3 && row->axes[i] != TD_AXIS_END; ++i)
         out.dims[out.n_dims++] = sizes[row->axes[i]];

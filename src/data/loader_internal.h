@@ -41,7 +41,8 @@ typedef enum td_axis {
     TD_AXIS_TOKENS,
     TD_AXIS_FRAMES,
     TD_AXIS_REFERENCE,
-    TD_AXIS_BANDS
+    TD_AXIS_BANDS,
+    TD_AXIS_SAMPLES
 } td_axis;
 
 typedef enum td_maker {

@@ -7,9 +7,12 @@
 #include "audio/decode.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "data/loader_internal.h"
 
 enum { MAX_TRIES = 16 };
+
+#define CROP_STREAM UINT64_C(0x63726f7000000000) /* and the epoch */
 
 /* ---------------------------------------------------------------- lengths */
 
@@ -152,6 +155,20 @@ static bool read_cached(td_loader *loader, td_host_slot *slot, uint32_t index, t
     return true;
 }
 
+/* A crop of what was decoded to its place, silence behind it; `audio` then tells of the crop. */
+static void cut_crop(const td_loader *loader, const td_host_slot *slot, uint32_t index, td_audio *audio)
+{
+    const size_t room = (size_t)(loader->settings.crop_frames - 1) * loader->config.hop_samples;
+    const size_t count = audio->count < room ? audio->count : room;
+    const uint64_t place = slot->drawn.position * loader->settings.batch_size + index;
+    const size_t first = (size_t)td_rng_below(loader->settings.seed, CROP_STREAM + slot->drawn.epoch, place,
+                                              audio->count - count + 1);
+    float *to = slot->pcm + index * slot->stride;
+    memcpy(to, audio->samples + first, count * sizeof *to);
+    memset(to + count, 0, (room - count) * sizeof *to);
+    audio->count = room;
+}
+
 /* The row, or one that takes its place. */
 static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item,
                           td_audio *audio)
@@ -165,7 +182,9 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
     for (uint32_t turn = 0, n_tries = 1;; ++n_tries) {
         bool is_bad;
         if (read_cached(loader, slot, index, item)) return TD_OK;
-        status = decode_row(loader, item->row, slot->pcm + first, slot->stride, audio, &is_bad);
+        const bool is_whole = loader->settings.crop_frames == 0;
+        status = decode_row(loader, item->row, is_whole ? slot->pcm + first : NULL,
+                            is_whole ? slot->stride : 0, audio, &is_bad);
         if (status == TD_OK) break;
         if (!is_bad) return status;
         TD_TRY(note_failure(item, item->row, td_error_last()->message));
@@ -173,6 +192,7 @@ static td_status load_row(td_loader *loader, td_host_slot *slot, uint32_t index,
                    TD_ERR_FORMAT, "%s; and %u rows that could take its place fail too",
                    item->failures->message, n_tries - 1);
     }
+    if (loader->settings.crop_frames > 0) cut_crop(loader, slot, index, audio);
     const uint32_t frames = td_mel_frames(&loader->config, audio->count);
     item->n_frames = frames < slot->shape.frames ? frames : slot->shape.frames;
     item->audio_s = (double)audio->count / audio->rate;

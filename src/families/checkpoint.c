@@ -13,6 +13,7 @@
 #define FORMAT_WITHOUT_FAMILY "tandem checkpoint 2"
 #define FORMAT_WITHOUT_HASH "tandem checkpoint 1"
 #define HEADER_HASH "header.hash"
+#define VOCODER "vocoder."
 
 enum { NAME_BYTES = TD_SAFETENSORS_MAX_NAME_BYTES + 8, HASH_BYTES = 17 };
 
@@ -27,14 +28,29 @@ static const char *const PREFIXES[TD_BLOCK_COUNT] = {
 struct td_checkpoint {
     td_safetensors *file;
     td_checkpoint_info info;
-    char *path; /* owned */
+    char *path;         /* owned */
+    const char *within; /* before the names of its tensors and of its keys: "", or VOCODER of a voice's own */
 };
 
 /* ---------------------------------------------------------------- opening */
 
+static const char *find_text(const td_checkpoint *c, const char *key)
+{
+    char full[NAME_BYTES];
+    snprintf(full, sizeof full, "%s%s", c->within, key);
+    return td_safetensors_metadata_find(c->file, full);
+}
+
+static const td_safetensors_tensor *find_tensor(const td_checkpoint *c, const char *prefix, const char *name)
+{
+    char full[NAME_BYTES];
+    snprintf(full, sizeof full, "%s%s%s", c->within, prefix, name);
+    return td_safetensors_find(c->file, full);
+}
+
 static td_status need_text(const td_checkpoint *c, const char *key, const char **out)
 {
-    *out = td_safetensors_metadata_find(c->file, key);
+    *out = find_text(c, key);
     if (*out == NULL)
         return TD_FAIL(TD_ERR_FORMAT, "there is no '%s', so it is no whole checkpoint; use another one", key);
     return TD_OK;
@@ -50,7 +66,7 @@ static td_status read_model(td_checkpoint *c)
 {
     td_status status = TD_OK;
     const char *name;
-    const bool has_family = td_safetensors_metadata_find(c->file, "family") != NULL;
+    const bool has_family = find_text(c, "family") != NULL;
     TD_TRY(need_text(c, has_family ? "family" : "model.decoder_strategy", &name));
     const td_family *family = td_family_find(name);
     TD_FAIL_IF(family == NULL, TD_ERR_FORMAT, "its family is '%.40s', which this program does not have",
@@ -121,13 +137,14 @@ static td_status check_parameters(const td_checkpoint *c, td_graph *graph)
     td_status status = TD_OK;
     td_tensor p = TD_NO_TENSOR;
     while ((p = td_graph_next_param(graph, p)).id != 0) {
-        char name[NAME_BYTES];
-        snprintf(name, sizeof name, "%s%s", PREFIXES[TD_BLOCK_WEIGHT], td_graph_name(graph, p));
-        const td_safetensors_tensor *t = td_safetensors_find(c->file, name);
+        const char *name = td_graph_name(graph, p);
+        const td_safetensors_tensor *t = find_tensor(c, PREFIXES[TD_BLOCK_WEIGHT], name);
         TD_FAIL_IF(t == NULL, TD_ERR_FORMAT,
-                   "it has no tensor %s, which its metadata tells of; use another checkpoint", name);
+                   "it has no tensor %sparam.%s, which its metadata tells of; use another checkpoint",
+                   c->within, name);
         TD_FAIL_IF(!td_checkpoint_has_shape(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
-                   "tensor %s has another shape than its metadata tells; use another checkpoint", name);
+                   "tensor %sparam.%s has another shape than its metadata tells; use another checkpoint",
+                   c->within, name);
     }
 fail:
     td_graph_destroy(graph);
@@ -172,6 +189,7 @@ static td_status read_info(td_checkpoint *c)
     TD_TRY(need_text(c, "mel", &text));
     TD_TRY(td_mel_config_parse(text, &c->info.mel));
     TD_TRY(read_front_ends(c));
+    if (c->within[0]) goto fail; /* what else there is belongs to the voice around it */
     TD_TRY(need_text(c, "symbols", &c->info.symbols));
     c->info.unseen = td_safetensors_metadata_find(c->file, "symbols_unseen");
     if (c->info.unseen == NULL) c->info.unseen = ""; /* files of earlier versions */
@@ -194,21 +212,35 @@ fail:
     return td_error_context("'%s'", c->path);
 }
 
-td_status td_checkpoint_open(const char *path, td_checkpoint **out)
+static td_status open_within(const char *path, const char *within, td_checkpoint **out)
 {
     td_status status = TD_OK;
     td_checkpoint *c = NULL;
     *out = NULL;
     TD_TRY(TD_NEW(&c));
+    c->within = within;
+    c->info = (td_checkpoint_info){.symbols = "", .tokenizer = "", .language = "", .speakers = ""};
     TD_TRY(TD_NEW_ARRAY(&c->path, strlen(path) + 1));
     memcpy(c->path, path, strlen(path) + 1);
     TD_TRY(td_safetensors_open(path, &c->file));
-    TD_TRY(read_info(c));
-    *out = c;
-    return TD_OK;
+    if (!within[0] || find_text(c, "family") != NULL) {
+        TD_TRY(read_info(c));
+        *out = c;
+        return TD_OK;
+    }
 fail:
     td_checkpoint_close(c);
     return status;
+}
+
+td_status td_checkpoint_open(const char *path, td_checkpoint **out)
+{
+    return open_within(path, "", out);
+}
+
+td_status td_checkpoint_open_vocoder(const char *path, td_checkpoint **out)
+{
+    return open_within(path, VOCODER, out);
 }
 
 void td_checkpoint_close(td_checkpoint *c)
@@ -265,9 +297,9 @@ static uint64_t find_broken(const td_safetensors_tensor *t)
 /* Moments may overflow and training goes on; what a model computes with may not. */
 static td_status check_numbers(const td_checkpoint *c, const td_safetensors_tensor *t)
 {
+    const char *name = t->name + (starts_with(t->name, VOCODER) ? strlen(VOCODER) : 0);
     if (t->dtype != TD_SAFETENSORS_F32 ||
-        !(starts_with(t->name, "param.") || starts_with(t->name, "state.") ||
-          starts_with(t->name, "average.")))
+        !(starts_with(name, "param.") || starts_with(name, "state.") || starts_with(name, "average.")))
         return TD_OK;
     const uint64_t at = find_broken(t);
     if (at == t->bytes / 4) return TD_OK;
@@ -292,10 +324,9 @@ static td_status check_tensor(const td_checkpoint *c, const td_safetensors_tenso
 td_status td_checkpoint_tensor(const td_checkpoint *c, const char *prefix, const char *name,
                                const td_safetensors_tensor **out)
 {
-    char full[NAME_BYTES];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    *out = td_safetensors_find(c->file, full);
-    if (*out == NULL) return TD_FAIL(TD_ERR_NOT_FOUND, "'%s' has no tensor %s", c->path, full);
+    *out = find_tensor(c, prefix, name);
+    if (*out == NULL)
+        return TD_FAIL(TD_ERR_NOT_FOUND, "'%s' has no tensor %s%s%s", c->path, c->within, prefix, name);
     return check_tensor(c, *out);
 }
 
@@ -336,9 +367,7 @@ fail:
 /* Frozen parameters have no average, and runs without averages have none. */
 static bool is_fallback_needed(const td_checkpoint *c, const char *prefix, const char *name)
 {
-    char full[NAME_BYTES];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    return strcmp(prefix, PREFIXES[TD_BLOCK_AVERAGE]) == 0 && td_safetensors_find(c->file, full) == NULL;
+    return strcmp(prefix, PREFIXES[TD_BLOCK_AVERAGE]) == 0 && find_tensor(c, prefix, name) == NULL;
 }
 
 /* The tensors of block `from` in the file become block `block` of the store. */
@@ -385,16 +414,44 @@ td_status td_checkpoint_load_voice(const td_checkpoint *c, td_store *store)
 
 /* ---------------------------------------------------------------- writing */
 
+static td_status add_text(td_safetensors_writer *writer, const char *within, const char *key,
+                          const char *value)
+{
+    char full[NAME_BYTES];
+    snprintf(full, sizeof full, "%s%s", within, key);
+    return td_safetensors_writer_add_metadata(writer, full, value);
+}
+
+/* Family, config and front ends. */
+static td_status add_model(td_safetensors_writer *writer, const char *within, const td_checkpoint_info *info)
+{
+    td_status status = TD_OK;
+    const td_family *family = info->model.family;
+    char mel[TD_MEL_CONFIG_TEXT_BYTES], key[64], value[TD_MODEL_VALUE_BYTES];
+    td_mel_config_format(&info->mel, mel);
+    TD_TRY(add_text(writer, within, "family", family->name));
+    TD_TRY(add_text(writer, within, "mel", mel));
+    for (size_t i = 0; i < family->n_keys; ++i) {
+        if (!is_model_key(&family->keys[i])) continue;
+        snprintf(key, sizeof key, "model.%s", family->keys[i].name);
+        td_model_config_get(&info->model, i, value);
+        TD_TRY(add_text(writer, within, key, value));
+    }
+    for (size_t i = 0; i < family->n_front_ends; ++i) {
+        snprintf(key, sizeof key, "front_end.%s", family->front_ends[i].name);
+        td_mel_config_format(&info->front_ends[i], mel);
+        TD_TRY(add_text(writer, within, key, mel));
+    }
+fail:
+    return status;
+}
+
 /* What goes into the file besides the tensors' bytes. */
 static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_info *info)
 {
     td_status status = TD_OK;
-    char mel[TD_MEL_CONFIG_TEXT_BYTES];
-    td_mel_config_format(&info->mel, mel);
     const td_safetensors_pair pairs[] = {
         {"format", FORMAT},
-        {"family", info->model.family->name},
-        {"mel", mel},
         {"symbols", info->symbols},
         {"symbols_unseen", info->unseen != NULL ? info->unseen : ""},
         {"token_kind", KINDS[info->token_kind]},
@@ -404,20 +461,7 @@ static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_inf
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
         TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
-    const td_family *family = info->model.family;
-    for (size_t i = 0; i < family->n_keys; ++i) {
-        char key[64], value[TD_MODEL_VALUE_BYTES];
-        if (!is_model_key(&family->keys[i])) continue;
-        snprintf(key, sizeof key, "model.%s", family->keys[i].name);
-        td_model_config_get(&info->model, i, value);
-        TD_TRY(td_safetensors_writer_add_metadata(writer, key, value));
-    }
-    for (size_t i = 0; i < family->n_front_ends; ++i) {
-        char key[64];
-        snprintf(key, sizeof key, "front_end.%s", family->front_ends[i].name);
-        td_mel_config_format(&info->front_ends[i], mel);
-        TD_TRY(td_safetensors_writer_add_metadata(writer, key, mel));
-    }
+    TD_TRY(add_model(writer, "", info));
 fail:
     return status;
 }
@@ -442,15 +486,17 @@ fail:
     return status;
 }
 
-td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
-                              const td_safetensors_pair *pairs, size_t n_pairs,
-                              const td_checkpoint_tensor_data *tensors, size_t n_tensors)
+/* `vocoder` may be NULL. */
+static td_status write_file(const char *path, const td_checkpoint_info *info,
+                            const td_checkpoint_info *vocoder, const td_safetensors_pair *pairs,
+                            size_t n_pairs, const td_checkpoint_tensor_data *tensors, size_t n_tensors)
 {
     td_status status = TD_OK;
     td_safetensors_writer *writer = NULL;
     char name[NAME_BYTES];
     TD_TRY(td_safetensors_writer_open(path, &writer));
     TD_TRY(add_info(writer, info));
+    if (vocoder) TD_TRY(add_model(writer, VOCODER, vocoder));
     for (size_t i = 0; i < n_pairs; ++i)
         TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
     for (size_t i = 0; i < n_tensors; ++i)
@@ -472,32 +518,62 @@ fail:
     return status;
 }
 
-td_status td_checkpoint_write_slim(const td_checkpoint *c, const char *path)
+td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
+                              const td_safetensors_pair *pairs, size_t n_pairs,
+                              const td_checkpoint_tensor_data *tensors, size_t n_tensors)
+{
+    return write_file(path, info, NULL, pairs, n_pairs, tensors, n_tensors);
+}
+
+/* What speaks of a checkpoint, behind the *n tensors that there are: averages for parameters where it has them. */
+static td_status list_slim(const td_checkpoint *c, const char *prefix, td_checkpoint_tensor_data *tensors,
+                           size_t *n)
+{
+    td_status status = TD_OK;
+    const size_t skip = strlen(c->within);
+    for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
+        if (!starts_with(t->name, c->within)) continue;
+        const char *name = t->name + skip;
+        const bool is_param = starts_with(name, "param.");
+        if (!is_param && !starts_with(name, "state.")) continue;
+        const td_safetensors_tensor *average = is_param ? find_tensor(c, "average.", name + 6) : NULL;
+        const td_safetensors_tensor *from = average != NULL ? average : t;
+        TD_TRY(check_tensor(c, from));
+        tensors[*n] = (td_checkpoint_tensor_data){.prefix = prefix,
+                                                  .name = name,
+                                                  .dtype = t->dtype,
+                                                  .rank = t->rank,
+                                                  .data = from->data,
+                                                  .bytes = from->bytes};
+        memcpy(tensors[(*n)++].dims, t->dims, sizeof tensors[0].dims);
+    }
+fail:
+    return status;
+}
+
+td_status td_checkpoint_write_bundle(const td_checkpoint *c, const td_checkpoint *vocoder, const char *path)
 {
     td_status status = TD_OK;
     td_checkpoint_tensor_data *tensors = NULL;
     size_t n = 0;
-    TD_TRY(TD_NEW_ARRAY(&tensors, td_safetensors_count(c->file) + 1));
-    for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
-        const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
-        const bool is_param = starts_with(t->name, "param.");
-        if (!is_param && !starts_with(t->name, "state.")) continue;
-        const td_safetensors_tensor *from = t;
-        char average[NAME_BYTES];
-        snprintf(average, sizeof average, "average.%s", t->name + (is_param ? 6 : 0));
-        if (is_param && td_safetensors_find(c->file, average) != NULL)
-            from = td_safetensors_find(c->file, average);
-        TD_TRY(check_tensor(c, from));
-        tensors[n] = (td_checkpoint_tensor_data){.prefix = "",
-                                                 .name = t->name,
-                                                 .dtype = t->dtype,
-                                                 .rank = t->rank,
-                                                 .data = from->data,
-                                                 .bytes = from->bytes};
-        memcpy(tensors[n++].dims, t->dims, sizeof tensors[0].dims);
-    }
-    TD_TRY(td_checkpoint_write(path, &c->info, NULL, 0, tensors, n));
+    const size_t most = td_safetensors_count(c->file) + (vocoder ? td_safetensors_count(vocoder->file) : 0);
+    TD_TRY(TD_NEW_ARRAY(&tensors, most + 1));
+    TD_TRY(list_slim(c, "", tensors, &n));
+    if (vocoder) TD_TRY(list_slim(vocoder, VOCODER, tensors, &n));
+    TD_TRY(write_file(path, &c->info, vocoder ? &vocoder->info : NULL, NULL, 0, tensors, n));
 fail:
     free(tensors);
+    return status;
+}
+
+td_status td_checkpoint_write_slim(const td_checkpoint *c, const char *path)
+{
+    td_status status = TD_OK;
+    td_checkpoint *vocoder = NULL;
+    TD_TRY(td_checkpoint_open_vocoder(c->path, &vocoder));
+    TD_TRY(td_checkpoint_write_bundle(c, vocoder, path));
+fail:
+    td_checkpoint_close(vocoder);
     return status;
 }

@@ -12,6 +12,9 @@
  * holds what the header cannot hold of itself. Files of format 1 have none; those of formats 1 and 2 name
  * their family by model.decoder_strategy.
  *
+ * A voice may hold its vocoder: the same again with "vocoder." before each name and key (family, model.KEY and
+ * mel alone).
+ *
  * A slim file has param.*, state.* and no train.*: enough to speak. The header's hash is checked when the
  * file is opened, each tensor's when it is read, so a flipped bit is found wherever it is. Covered by
  * tests/train/test_train_run.c and tests/faults/test_events.py.
@@ -45,6 +48,10 @@ typedef struct td_checkpoint td_checkpoint;
  * td_checkpoint_close(). */
 td_status td_checkpoint_open(const char *path, td_checkpoint **out);
 void td_checkpoint_close(td_checkpoint *checkpoint);
+
+/* The vocoder that a voice holds: a checkpoint whose tensors and metadata begin with "vocoder.". *out is NULL
+ * where the voice has none; else as of td_checkpoint_open(), without symbols, language and speakers. */
+td_status td_checkpoint_open_vocoder(const char *path, td_checkpoint **out);
 
 const td_checkpoint_info *td_checkpoint_get_info(const td_checkpoint *checkpoint); /* borrowed until close */
 const char *td_checkpoint_path(const td_checkpoint *checkpoint);                   /* borrowed until close */
@@ -93,7 +100,11 @@ td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
                               const td_safetensors_pair *pairs, size_t n_pairs,
                               const td_checkpoint_tensor_data *tensors, size_t n_tensors);
 
-/* A slim copy; the averages of the parameters take their place if there are any. */
+/* A slim copy of a voice, with a vocoder inside (NULL: without). Who joins them has compared their front ends. */
+td_status td_checkpoint_write_bundle(const td_checkpoint *voice, const td_checkpoint *vocoder,
+                                     const char *path);
+
+/* A slim copy; the averages of the parameters take their place if there are any. A vocoder inside stays. */
 td_status td_checkpoint_write_slim(const td_checkpoint *checkpoint, const char *path);
 
 #endif

@@ -40,6 +40,11 @@ const td_family *td_family_find(const char *name)
     return NULL;
 }
 
+uint32_t td_model_crop_frames(const td_model_config *config)
+{
+    return config->family->crop_frames ? config->family->crop_frames(&config->values) : 0;
+}
+
 td_model_facts td_model_describe(const td_model_config *config)
 {
     td_model_facts facts = {0};

@@ -81,6 +81,7 @@ typedef struct td_data_facts {
     uint32_t n_symbols, n_speakers, n_mels;
     uint32_t max_tokens, max_frames; /* 0: not known */
     double tokens, frames;           /* of all rows together */
+    const td_mel_config *mel;        /* the run's front end; NULL: the usual one */
 } td_data_facts;
 
 /* What others must know of a model. */
@@ -95,6 +96,9 @@ td_model_facts td_model_describe(const td_model_config *config);
  * long, and a small file that asks for a million costs no memory. A text is split to it. */
 enum { TD_SPEECH_MAX_TOKENS = 4096, TD_SPEECH_MAX_FRAMES = 8192 };
 td_status td_model_limit_speech(td_model_config *config);
+
+/* 0: whole recordings. */
+uint32_t td_model_crop_frames(const td_model_config *config);
 
 /* ---------------------------------------------------------------- graphs and learners */
 
@@ -142,6 +146,7 @@ typedef struct td_part {
 } td_part;
 
 struct td_speaker_class;
+struct td_vocode_class;
 
 struct td_family {
     const char *name, *help;
@@ -172,11 +177,14 @@ struct td_family {
     void (*fit)(const td_data_facts *facts, const void *old, void *values);
     /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */
     td_status (*check_shape)(const void *values, const td_batch_shape *shape);
+    /* Frames of the crops that batches are made of, with the feature `wave`; NULL: whole recordings. */
+    uint32_t (*crop_frames)(const void *values);
     /* Builds the graph of build->learner, marks its outputs and returns the loss. */
     td_tensor (*build)(td_nn *nn, const td_build *build);
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
+    const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
 };
 
 /* Families that a program adds when it is linked: it defines this array, ended by NULL. Programs need not; the

@@ -6,10 +6,11 @@
 #include "graph/plan_internal.h"
 
 static const char *const chain_names[TD_CHAIN_OPERATIONS] = {
-    "save",       "store",       "exp",   "log",      "sqrt",       "tanh",  "sigmoid", "softplus",
-    "erf",        "silu",        "gelu",  "gelu_erf", "leaky_relu", "load",  "add",     "sub",
-    "sub_from",   "mul",         "div",   "div_into", "add_scaled", "min",   "max",     "pass_above",
-    "pass_below", "leaky_relu'", "tanh'", "sigmoid'", "softplus'",  "silu'", "gelu'",   "gelu_erf'",
+    "save",     "store",      "exp",       "log",   "sqrt",       "tanh",       "sigmoid",
+    "softplus", "erf",        "silu",      "gelu",  "gelu_erf",   "leaky_relu", "sin",
+    "cos",      "load",       "add",       "sub",   "sub_from",   "mul",        "div",
+    "div_into", "add_scaled", "min",       "max",   "pass_above", "pass_below", "leaky_relu'",
+    "tanh'",    "sigmoid'",   "softplus'", "silu'", "gelu'",      "gelu_erf'",
 };
 
 static const char *const activation_names[] = {"", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoid"};

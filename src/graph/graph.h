@@ -87,15 +87,20 @@ td_tensor td_graph_state(td_graph *graph, const char *name, td_shape shape, td_s
 typedef enum td_init_rule {
     TD_INIT_ZERO,
     TD_INIT_ONE,
-    TD_INIT_UNIFORM,  /* from -scale to scale */
-    TD_INIT_NORMAL,   /* of deviation `scale` */
-    TD_INIT_POSITIONS /* [rows, width]: sine and cosine of row * scale * 10000^(-2i / width), side by side */
+    TD_INIT_UNIFORM,   /* from -scale to scale */
+    TD_INIT_NORMAL,    /* of deviation `scale` */
+    TD_INIT_POSITIONS, /* [rows, width]: sine and cosine of row * scale * 10000^(-2i / width), side by side */
+    TD_INIT_MADE       /* `make` fills them */
 } td_init_rule;
+
+enum { TD_INIT_WORDS = 16 };
 
 typedef struct td_init {
     td_init_rule rule;
     float scale;
     const char *like; /* whose random numbers it takes; NULL: its own name's */
+    td_status (*make)(const uint32_t words[TD_INIT_WORDS], td_shape shape, float *values);
+    uint32_t words[TD_INIT_WORDS]; /* what `make` is told */
 } td_init;
 
 void td_graph_set_init(td_graph *graph, td_tensor t, td_init init);
@@ -146,6 +151,8 @@ td_tensor td_graph_tanh(td_graph *graph, td_tensor a);
 td_tensor td_graph_sigmoid(td_graph *graph, td_tensor a);
 td_tensor td_graph_softplus(td_graph *graph, td_tensor a);
 td_tensor td_graph_erf(td_graph *graph, td_tensor a);
+td_tensor td_graph_sin(td_graph *graph, td_tensor a); /* both for |a| <= 1000 */
+td_tensor td_graph_cos(td_graph *graph, td_tensor a);
 td_tensor td_graph_silu(td_graph *graph, td_tensor a);
 td_tensor td_graph_gelu(td_graph *graph, td_tensor a);     /* by tanh */
 td_tensor td_graph_gelu_erf(td_graph *graph, td_tensor a); /* exact */
@@ -175,6 +182,26 @@ td_tensor td_graph_conv(td_graph *graph, td_tensor x, td_tensor w, td_tensor bia
 typedef enum td_conv_pads { TD_PADS_GIVEN, TD_PADS_SAME, TD_PADS_CAUSAL } td_conv_pads;
 td_tensor td_graph_conv_padded(td_graph *graph, td_tensor x, td_tensor w, td_tensor bias, const td_conv *conv,
                                td_conv_pads pads);
+
+/* x [B, T, C], w [taps, C]: each channel with its own taps, as many frames as before; the middle tap (of an even
+ * number the later one) at its own frame. */
+td_tensor td_graph_depthwise(td_graph *graph, td_tensor x, td_tensor w);
+
+/* ---------------------------------------------------------------- spectra and what excites them */
+
+/* As ops/stft.h: the spectrum [B, T, 2, n_fft / 2 + 1] of a signal [B, S], and the signal of `samples` samples
+ * that a spectrum makes. win 0: n_fft. */
+typedef struct td_stft_options {
+    uint32_t n_fft, hop, win;
+} td_stft_options;
+td_tensor td_graph_stft(td_graph *graph, td_tensor signal, const td_stft_options *options);
+td_tensor td_graph_istft(td_graph *graph, td_tensor spectrum, const td_stft_options *options);
+
+/* Standard normal numbers, others in each step, as dropout masks are. No gradients. */
+td_tensor td_graph_noise(td_graph *graph, td_shape shape);
+
+/* Band-limited pulses at the pitch [B, T], from `phase` [B] turns on: [B, (T - 1) hop]. No gradients. */
+td_tensor td_graph_pulse(td_graph *graph, td_tensor pitch, td_tensor phase, uint32_t hop, float rate);
 
 /* ---------------------------------------------------------------- norms, softmax, attention */
 

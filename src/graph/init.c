@@ -22,7 +22,7 @@ static void fill_positions(const td_placed_entry *e, float *values)
     }
 }
 
-static void fill_values(const td_placed_entry *e, uint64_t seed, float *values)
+static td_status fill_values(const td_placed_entry *e, uint64_t seed, float *values)
 {
     const char *like = e->init.like ? e->init.like : e->entry.name;
     const uint64_t stream = td_hash64(like, strlen(like)), n = td_shape_size(e->entry.shape);
@@ -44,7 +44,10 @@ static void fill_values(const td_placed_entry *e, uint64_t seed, float *values)
     case TD_INIT_POSITIONS:
         fill_positions(e, values);
         break;
+    case TD_INIT_MADE:
+        return e->init.make(e->init.words, e->entry.shape, values);
     }
+    return TD_OK;
 }
 
 static td_status fill_entry(td_store *store, size_t i, uint64_t seed)
@@ -52,7 +55,7 @@ static td_status fill_entry(td_store *store, size_t i, uint64_t seed)
     float *values = NULL;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&values, td_shape_size(store->entries[i].entry.shape)));
-    fill_values(&store->entries[i], seed, values);
+    TD_TRY(fill_values(&store->entries[i], seed, values));
     TD_TRY(td_store_write(store, i, TD_BLOCK_WEIGHT, values));
 fail:
     free(values);

@@ -13,6 +13,8 @@
 #include "linalg/gemm.h"
 #include "ops/attention.h"
 #include "ops/chain.h"
+#include "ops/depthwise.h"
+#include "ops/stft.h"
 
 #define TD_NODE_INPUTS 7
 #define TD_NODE_OUTPUTS 3
@@ -47,6 +49,13 @@
     X(scatter)                                                                                               \
     X(loss)                                                                                                  \
     X(cross_entropy)                                                                                         \
+    X(stft)                                                                                                  \
+    X(istft)                                                                                                 \
+    X(depthwise)                                                                                             \
+    X(depthwise_back_data)                                                                                   \
+    X(depthwise_back_weights)                                                                                \
+    X(noise)                                                                                                 \
+    X(pulse)                                                                                                 \
     X(align)                                                                                                 \
     X(lengths)                                                                                               \
     X(put)                                                                                                   \
@@ -154,6 +163,13 @@ typedef union td_node_info {
         float p;
         uint64_t stream;
     } dropout;
+    td_stft stft; /* items, samples and frames come from the shapes */
+    td_depthwise depthwise;
+    uint64_t stream; /* noise */
+    struct {
+        uint32_t hop;
+        float rate;
+    } pulse;
     uint32_t axis; /* concat */
     float value;   /* fill */
 } td_node_info;

@@ -159,6 +159,8 @@ static const derivative derivatives[TD_CHAIN_OPERATIONS] = {
     [TD_CHAIN_SILU] = BY_X(SILU_BACK),
     [TD_CHAIN_GELU_TANH] = BY_X(GELU_TANH_BACK),
     [TD_CHAIN_GELU_ERF] = BY_X(GELU_ERF_BACK),
+    [TD_CHAIN_SIN] = {.da = {LOAD(A), STEP(COS, 0, 0), STEP(MUL, DY, 0)}},
+    [TD_CHAIN_COS] = {.da = {LOAD(A), STEP(SIN, 0, 0), STEP(MUL, K, -1), STEP(MUL, DY, 0)}},
     [TD_CHAIN_LEAKY_RELU] = {.da = {LOAD(DY), STEP(LEAKY_RELU_BACK, A, OWN)}},
     [TD_CHAIN_ADD] = {.da = {LOAD(DY)}, .db = {LOAD(DY)}},
     [TD_CHAIN_SUB] = {.da = {LOAD(DY)}, .db = {LOAD(DY), STEP(MUL, K, -1)}},

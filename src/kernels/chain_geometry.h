@@ -49,30 +49,32 @@
 #define TD_CHAIN_GELU_TANH 10u
 #define TD_CHAIN_GELU_ERF 11u
 #define TD_CHAIN_LEAKY_RELU 12u /* a > 0 ? a : c a */
+#define TD_CHAIN_SIN 13u
+#define TD_CHAIN_COS 14u
 
 /* From here on b is used. */
-#define TD_CHAIN_LOAD 13u /* a = b */
-#define TD_CHAIN_ADD 14u
-#define TD_CHAIN_SUB 15u
-#define TD_CHAIN_SUB_FROM 16u /* b - a */
-#define TD_CHAIN_MUL 17u
-#define TD_CHAIN_DIV 18u
-#define TD_CHAIN_DIV_INTO 19u   /* b / a */
-#define TD_CHAIN_ADD_SCALED 20u /* a + c b, rounded once */
-#define TD_CHAIN_MIN 21u
-#define TD_CHAIN_MAX 22u
+#define TD_CHAIN_LOAD 15u /* a = b */
+#define TD_CHAIN_ADD 16u
+#define TD_CHAIN_SUB 17u
+#define TD_CHAIN_SUB_FROM 18u /* b - a */
+#define TD_CHAIN_MUL 19u
+#define TD_CHAIN_DIV 20u
+#define TD_CHAIN_DIV_INTO 21u   /* b / a */
+#define TD_CHAIN_ADD_SCALED 22u /* a + c b, rounded once */
+#define TD_CHAIN_MIN 23u
+#define TD_CHAIN_MAX 24u
 
 /* For backward passes: a is the cotangent of the result. */
-#define TD_CHAIN_PASS_ABOVE 23u      /* b > c ? a : 0 */
-#define TD_CHAIN_PASS_BELOW 24u      /* b < c ? a : 0 */
-#define TD_CHAIN_LEAKY_RELU_BACK 25u /* b > 0 ? a : c a */
-#define TD_CHAIN_TANH_BACK 26u       /* a (1 - b^2), b = tanh(x) */
-#define TD_CHAIN_SIGMOID_BACK 27u    /* a b (1 - b), b = sigmoid(x) */
-#define TD_CHAIN_SOFTPLUS_BACK 28u   /* b = x from here on */
-#define TD_CHAIN_SILU_BACK 29u
-#define TD_CHAIN_GELU_TANH_BACK 30u
-#define TD_CHAIN_GELU_ERF_BACK 31u
+#define TD_CHAIN_PASS_ABOVE 25u      /* b > c ? a : 0 */
+#define TD_CHAIN_PASS_BELOW 26u      /* b < c ? a : 0 */
+#define TD_CHAIN_LEAKY_RELU_BACK 27u /* b > 0 ? a : c a */
+#define TD_CHAIN_TANH_BACK 28u       /* a (1 - b^2), b = tanh(x) */
+#define TD_CHAIN_SIGMOID_BACK 29u    /* a b (1 - b), b = sigmoid(x) */
+#define TD_CHAIN_SOFTPLUS_BACK 30u   /* b = x from here on */
+#define TD_CHAIN_SILU_BACK 31u
+#define TD_CHAIN_GELU_TANH_BACK 32u
+#define TD_CHAIN_GELU_ERF_BACK 33u
 
-#define TD_CHAIN_OPERATIONS 32u
+#define TD_CHAIN_OPERATIONS 34u
 
 #endif

@@ -19,6 +19,10 @@ typedef struct td_join {
 /* Adds a piece and `pause_s` of silence behind it. */
 td_status td_join_add(td_join *join, const float *samples, size_t count, double pause_s);
 
+/* The same in parts: samples from `first` on of a piece of `total`; the pause behind the last of them. */
+td_status td_join_add_part(td_join *join, const float *samples, size_t count, size_t first, size_t total,
+                           double pause_s);
+
 /* Turns the whole down if a sample is beyond full scale, so that nothing is cut off. */
 void td_join_level(td_join *join);
 

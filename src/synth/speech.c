@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -37,6 +38,8 @@ typedef struct call {
     float gain;     /* of what leaves early */
     uint32_t group; /* pieces that leave next; 0: all of a batch */
     size_t n_cut;
+    const td_vocoder_batch *batch; /* that is being voiced */
+    size_t passed_on[BATCH_ITEMS]; /* samples of its items that left already */
 } call;
 
 /* ---------------------------------------------------------------- batches */
@@ -238,18 +241,41 @@ static double get_pause(const td_script *script, size_t piece)
     return p->pause_s >= 0 ? p->pause_s : piece + 1 == script->count ? 0 : PAUSES_S[p->end];
 }
 
-/* The signals of some items of a batch, behind those that are there. */
-static td_status add_sound(call *c, size_t number, const td_vocoder_batch *batch)
+/* Samples of an item that the vocoder has just made, to whoever streams. */
+static td_status add_part(void *context, uint32_t item, const float *samples, size_t count)
 {
+    call *c = context;
+    const uint32_t hop = td_mel_get_config(c->request->vocoder->mel)->hop_samples;
+    const size_t total = (size_t)(c->batch->frames[item] - 1) * hop;
+    td_status status = TD_OK;
+    TD_FAIL_IF(atomic_load(c->request->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
+    TD_TRY(td_join_add_part(&c->join, samples, count, c->passed_on[item], total, 0));
+    c->passed_on[item] += count;
+    TD_TRY(emit(c));
+fail:
+    return status;
+}
+
+/* The signals of some items of a batch, behind those that are there. */
+static td_status add_sound(call *c, size_t number, const td_vocoder_batch *given)
+{
+    td_vocoder_batch whole = *given;
+    const td_vocoder_batch *batch = &whole;
     const td_script *script = c->request->script;
     float *samples = NULL;
     size_t firsts[BATCH_ITEMS + 1];
     td_status status = TD_OK;
+    memset(c->passed_on, 0, sizeof c->passed_on);
+    whole.emit = c->request->sink && given->count == 1 ? add_part : NULL;
+    whole.context = c;
+    c->batch = batch;
     TD_FAIL_IF(atomic_load(c->request->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
     TD_TRY(c->request->vocoder->run(c->request->vocoder, batch, &samples, firsts));
-    for (uint32_t i = batch->first; i < batch->first + batch->count; i++)
-        TD_TRY(td_join_add(&c->join, samples + firsts[i], firsts[i + 1] - firsts[i],
-                           get_pause(script, c->first + number * c->speaking.items + i)));
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        const size_t passed = c->passed_on[i], total = firsts[i + 1] - firsts[i];
+        TD_TRY(td_join_add_part(&c->join, samples + firsts[i] + passed, total - passed, passed, total,
+                                get_pause(script, c->first + number * c->speaking.items + i)));
+    }
     if (c->request->sink) TD_TRY(emit(c));
 fail:
     free(samples);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "synth/copy.h"
+#include "synth/sound.h"
 
 #define REFERENCE_LEAST_S 0.5
 #define REFERENCE_MOST_S 12.0
@@ -28,7 +29,7 @@ struct td_voice {
     const td_checkpoint_info *info;
     td_model_facts facts;
     td_mel *mel;
-    td_vocoder *vocoder;
+    td_sound sound;
     td_store *store;
     td_speaker *speaker;
     td_lexicon *lexicon; /* or NULL */
@@ -53,7 +54,7 @@ static td_status read_struct(const void *from, void *out, size_t size)
 }
 
 /* On v->memory. */
-static td_status load(td_voice *v, const char *path)
+static td_status load(td_voice *v, const char *path, const char *vocoder)
 {
     td_status status = TD_OK;
     TD_TRY(td_checkpoint_open(path, &v->checkpoint));
@@ -65,7 +66,7 @@ static td_status load(td_voice *v, const char *path)
                "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged", path,
                v->facts.n_mels, v->info->mel.n_mels);
     TD_TRY(td_mel_create(v->memory, &v->info->mel, &v->mel));
-    TD_TRY(td_vocoder_open("griffin-lim", v->mel, v->memory, NULL, &v->vocoder));
+    TD_TRY(td_sound_open(v->memory, v->mel, path, vocoder, &v->sound));
     TD_TRY(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
     TD_TRY(td_checkpoint_load_voice(v->checkpoint, v->store));
     TD_TRY(td_speaker_create(v->memory, v->store, &v->info->model, &v->speaker));
@@ -99,7 +100,7 @@ td_status td_voice_open_on(td_memory *memory, const char *path, td_voice **out)
     *out = NULL;
     TD_TRY(TD_NEW(&v));
     v->memory = memory;
-    TD_TRY(load(v, path));
+    TD_TRY(load(v, path, NULL));
     *out = v;
     return TD_OK;
 fail:
@@ -123,7 +124,7 @@ td_status td_voice_open(const td_voice_options *options, td_voice **out, td_erro
     }
     if (o.lexicon) TD_TRY(td_lexicon_open(o.lexicon, &v->lexicon));
     TD_TRY(open_device(v, &o));
-    TD_TRY(load(v, o.path));
+    TD_TRY(load(v, o.path, o.vocoder));
     *out = v;
 fail:
     td_log_bind(former);
@@ -138,7 +139,7 @@ void td_voice_close(td_voice *voice)
     td_speech_free(&voice->last);
     td_speaker_destroy(voice->speaker);
     td_store_destroy(voice->store);
-    td_vocoder_destroy(voice->vocoder);
+    td_sound_close(&voice->sound);
     td_mel_destroy(voice->mel);
     td_checkpoint_close(voice->checkpoint);
     td_lexicon_destroy(voice->lexicon);
@@ -296,7 +297,7 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
     td_speech_request request = {.memory = v->memory,
                                  .model = &v->info->model,
                                  .speaker = v->speaker,
-                                 .vocoder = v->vocoder,
+                                 .vocoder = v->sound.vocoder,
                                  .keeps_mel = v->keeps_mel,
                                  .cancel = &v->cancel,
                                  .sink = sink,

@@ -30,7 +30,9 @@ td_batch_shape td_run_shape(const td_train_settings *s, td_lengths longest)
 {
     const td_mel_config mel = td_mel_config_default();
     const bool is_static = s->data.n_buckets == 1;
+    const uint32_t crop = td_model_crop_frames(&s->model);
     uint32_t frames = s->data.max_mel_frames, tokens = s->data.max_text_length;
+    if (crop) return (td_batch_shape){.items = 1, .frames = crop, .tokens = 1};
     if (!is_static && longest.frames > 0 && longest.frames < frames) frames = longest.frames;
     if (!is_static && longest.tokens > 0 && longest.tokens < tokens) tokens = longest.tokens;
     return (td_batch_shape){.items = 1,

@@ -218,6 +218,7 @@ static td_data_facts measure_data(const td_trainer *t)
     td_data_facts facts = {.n_symbols = d->view.header->vocab_size,
                            .n_speakers = (uint32_t)d->view.n_speakers,
                            .n_mels = mel->n_mels,
+                           .mel = mel,
                            .max_tokens = t->s.data.max_text_length,
                            .max_frames = t->s.data.max_mel_frames};
     for (size_t i = 0; i < d->n_train; ++i) {
@@ -312,6 +313,7 @@ static td_status choose_features(td_trainer *t)
     }
     if (td_data_wants(&t->s.data, "reference_mel") && !(t->s.data.reference_s > 0))
         t->s.data.reference_s = TD_REFERENCE_S;
+    t->s.data.crop_frames = td_model_crop_frames(&t->info.model);
     t->data.settings = t->s.data;
 fail:
     td_graph_destroy(graph);

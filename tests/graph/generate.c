@@ -46,7 +46,7 @@ static td_tensor weight(maker *k, uint32_t rows, uint32_t columns)
 static td_tensor make_unary(maker *k, td_tensor x)
 {
     td_graph *g = k->g;
-    switch (pick(k, 14)) {
+    switch (pick(k, 16)) {
     case 0:
         return td_graph_exp(g, td_graph_tanh(g, x));
     case 1:
@@ -73,6 +73,10 @@ static td_tensor make_unary(maker *k, td_tensor x)
         return td_graph_leaky_relu(g, x, 0.1f);
     case 12:
         return td_graph_clamp(g, x, -0.7f, 0.8f);
+    case 13:
+        return td_graph_sin(g, x);
+    case 14:
+        return td_graph_cos(g, td_graph_scale(g, x, 3));
     default:
         return td_graph_scale(g, td_graph_shift(g, x, 0.3f), -0.7f);
     }
@@ -120,7 +124,7 @@ static td_tensor make_broadcast(maker *k, td_tensor x)
 
 static td_tensor make_linear(maker *k, td_tensor x)
 {
-    const uint32_t c = dim(k, x, 2), n = 3 + pick(k, 14);
+    const uint32_t c = dim(k, x, 2), n = 3 + pick(k, 16);
     td_graph *g = k->g;
     td_tensor y = pick(k, 2) ? td_graph_matmul(g, x, parameter(k, "w", td_dims(c, n)))
                              : td_graph_matmul_nt(g, x, parameter(k, "w", td_dims(n, c)));

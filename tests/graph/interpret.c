@@ -69,6 +69,10 @@ static double calculate(uint32_t operation, double a, double b, double c)
         return log1p(exp(-fabs(a))) + fmax(a, 0);
     case TD_CHAIN_ERF:
         return erf(a);
+    case TD_CHAIN_SIN:
+        return sin(a);
+    case TD_CHAIN_COS:
+        return cos(a);
     case TD_CHAIN_SILU:
         return a / (1 + exp(-a));
     case TD_CHAIN_GELU_TANH:
@@ -465,6 +469,110 @@ static void run_view(const interpreter *in, const td_node *node)
            size_of(in, node->out[0]) * sizeof(double));
 }
 
+/* ---------------------------------------------------------------- spectra */
+
+static double window_at(const td_stft *s, uint32_t n)
+{
+    const uint32_t first = (s->n_fft - s->win) / 2;
+    return n < first || n >= first + s->win ? 0 : pow(sin(M_PI * (n - first) / s->win), 2);
+}
+
+/* The sum of windows squared at each sample, at least 1e-3. */
+static double *powers_of(const td_stft *s)
+{
+    double *power = calloc(s->samples, sizeof *power);
+    for (uint32_t t = 0; t < s->frames; t++)
+        for (uint32_t n = 0; n < s->n_fft; n++)
+            power[t * s->hop + n] += pow(window_at(s, n), 2);
+    for (uint32_t i = 0; i < s->samples; i++)
+        power[i] = fmax(power[i], 1e-3);
+    return power;
+}
+
+/* Cosines of all turns of a transform. */
+static double *turns_of(const td_stft *s)
+{
+    double *turns = calloc(s->n_fft, sizeof *turns);
+    for (uint32_t i = 0; i < s->n_fft; i++)
+        turns[i] = cos(2 * M_PI * i / s->n_fft);
+    return turns;
+}
+
+static void run_stft(const interpreter *in, const td_node *node)
+{
+    const td_stft *s = &node->info.stft;
+    const uint32_t bins = s->n_fft / 2 + 1;
+    const double *x = in->values[node->in[0]];
+    double *y = in->values[node->out[0]], *turns = turns_of(s);
+    for (uint32_t row = 0; row < s->items * s->frames; row++)
+        for (uint32_t k = 0; k < bins; k++) {
+            double re = 0, im = 0;
+            for (uint32_t n = 0; n < s->n_fft; n++) {
+                const uint32_t turn = k * n % s->n_fft;
+                const double v =
+                    window_at(s, n) * x[row / s->frames * s->samples + row % s->frames * s->hop + n];
+                re += v * turns[turn];
+                im += v * turns[(turn + s->n_fft / 4) % s->n_fft];
+            }
+            y[(size_t)2 * row * bins + k] = re;
+            y[((size_t)2 * row + 1) * bins + k] = im;
+        }
+    free(turns);
+}
+
+static void run_istft(const interpreter *in, const td_node *node)
+{
+    const td_stft *s = &node->info.stft;
+    const uint32_t bins = s->n_fft / 2 + 1;
+    const double *x = in->values[node->in[0]];
+    double *y = in->values[node->out[0]], *turns = turns_of(s), *power = powers_of(s);
+    memset(y, 0, (size_t)s->items * s->samples * sizeof *y);
+    for (uint32_t row = 0; row < s->items * s->frames; row++)
+        for (uint32_t n = 0; n < s->n_fft; n++) {
+            const uint32_t at = row % s->frames * s->hop + n;
+            double sum = 0;
+            for (uint32_t k = 0; k < bins; k++) {
+                const uint32_t turn = k * n % s->n_fft;
+                const double re = x[(size_t)2 * row * bins + k], im = x[((size_t)2 * row + 1) * bins + k];
+                const bool is_edge = k == 0 || k + 1 == bins;
+                sum += (is_edge ? 1 : 2) * re * turns[turn];
+                if (!is_edge) sum += 2 * im * turns[(turn + s->n_fft / 4) % s->n_fft];
+            }
+            y[row / s->frames * s->samples + at] += window_at(s, n) * sum / s->n_fft / power[at];
+        }
+    free(turns);
+    free(power);
+}
+
+static void run_depthwise(const interpreter *in, const td_node *node)
+{
+    const td_depthwise *d = &node->info.depthwise;
+    const double *x = in->values[node->in[0]], *w = in->values[node->in[1]];
+    double *y = in->values[node->out[0]];
+    for (uint32_t i = 0; i < d->items * d->frames * d->channels; i++) {
+        const uint32_t c = i % d->channels, t = i / d->channels % d->frames;
+        y[i] = 0;
+        for (uint32_t j = 0; j < d->taps; j++) {
+            const int64_t other = (int64_t)t + j - d->taps / 2;
+            if (other >= 0 && other < d->frames)
+                y[i] += w[j * d->channels + c] * x[(int64_t)i + (other - t) * (int64_t)d->channels];
+        }
+    }
+}
+
+static void run_noise(const interpreter *in, const td_node *node)
+{
+    for (size_t i = 0; i < size_of(in, node->out[0]); i++) {
+        uint32_t words[4];
+        const size_t place = i / 16 % 4;
+        td_rng_block(in->graph->seed, node->info.stream, (uint64_t)in->step << 32 | (i / 64 * 16 + i % 16),
+                     words);
+        const double size = sqrt(-2 * log(((words[place / 2 * 2] >> 8) + 1) * 0x1p-24));
+        const double turn = 2 * M_PI * (words[place / 2 * 2 + 1] >> 8) * 0x1p-24;
+        in->values[node->out[0]][i] = size * (place % 2 ? sin(turn) : cos(turn));
+    }
+}
+
 void interpreter_run(interpreter *in)
 {
     static void (*const table[TD_OP_KINDS])(const interpreter *, const td_node *) = {
@@ -477,6 +585,8 @@ void interpreter_run(interpreter *in)
         [TD_OP_slice] = run_cut_or_pad, [TD_OP_pad] = run_cut_or_pad,
         [TD_OP_concat] = run_concat,    [TD_OP_gather] = run_gather,
         [TD_OP_loss] = run_loss,        [TD_OP_cross_entropy] = run_cross_entropy,
+        [TD_OP_stft] = run_stft,        [TD_OP_istft] = run_istft,
+        [TD_OP_noise] = run_noise,      [TD_OP_depthwise] = run_depthwise,
     };
     for (size_t n = 0; n < in->n_nodes; n++)
         table[in->graph->nodes[n].kind](in, &in->graph->nodes[n]);

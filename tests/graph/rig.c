@@ -76,6 +76,7 @@ static void fill_store(const bench *b, const model *m)
         const td_tensor_info *t = &m->graph->tensors[id];
         if (t->role != TD_TENSOR_PARAMETER && t->role != TD_TENSOR_STATE) continue;
         uint32_t *words = to_words(t, m->truth.values[id]);
+        if (t->init.rule == TD_INIT_MADE) check(t->init.make(t->init.words, t->shape, (float *)words));
         check(td_store_write(b->store, entry++, TD_BLOCK_WEIGHT, (float *)words));
         free(words);
     }

@@ -120,6 +120,16 @@ static double gelu_erf(double x)
     return x / 2 * (1 + erf(x / M_SQRT2));
 }
 
+static double sine(double x)
+{
+    return isnan(x) ? x : sin(fmin(fmax(x, -1000), 1000));
+}
+
+static double cosine(double x)
+{
+    return isnan(x) ? x : cos(fmin(fmax(x, -1000), 1000));
+}
+
 static double relu(double x)
 {
     return x > 0 ? x : 0;
@@ -186,6 +196,22 @@ static const struct function {
       {TD_CHAIN_EXP, ' ', 0},
       {TD_CHAIN_MUL, 'c', 1.12837917f},
       {TD_CHAIN_MUL, '0', 0}}},
+    {"sin",
+     sine,
+     {{TD_CHAIN_SIN, ' ', 0}},
+     -900,
+     900,
+     3 * ULP,
+     0,
+     {{TD_CHAIN_LOAD, '1', 0}, {TD_CHAIN_COS, ' ', 0}, {TD_CHAIN_MUL, '0', 0}}},
+    {"cos",
+     cosine,
+     {{TD_CHAIN_COS, ' ', 0}},
+     -900,
+     900,
+     3 * ULP,
+     0,
+     {{TD_CHAIN_LOAD, '1', 0}, {TD_CHAIN_SIN, ' ', 0}, {TD_CHAIN_MUL, 'c', -1}, {TD_CHAIN_MUL, '0', 0}}},
     {"silu", silu, {{TD_CHAIN_SILU, ' ', 0}}, -30, 30, 1e-7, 8 * ULP, {{TD_CHAIN_SILU_BACK, '1', 0}}},
     {"gelu_tanh",
      gelu_tanh,

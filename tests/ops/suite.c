@@ -14,7 +14,8 @@
 
 #define FAMILIES(X)                                                                                          \
     X(basic)                                                                                                 \
-    X(chain) X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv) X(audio)
+    X(chain)                                                                                                 \
+    X(move) X(reduce) X(norm) X(loss) X(optim) X(align) X(attention) X(gemm) X(conv) X(audio) X(spectral)
 
 #define DECLARE(family) void cases_##family(op_suite *suite, td_device *device);
 FAMILIES(DECLARE)
