@@ -100,6 +100,10 @@ td_span td_store_control(const td_store *store, size_t learner);
  * none. Reads everything back: for finding out what went wrong, not for each step. */
 td_status td_store_find_broken(td_store *store, td_block block, size_t *out);
 
+/* Room for sums of a learner's gradients over several runs (td_run.adds), which the first such run would take
+ * otherwise. */
+td_status td_store_want_sums(td_store *store, uint32_t learner);
+
 /* ---------------------------------------------------------------- plan */
 
 typedef struct td_plan td_plan;
@@ -165,7 +169,7 @@ td_point td_plan_taken(const td_plan *plan, uint32_t slot);
 typedef struct td_run {
     uint32_t slot;
     uint32_t step; /* changes dropout masks */
-    bool adds;     /* a micro-batch after the first: gradients are added to */
+    bool adds;     /* a micro-batch after the first: what it makes is added to the gradients before */
     const td_point *waits;
     size_t n_waits;
 } td_run;

@@ -26,7 +26,7 @@ struct td_plan {
     td_draft draft;
     td_layout layout;
     td_span *spans;   /* by tensor */
-    td_list *run[2];  /* gradients set; gradients added to (recorded when first needed) */
+    td_list *run;
     double *node_ms;  /* by node, measured; or NULL */
     uint32_t *inputs; /* tensors that are filled, and where each starts in a slot */
     uint64_t *input_at;
@@ -46,7 +46,7 @@ struct td_plan {
 td_recorder td_plan_recorder(const td_plan *plan);
 
 /* Records the nodes from `first` up to `end` into a new list. */
-td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_list **out);
+td_status td_plan_record(td_plan *plan, size_t first, size_t end, td_list **out);
 
 /* Slots and ring (run.c). */
 td_status td_plan_open_slots(td_plan *plan);

@@ -186,12 +186,15 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
     td_status status = TD_OK;
     TD_FAIL_IF(run->slot >= plan->options.slots, TD_ERR_ARGUMENT, "the plan has no slot %u", run->slot);
     td_plan_slot *slot = &plan->slots[run->slot];
-    if (run->adds && !plan->run[1]) TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, true, &plan->run[1]));
+    const uint32_t learner = plan->options.learner;
+    if (run->adds) TD_TRY(td_store_want_sums(plan->store, learner));
     TD_TRY(td_point_wait(slot->taken, TD_WAIT_FOREVER));
     memcpy(td_span_host(slot_step(plan, slot)), &run->step, 4);
     TD_TRY(submit(plan, slot->list, run, &slot->taken));
-    TD_TRY(submit(plan, plan->run[run->adds], NULL, &plan->last));
+    if (run->adds) TD_TRY(submit(plan, plan->store->keep[learner], NULL, &plan->last));
+    TD_TRY(submit(plan, plan->run, NULL, &plan->last));
     if (plan->runs == 1) plan->timed = plan->last; /* in the first, drivers may compile */
+    if (run->adds) TD_TRY(submit(plan, plan->store->sum[learner], NULL, &plan->last));
     plan->points[0] = slot->taken;
     plan->points[1] = plan->last;
     TD_TRY(submit(plan, ring->list, NULL, &ring->reached));
@@ -208,18 +211,16 @@ static td_status adapt(td_plan *plan)
     td_list *list = NULL;
     td_times times;
     td_status status = TD_OK;
-    const double estimated_ns = td_list_estimated_ns(plan->run[0]);
+    const double estimated_ns = td_list_estimated_ns(plan->run);
     if (td_point_times(plan->timed, &times) != TD_OK) return TD_OK; /* a device without timestamps */
     const double measured_ns = (double)(times.finished_ns - times.started_ns);
     const double off = measured_ns / estimated_ns;
-    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
+    if (td_list_submissions(plan->run) == 1 && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
     if (!(off > 0) || (off > PACE_CLOSE && off < 1 / PACE_CLOSE)) return TD_OK;
     plan->store->time_scale *= off;
-    TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &list));
-    td_list_destroy(plan->run[0]);
-    td_list_destroy(plan->run[1]);
-    plan->run[0] = list;
-    plan->run[1] = NULL;
+    TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, &list));
+    td_list_destroy(plan->run);
+    plan->run = list;
 fail:
     return status;
 }

@@ -313,10 +313,15 @@ void td_store_destroy(td_store *store)
     for (size_t s = 0; s < store->n_segments; s++)
         for (int block = 0; block < TD_BLOCK_COUNT; block++)
             td_memory_free(store->memory, store->segments[s].blocks[block]);
+    for (size_t s = 0; s < store->n_segments; s++)
+        td_memory_free(store->memory, store->segments[s].before);
     for (size_t c = 0; c < store->n_arena; c++)
         td_memory_free(store->memory, store->arena[c]);
-    for (size_t i = 0; i < store->n_learners; i++)
+    for (size_t i = 0; i < store->n_learners; i++) {
+        td_list_destroy(store->keep[i]);
+        td_list_destroy(store->sum[i]);
         td_memory_free(store->memory, store->controls[i]);
+    }
     td_memory_free(store->memory, store->step);
     td_arena_destroy(store->names);
     free(store->segments);

@@ -14,6 +14,7 @@ typedef struct td_segment {
     bool is_state;
     uint64_t elements;
     td_span blocks[TD_BLOCK_COUNT];
+    td_span before; /* gradients of the runs before this one; without a place until they are wanted */
 } td_segment;
 
 typedef struct td_placed_entry {
@@ -34,6 +35,7 @@ struct td_store {
     size_t n_segments, segment_capacity;
     td_span controls[TD_MAX_LEARNERS]; /* TD_CONTROL_WORDS words each */
     size_t n_learners;
+    td_list *keep[TD_MAX_LEARNERS], *sum[TD_MAX_LEARNERS]; /* accumulate.c: NULL until wanted */
     td_span step;      /* one word */
     td_span arena[16]; /* chunks that plans share */
     size_t n_arena;
