@@ -5,6 +5,9 @@ import subprocess
 import sys
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from tones import make_dataset  # noqa: F401  (for those who import this)
+
 PROBE, TANDEM, MORE, MODULE = sys.argv[1:5]
 
 

@@ -55,7 +55,7 @@ static void test_views(void **state)
     td_graph_destroy(g);
 }
 
-/* The first mistake stays, first builders do nothing, and the message names operation, tensors and shapes. */
+/* The first mistake stays, later builders do nothing, and the message names operation, tensors and shapes. */
 static void test_mistakes(void **state)
 {
     (void)state;
