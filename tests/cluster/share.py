@@ -29,8 +29,9 @@ def environment(more=None):
 
 
 def main():
-    """Runs the tests of the file that was started, or ends with 77 where ranks cannot be."""
+    """Runs the tests of the file that was started, or those named behind the programs, or ends with 77 where ranks cannot
+    be."""
     if not MODULE or shutil.which("mpirun") is None:
         print("Open MPI is not here (Debian: libopenmpi-dev, openmpi-bin): nothing to try with several ranks")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:], verbosity=2)
