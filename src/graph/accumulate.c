@@ -10,15 +10,15 @@ static bool has_gradients(const td_segment *segment, uint32_t learner)
     return segment->learner == learner && segment->blocks[TD_BLOCK_GRADIENT].buffer;
 }
 
-/* gradient = before + gradient */
-static td_status record_sum(td_list *list, const td_segment *segment)
+/* gradient = before + gradient, for a range of elements */
+td_status td_store_record_sum(td_list *list, const td_segment *segment, uint64_t first, uint64_t count)
 {
-    const td_span gradient = segment->blocks[TD_BLOCK_GRADIENT];
-    return td_list_dispatch(
-        list, TD_K_add, (td_span[]){segment->before, gradient, gradient},
-        &(td_add_params){.n = (uint32_t)segment->elements},
-        td_grid_elements(td_list_class(list), (uint32_t)segment->elements),
-        (td_cost){.flops = (double)segment->elements, .bytes = 12.0 * (double)segment->elements});
+    const td_span gradient = td_span_part(segment->blocks[TD_BLOCK_GRADIENT], 4 * first, 4 * count);
+    const td_span before = td_span_part(segment->before, 4 * first, 4 * count);
+    return td_list_dispatch(list, TD_K_add, (td_span[]){before, gradient, gradient},
+                            &(td_add_params){.n = (uint32_t)count},
+                            td_grid_elements(td_list_class(list), (uint32_t)count),
+                            (td_cost){.flops = (double)count, .bytes = 12.0 * (double)count});
 }
 
 td_status td_store_want_sums(td_store *store, uint32_t learner)
@@ -38,7 +38,7 @@ td_status td_store_want_sums(td_store *store, uint32_t learner)
             store->bytes += bytes;
         }
         TD_TRY(td_list_copy(keep, segment->before, segment->blocks[TD_BLOCK_GRADIENT]));
-        TD_TRY(record_sum(sum, segment));
+        TD_TRY(td_store_record_sum(sum, segment, 0, segment->elements));
     }
     TD_TRY(td_list_finish(keep));
     TD_TRY(td_list_finish(sum));

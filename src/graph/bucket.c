@@ -6,7 +6,8 @@
 #include "graph/store.h"
 
 struct td_buckets {
-    const td_store *store;
+    td_store *store;
+    td_list **sums; /* by bucket; NULL until wanted */
     uint32_t learner;
     td_bucket *items;
     size_t count, capacity;
@@ -65,7 +66,7 @@ static int by_last_entry(const void *pa, const void *pb)
     return a->first_entry > b->first_entry ? -1 : 1; /* never equal: an entry is in one bucket */
 }
 
-td_status td_buckets_create(const td_store *store, uint32_t learner, uint64_t bytes, td_buckets **out)
+td_status td_buckets_create(td_store *store, uint32_t learner, uint64_t bytes, td_buckets **out)
 {
     td_status status = TD_OK;
     td_buckets *b = NULL;
@@ -88,8 +89,33 @@ fail:
 void td_buckets_destroy(td_buckets *buckets)
 {
     if (!buckets) return;
+    for (size_t i = 0; buckets->sums && i < buckets->count; i++)
+        td_list_destroy(buckets->sums[i]);
+    free(buckets->sums);
     free(buckets->items);
     free(buckets);
+}
+
+td_status td_buckets_want_sums(td_buckets *buckets)
+{
+    td_status status = TD_OK;
+    if (buckets->sums) return TD_OK;
+    TD_TRY(td_store_want_sums(buckets->store, buckets->learner));
+    TD_TRY(TD_NEW_ARRAY(&buckets->sums, buckets->count));
+    for (size_t i = 0; i < buckets->count; i++) {
+        const td_bucket *b = &buckets->items[i];
+        TD_TRY(td_list_create(buckets->store->device, TD_QUEUE_COMPUTE, &buckets->sums[i]));
+        TD_TRY(
+            td_store_record_sum(buckets->sums[i], &buckets->store->segments[b->segment], b->first, b->count));
+        TD_TRY(td_list_finish(buckets->sums[i]));
+    }
+fail:
+    return status;
+}
+
+td_list *td_buckets_sum(const td_buckets *buckets, size_t i)
+{
+    return buckets->sums ? buckets->sums[i] : NULL;
 }
 
 size_t td_buckets_count(const td_buckets *buckets)

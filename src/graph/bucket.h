@@ -18,11 +18,17 @@ typedef struct td_buckets td_buckets;
 
 /* Buckets of at least `bytes` of gradients, but for the last of a segment. *out: owned; the store is borrowed
  * until it is destroyed. */
-td_status td_buckets_create(const td_store *store, uint32_t learner, uint64_t bytes, td_buckets **out);
+td_status td_buckets_create(td_store *store, uint32_t learner, uint64_t bytes, td_buckets **out);
 void td_buckets_destroy(td_buckets *buckets);
 
 size_t td_buckets_count(const td_buckets *buckets);
 const td_bucket *td_buckets_at(const td_buckets *buckets, size_t i); /* borrowed */
+
+/* Makes td_buckets_sum() there: for steps of several runs (td_run.adds). */
+td_status td_buckets_want_sums(td_buckets *buckets);
+
+/* Adds what the runs before have left; borrowed, NULL unless wanted. */
+td_list *td_buckets_sum(const td_buckets *buckets, size_t i);
 
 /* Elements of all together. */
 uint64_t td_buckets_elements(const td_buckets *buckets);

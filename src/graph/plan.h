@@ -121,6 +121,9 @@ typedef struct td_plan_options {
     td_dtype half;     /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */
+    const struct td_buckets
+        *buckets; /* bucket.h: each gets a point when it is final; NULL: none. Borrowed until
+                                         the plan is destroyed */
 } td_plan_options;
 
 typedef struct td_plan_stats {
@@ -179,6 +182,9 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached);
  * Valid until the next run. */
 #define TD_RUN_POINTS 3
 const td_point *td_plan_points(const td_plan *plan);
+
+/* By bucket: when its gradients were final in the last run. Valid until the next run. */
+const td_point *td_plan_ready(const td_plan *plan);
 
 /* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making.
  * Kept for the last TD_SCALAR_RING runs; waits for that run. */

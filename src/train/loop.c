@@ -270,21 +270,6 @@ fail:
     return status;
 }
 
-/* The gradients of a learner's last run of a step go to the other ranks. */
-static td_status begin_reducing(td_trainer *t, size_t number, const td_plan *plan)
-{
-    td_status status = TD_OK;
-    td_point *ready = NULL;
-    const size_t n = td_buckets_count(t->buckets[number]);
-    TD_TRY(TD_NEW_ARRAY(&ready, n));
-    for (size_t i = 0; i < n; ++i)
-        ready[i] = td_plan_points(plan)[1];
-    TD_TRY(td_reducer_begin(t->reducers[number], ready));
-fail:
-    free(ready);
-    return status;
-}
-
 /* One learner's share of a micro-batch: its plan runs on the batch. *taken: when the batch may go. */
 static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, td_pending *pending,
                              point_list *points, td_point *taken)
@@ -305,7 +290,8 @@ static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch
     pending->of[number].run = td_plan_runs(shaped->plan) - 1;
     memcpy(points->all + points->count, td_plan_points(shaped->plan), TD_RUN_POINTS * sizeof *points->all);
     points->count += TD_RUN_POINTS;
-    if (pending->is_last && t->reducers[number] != NULL) TD_TRY(begin_reducing(t, number, shaped->plan));
+    if (pending->is_last && t->reducers[number] != NULL)
+        TD_TRY(td_reducer_begin(t->reducers[number], td_plan_ready(shaped->plan)));
     *taken = td_plan_taken(shaped->plan, slot);
 fail:
     return status;

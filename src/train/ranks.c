@@ -159,12 +159,21 @@ fail:
 
 /* ---------------------------------------------------------------- sums */
 
-td_status td_trainer_open_reducers(td_trainer *t)
+td_status td_trainer_make_buckets(td_trainer *t, uint32_t learner)
 {
     td_status status = TD_OK;
     const uint64_t bytes = t->s.bucket_bytes > 0 ? t->s.bucket_bytes : BUCKET_BYTES;
+    if (t->n_ranks == 1) return TD_OK;
+    TD_TRY(td_buckets_create(t->store, learner, bytes, &t->buckets[learner]));
+    if (t->s.grad_accum > 1) TD_TRY(td_buckets_want_sums(t->buckets[learner]));
+fail:
+    return status;
+}
+
+td_status td_trainer_open_reducers(td_trainer *t)
+{
+    td_status status = TD_OK;
     for (uint32_t i = 0; t->n_ranks > 1 && i < t->n_learners; ++i) {
-        TD_TRY(td_buckets_create(t->store, i, bytes, &t->buckets[i]));
         TD_TRY(td_reducer_create(&(td_reducer_settings){.cluster = t->s.cluster,
                                                         .memory = t->model_memory,
                                                         .store = t->store,

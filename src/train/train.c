@@ -394,6 +394,8 @@ static td_status open_learners(td_trainer *t)
                                     .n_slots = t->n_rooms,
                                     .pace = {t->s.schedule, t->s.optimizer}};
     for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
+        TD_TRY(td_trainer_make_buckets(t, settings.number));
+        settings.buckets = t->buckets[settings.number];
         TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
         ++t->n_learners;
     }

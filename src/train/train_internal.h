@@ -117,6 +117,7 @@ uint64_t td_trainer_hash_data(const td_dataset *dataset);
  * parameters to all; after each: sums of scalars, and whether to end (t->agreed); after rank 0 has validated:
  * what it found. */
 td_status td_trainer_compare_ranks(td_trainer *t);
+td_status td_trainer_make_buckets(td_trainer *t, uint32_t learner);
 td_status td_trainer_open_reducers(td_trainer *t);
 td_status td_trainer_least(td_trainer *t, uint32_t *size); /* that any rank has */
 td_status td_trainer_share_start(td_trainer *t);
