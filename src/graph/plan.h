@@ -32,8 +32,9 @@ typedef enum td_block {
 } td_block;
 
 typedef struct td_store_options {
-    bool training; /* gradients and moments */
-    bool average;  /* running average of the parameters */
+    bool training;   /* gradients and moments */
+    bool no_moments; /* somebody else keeps them: shard.h */
+    bool average;    /* running average of the parameters */
     /* Prefixes of names, ended by NULL: entries lie in the order of the first that fits, those that none fits
      * last. NULL: as the graphs have them. */
     const char *const *order;

@@ -180,6 +180,7 @@ static bool has_block(const td_store *store, const td_segment *segment, td_block
     if (block == TD_BLOCK_HALF)
         return store->options.half && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->learner == TD_MAX_LEARNERS) return false;
+    if (store->options.no_moments && (block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2)) return false;
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
 }
 

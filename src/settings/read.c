@@ -336,6 +336,7 @@ static void read_training(const td_options *options, td_train_settings *out)
     out->val_dir = get(options, "data.val_data")->text;
     out->events_dir = get(options, "logging.tensorboard_log_dir")->text;
     out->dump_step = get(options, "logging.dump_step")->text;
+    out->shard_optimizer = get(options, "cluster.shard_optimizer")->truth;
     out->bucket_bytes = 1000000 * get_count(options, "cluster.bucket_mb");
     if (strcmp(get_text(options, "cluster.reduce_format"), "bf16") == 0) out->reduce_format = TD_WIRE_BF16;
 }

@@ -176,6 +176,8 @@ static const td_option REST[] = {
     {KEY("cluster", "kind"), FLAG("cluster"), CHOICE("auto", "auto|none|mpi"),
      FOR("Cluster", TD_TOPIC_TRAIN,
          "Ranks that train together; auto: those that mpirun or srun has started")},
+    {KEY("cluster", "shard_optimizer"), BOOL("false"),
+     FOR("Cluster", TD_TOPIC_TRAIN, "Each rank keeps its part of AdamW's moments alone, to save memory")},
     {KEY("cluster", "bucket_mb"), INT("25", 1, 1000),
      FOR("Cluster", TD_TOPIC_TRAIN, "Gradients that travel between ranks at once, in MB")},
     {KEY("cluster", "reduce_format"), CHOICE("fp32", "fp32|bf16"),

@@ -30,6 +30,7 @@ td_status td_learner_open(const td_learner_settings *settings, td_learner **out)
     const td_learner_row *row = &settings->model.family->learners[settings->number];
     td_pace *pace = &learner->settings.pace;
     if (row->adjust != NULL) row->adjust(&settings->model.values, pace);
+    pace->optimizer.shards = settings->shards;
     TD_TRY(td_schedule_check(&pace->schedule));
     TD_TRY(td_optimizer_create(settings->store, settings->number, &pace->optimizer, &learner->optimizer));
     *out = learner;

@@ -371,6 +371,7 @@ td_status td_trainer_save(td_trainer *t, bool is_best)
 {
     td_status status = TD_OK;
     if (t->s.is_trial) return TD_OK;
+    TD_TRY(td_trainer_gather_moments(t));
     if (t->rank > 0) {
         t->last_saved_step = t->state.step;
         return td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint);

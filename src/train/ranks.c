@@ -166,6 +166,8 @@ td_status td_trainer_make_buckets(td_trainer *t, uint32_t learner)
     if (t->n_ranks == 1) return TD_OK;
     TD_TRY(td_buckets_create(t->store, learner, bytes, &t->buckets[learner]));
     if (t->s.grad_accum > 1) TD_TRY(td_buckets_want_sums(t->buckets[learner]));
+    if (t->s.shard_optimizer)
+        TD_TRY(td_shards_create(t->s.cluster, t->store, t->buckets[learner], &t->shards[learner]));
 fail:
     return status;
 }
@@ -180,6 +182,19 @@ td_status td_trainer_open_reducers(td_trainer *t)
                                                         .buckets = t->buckets[i],
                                                         .format = t->s.reduce_format},
                                  &t->reducers[i]));
+    }
+fail:
+    return status;
+}
+
+/* What is being written is gathered into the same place. */
+td_status td_trainer_gather_moments(td_trainer *t)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        if (t->shards[i] == NULL) continue;
+        if (t->rank == 0) TD_TRY(td_side_wait(t->side));
+        TD_TRY(td_shards_gather(t->shards[i]));
     }
 fail:
     return status;

@@ -394,8 +394,8 @@ static td_status open_learners(td_trainer *t)
                                     .n_slots = t->n_rooms,
                                     .pace = {t->s.schedule, t->s.optimizer}};
     for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
-        TD_TRY(td_trainer_make_buckets(t, settings.number));
         settings.buckets = t->buckets[settings.number];
+        settings.shards = t->shards[settings.number];
         TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
         ++t->n_learners;
     }
@@ -427,17 +427,22 @@ static td_status check_freeze(const td_trainer *t)
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_store_options options = {.training = true, .average = t->s.average, .half = t->s.plan.half};
+    const td_store_options options = {.training = true,
+                                      .average = t->s.average,
+                                      .half = t->s.plan.half,
+                                      .no_moments = t->n_ranks > 1 && t->s.shard_optimizer};
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
+    for (uint32_t i = 0; i < t->info.model.family->n_learners; ++i)
+        TD_TRY(td_trainer_make_buckets(t, i));
     TD_TRY(td_trainer_load_start(t));
     TD_TRY(open_learners(t));
     TD_TRY(td_trainer_open_reducers(t));
     if (t->rank > 0) return TD_OK; /* writes nothing */
     size_t n_constants;
     const td_checkpoint_tensor_data *constants = td_frozen_tensors(t->frozen, &n_constants);
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, constants, n_constants,
-                              &t->snapshot));
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, t->shards, constants,
+                              n_constants, &t->snapshot));
 fail:
     return status;
 }
@@ -615,6 +620,9 @@ static void close_trainer(td_trainer *t)
     for (size_t i = 0; i < t->n_learners; ++i) {
         td_reducer_destroy(t->reducers[i]);
         td_learner_close(t->learners[i]);
+    }
+    for (size_t i = 0; i < TD_MAX_LEARNERS; ++i) {
+        td_shards_destroy(t->shards[i]);
         td_buckets_destroy(t->buckets[i]);
     }
     td_speaker_destroy(t->speaker);

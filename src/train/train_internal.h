@@ -60,6 +60,7 @@ typedef struct td_trainer {
     uint32_t rank, n_ranks;
     uint32_t n_micro;                      /* micro-batches of a step, of all ranks together */
     td_buckets *buckets[TD_MAX_LEARNERS];  /* by learner; NULL where there is one rank */
+    td_shards *shards[TD_MAX_LEARNERS];    /* NULL where moments are not cut among ranks */
     td_reducer *reducers[TD_MAX_LEARNERS]; /* the same */
     char names[TD_TRAIN_TERMS][64];        /* of terms, with their learner's name where there are several */
     td_snapshot *snapshot;
@@ -122,6 +123,7 @@ td_status td_trainer_open_reducers(td_trainer *t);
 td_status td_trainer_least(td_trainer *t, uint32_t *size); /* that any rank has */
 td_status td_trainer_share_start(td_trainer *t);
 td_status td_trainer_agree(td_trainer *t);
+td_status td_trainer_gather_moments(td_trainer *t); /* for a checkpoint, on rank 0 */
 td_status td_trainer_share_verdict(td_trainer *t, bool *better);
 
 /* judge.c: validates, and with `sample` makes pictures and sounds. *better: the loss was the best so far. */
