@@ -206,17 +206,41 @@ static td_status run(td_cli *cli, td_training *training, int *code)
 {
     td_status status = TD_OK;
     td_training_result result = {.size = sizeof result};
-    view v = {.cli = cli, .quiet = td_cli_is_on(cli, "quiet") || cli->json};
+    const bool silent = td_training_rank(training) > 0;
+    view v = {.cli = cli, .quiet = td_cli_is_on(cli, "quiet") || cli->json || silent};
     catch_signals(training);
     status = td_training_run(training, tell, &v);
     td_progress_destroy(v.bar);
     TD_TRY(status);
     TD_TRY(td_training_get_result(training, &result));
-    if (!cli->json) print_result(training, &result);
+    if (!cli->json && !silent) print_result(training, &result);
     if (!v.quiet && result.reason != TD_TRAINING_DUMPED) print_command(training, &result);
-    if (result.reason == TD_TRAINING_STOPPED) *code = TD_EXIT_SIGNAL + asked_by;
+    if (result.reason == TD_TRAINING_STOPPED) *code = TD_EXIT_SIGNAL + (asked_by != 0 ? asked_by : SIGTERM);
 fail:
     return status;
+}
+
+/* Of a rank that leaves it to rank 0 to tell. */
+static void drop_line(void *context, td_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
+static td_log_context *be_silent(const td_training *training)
+{
+    td_log_context *context = NULL;
+    if (td_training_rank(training) == 0) return NULL;
+    if (td_log_open(drop_line, NULL, TD_LOG_ERROR, NULL, &context) == TD_OK) td_log_bind(context);
+    return context;
+}
+
+/* The ranks of a cluster fail together; one of them says why. */
+static int fail(td_cli *cli, td_training *training, const td_registry *registry)
+{
+    if (!td_training_is_silent(training)) return td_cli_fail(cli, registry);
+    return td_training_error(training)->status == TD_ERR_CONFIG ? TD_EXIT_USAGE : TD_EXIT_FAILED;
 }
 
 int td_cmd_train(td_cli *cli)
@@ -224,11 +248,13 @@ int td_cmd_train(td_cli *cli)
     td_training *training;
     int code = TD_EXIT_DONE;
     if (td_training_create_for(cli->options, &training) != TD_OK) return td_cli_fail(cli, NULL);
+    td_log_context *silence = be_silent(training);
     if (td_training_choose_devices(training) != TD_OK)
-        code = td_cli_fail(cli, td_training_registry(training));
+        code = fail(cli, training, td_training_registry(training));
     else if (run(cli, training, &code) != TD_OK)
-        code = td_cli_fail(cli, NULL);
+        code = fail(cli, training, NULL);
     ignore_signals();
     td_training_free(training);
+    td_log_close(silence);
     return code;
 }

@@ -115,7 +115,9 @@ td_status td_data_open_sampler(const td_data *data, const td_data_rows *rows, td
                                           .max_tokens = s->max_text_length,
                                           .last = rows->last,
                                           .in_order = rows->in_order,
-                                          .seed = s->dataset.seed};
+                                          .seed = s->dataset.seed,
+                                          .share = rows->share,
+                                          .n_shares = rows->n_shares};
     *out = NULL;
     TD_TRY(TD_NEW_ARRAY(&lengths, rows->n_rows + 1));
     td_loader_lengths(data->dataset, rows->rows, rows->n_rows, td_mel_get_config(data->mel), lengths);

@@ -64,10 +64,11 @@ typedef struct td_data_rows {
     size_t n_rows;
     td_sampler_last last;
     bool in_order;
-    td_pool *pool;          /* NULL: the data's */
-    td_mel_cache *cache;    /* NULL: none */
-    td_sampler_state state; /* where to begin */
-    uint64_t n_batches;     /* 0: without end */
+    td_pool *pool;            /* NULL: the data's */
+    td_mel_cache *cache;      /* NULL: none */
+    td_sampler_state state;   /* where to begin */
+    uint64_t n_batches;       /* 0: without end */
+    uint32_t share, n_shares; /* every n_shares-th batch alone, from number `share` on; 0: all */
 } td_data_rows;
 
 /* *out: owned, td_sampler_destroy() after the loader. */

@@ -164,7 +164,7 @@ static void describe(const td_loader *loader, const td_host_slot *slot, td_devic
     td_batch *batch = &device->batch;
     *batch = (td_batch){.number = slot->number,
                         .epoch = drawn->epoch,
-                        .after = {.epoch = drawn->epoch, .position = drawn->position + 1},
+                        .after = drawn->after,
                         .count = drawn->count,
                         .n_fresh = drawn->n_fresh,
                         .bucket = drawn->bucket,

@@ -30,6 +30,7 @@ struct td_sampler {
     bucket *buckets; /* shortest first, none empty */
     size_t n_buckets;
     td_sampler_state state;
+    uint32_t n_ahead; /* batches of others before this share's next group */
     uint32_t *order;  /* room for n_rows + batch_size */
     uint32_t *pool;   /* room for n_rows */
     batch *batches;   /* room for n_rows */
@@ -188,13 +189,23 @@ void td_sampler_destroy(td_sampler *sampler)
     free(sampler);
 }
 
+/* Batches that others take, each from the state that the one before has left. */
+static void pass_over(td_sampler *s, uint32_t count)
+{
+    s->state.position += count;
+    if (s->state.position < s->n_batches) return;
+    s->state.epoch += s->state.position / s->n_batches;
+    s->state.position %= s->n_batches;
+    plan_epoch(s);
+}
+
 void td_sampler_next(td_sampler *sampler, td_batch_rows *out)
 {
     td_sampler *s = sampler;
-    if (s->state.position == s->n_batches) {
-        s->state = (td_sampler_state){.epoch = s->state.epoch + 1};
-        plan_epoch(s);
-    }
+    const uint32_t n_shares = s->settings.n_shares > 0 ? s->settings.n_shares : 1;
+    pass_over(s, s->n_ahead + s->settings.share);
+    s->n_ahead = n_shares - 1 - s->settings.share;
+    const uint64_t last = s->state.position + s->n_ahead; /* of those taken together */
     const batch *b = &s->batches[s->state.position];
     *out = (td_batch_rows){
         .rows = s->order + b->first,
@@ -205,6 +216,7 @@ void td_sampler_next(td_sampler *sampler, td_batch_rows *out)
         .bucket = b->bucket,
         .epoch = s->state.epoch,
         .position = s->state.position++,
+        .after = {s->state.epoch + last / s->n_batches, last % s->n_batches + 1},
     };
 }
 
@@ -221,6 +233,7 @@ td_status td_sampler_set_state(td_sampler *sampler, td_sampler_state state)
                        (unsigned long long)state.position, sampler->n_batches);
     }
     sampler->state = state;
+    sampler->n_ahead = 0;
     plan_epoch(sampler);
     return TD_OK;
 }

@@ -3,7 +3,8 @@
  * order of the batches; both are pure functions of seed and epoch, so that a sampler set to a stored state
  * goes on exactly as the one it was taken from. What a bucket has left over after its whole batches moves to
  * the next longer one, whose shape it fits; the longest bucket's rest is the one incomplete batch of an
- * epoch, and `last` says what becomes of it. One thread at a time. Covered by tests/data/test_sampler.c.
+ * epoch, and `last` says what becomes of it. Several samplers of the same rows and settings can share the
+ * order: each batch is then given by one of them. One thread at a time. Covered by tests/data/test_sampler.c.
  */
 #ifndef TD_DATA_SAMPLER_H
 #define TD_DATA_SAMPLER_H
@@ -28,6 +29,7 @@ typedef struct td_sampler_settings {
     td_sampler_last last;
     bool in_order; /* no shuffle, for validation: the same batches in every epoch */
     uint64_t seed;
+    uint32_t share, n_shares; /* gives only every n_shares-th batch, beginning with number `share`; 0: all */
 } td_sampler_settings;
 
 /* A row and how long it is. */
@@ -51,6 +53,7 @@ typedef struct td_batch_rows {
     uint32_t tokens;
     uint32_t bucket;
     uint64_t epoch, position;
+    td_sampler_state after; /* when this batch, and those that others take along with it, are done */
 } td_batch_rows;
 
 typedef struct td_sampler td_sampler;
@@ -60,7 +63,7 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
                             td_sampler **out);
 void td_sampler_destroy(td_sampler *sampler);
 
-/* The next batch; after the last of an epoch the first of the next one. Cannot fail. */
+/* The next batch of this share; after the last of an epoch the first of the next one. Cannot fail. */
 void td_sampler_next(td_sampler *sampler, td_batch_rows *out);
 
 td_sampler_state td_sampler_get_state(const td_sampler *sampler);

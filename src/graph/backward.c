@@ -64,7 +64,7 @@ static uint32_t claim(td_backprop *b, uint32_t id, td_add *add)
 {
     char name[160];
     uint32_t gradient = td_graph_at(b->graph, id)->gradient;
-    *add = gradient ? TD_ADD_ALWAYS : TD_ADD_LATER;
+    *add = gradient ? TD_ADD_ALWAYS : TD_ADD_FIRST;
     if (gradient) return gradient;
     snprintf(name, sizeof name, "d %.150s", td_graph_at(b->graph, id)->name);
     gradient =

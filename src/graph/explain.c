@@ -89,7 +89,7 @@ static td_status measure_node(td_plan *plan, size_t n, uint32_t rounds, double *
     td_point reached = {0};
     td_times times = {0};
     td_status status = TD_OK;
-    TD_TRY(td_plan_record(plan, n, n + 1, false, &list));
+    TD_TRY(td_plan_record(plan, n, n + 1, &list));
     for (uint32_t i = 0; i < rounds; i++) {
         const td_submission submission = {.list = list};
         TD_TRY(

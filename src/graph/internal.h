@@ -177,9 +177,9 @@ typedef union td_node_info {
 /* When outputs that are gradients of parameters (all such of a node), or C of a product, are added to. */
 typedef enum td_add {
     TD_ADD_NEVER,
-    TD_ADD_LATER,
+    TD_ADD_FIRST, /* the first contribution to a gradient: sets it */
     TD_ADD_ALWAYS
-} td_add; /* LATER: micro-batches after the first */
+} td_add;
 
 typedef struct td_node {
     td_op_kind kind;
@@ -339,12 +339,11 @@ struct td_recorder {
     td_span step;         /* one word: what changes dropout masks */
     td_span control;      /* of the optimizer */
     uint64_t seed;
-    bool adds; /* a micro-batch after the first */
 };
 
 td_shape td_recorder_shape(const td_recorder *r, uint32_t id);
 td_span td_recorder_span(const td_recorder *r, uint32_t id); /* zero span for 0, and before there are any */
-bool td_recorder_adds(const td_recorder *r, const td_node *node, size_t o);
+bool td_recorder_adds(const td_node *node, size_t o);
 uint32_t td_recorder_format(const td_recorder *r, uint32_t id); /* TD_FORMAT_FP32 ... */
 
 #endif

@@ -108,7 +108,7 @@ static td_status record_chain(td_recorder *r, const td_node *node)
             continue;
         }
         const td_span out = td_recorder_span(r, node->out[step.operand]);
-        if (td_recorder_adds(r, node, step.operand))
+        if (td_recorder_adds(node, step.operand))
             td_chain_add(&chain, TD_CHAIN_ADD, td_chain_input(&chain, out));
         td_chain_store(&chain, out);
     }

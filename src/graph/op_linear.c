@@ -104,7 +104,7 @@ static td_gemm_desc describe(const td_recorder *r, const td_node *node)
                           .stride_b = info->batch > 1 ? info->k * info->n : 0,
                           .stride_c = info->batch > 1 ? info->m * info->n : 0,
                           .b_format = td_recorder_format(r, node->in[MATMUL_B]),
-                          .accumulate = td_recorder_adds(r, node, MATMUL_C),
+                          .accumulate = td_recorder_adds(node, MATMUL_C),
                           .activation = node->activation,
                           .a = td_recorder_span(r, node->in[MATMUL_A]),
                           .b = td_recorder_span(r, node->in[MATMUL_B]),
@@ -282,7 +282,7 @@ static td_status record_conv_back_data(td_recorder *r, const td_node *node)
                                          .dy = td_recorder_span(r, node->in[0]),
                                          .w = td_recorder_span(r, node->in[1]),
                                          .dx = td_recorder_span(r, node->out[0]),
-                                         .add = td_recorder_adds(r, node, 0),
+                                         .add = td_recorder_adds(node, 0),
                                          .workspace = r->workspace};
     return td_op_conv_back_data(r->list, &args);
 }
@@ -307,7 +307,7 @@ static td_status record_conv_back_weights(td_recorder *r, const td_node *node)
                                             .dy = td_recorder_span(r, node->in[1]),
                                             .dw = td_recorder_span(r, node->out[0]),
                                             .dbias = td_recorder_span(r, node->out[1]),
-                                            .add = td_recorder_adds(r, node, 0),
+                                            .add = td_recorder_adds(node, 0),
                                             .workspace = r->workspace};
     return td_op_conv_back_weights(r->list, &args);
 }

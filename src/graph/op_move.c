@@ -276,7 +276,7 @@ static td_status record_scatter(td_recorder *r, const td_node *node)
                                                           .index = td_recorder_span(r, node->in[1]),
                                                           .order = r->workspace,
                                                           .dx = td_recorder_span(r, node->out[0]),
-                                                          .add = td_recorder_adds(r, node, 0)});
+                                                          .add = td_recorder_adds(node, 0)});
 }
 
 const td_op_row td_op_row_scatter = {.required = 2,

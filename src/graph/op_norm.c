@@ -75,7 +75,7 @@ static td_status measure_norm_back(const td_recorder *r, const td_node *node, ui
 static td_status record_norm_back(td_recorder *r, const td_node *node)
 {
     td_norm_back_args args = {.kind = node->info.norm.kind,
-                              .accumulate = td_recorder_adds(r, node, 1) || td_recorder_adds(r, node, 2),
+                              .accumulate = td_recorder_adds(node, 1) || td_recorder_adds(node, 2),
                               .dy = td_recorder_span(r, node->in[NORM_BACK_DY]),
                               .v = td_recorder_span(r, node->in[NORM_BACK_V]),
                               .gamma = td_recorder_span(r, node->in[NORM_BACK_GAMMA]),
@@ -204,7 +204,7 @@ static td_status record_channel_norm_back(td_recorder *r, const td_node *node)
     td_channel_norm_back_args args = {
         .kind = info->kind,
         .groups = info->groups,
-        .accumulate = td_recorder_adds(r, node, 1),
+        .accumulate = td_recorder_adds(node, 1),
         .dy = td_recorder_span(r, node->in[0]),
         .x = td_recorder_span(r, node->in[1]),
         .gamma = td_recorder_span(r, node->in[2]),

@@ -43,7 +43,7 @@ static td_status record_reduce(td_recorder *r, const td_node *node)
                                                    .x = td_recorder_span(r, node->in[0]),
                                                    .y = td_recorder_span(r, node->out[0]),
                                                    .workspace = r->workspace,
-                                                   .add = td_recorder_adds(r, node, 0)});
+                                                   .add = td_recorder_adds(node, 0)});
 }
 
 const td_op_row td_op_row_reduce = {.required = 1,

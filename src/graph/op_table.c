@@ -33,7 +33,7 @@ uint32_t td_recorder_format(const td_recorder *r, uint32_t id)
     return td_dtype_format(r->tensors[id].dtype);
 }
 
-bool td_recorder_adds(const td_recorder *r, const td_node *node, size_t o)
+bool td_recorder_adds(const td_node *node, size_t o)
 {
-    return node->add[o] == TD_ADD_ALWAYS || (node->add[o] == TD_ADD_LATER && r->adds);
+    return node->add[o] == TD_ADD_ALWAYS;
 }

@@ -18,7 +18,9 @@ struct td_optimizer {
     td_store *store;
     uint32_t learner;
     td_optimizer_options options;
-    td_span partial; /* sums of squares, to be added up */
+    td_shards *shards; /* NULL: all moments are the store's */
+    td_list *average;  /* with shards: of the running averages, once all parameters are here */
+    td_span partial;   /* sums of squares, to be added up */
     ring_entry ring[TD_SCALAR_RING];
     uint64_t steps;
 };
@@ -30,32 +32,74 @@ static bool is_updated(const td_optimizer *optimizer, const td_segment *segment)
     return segment->learner == optimizer->learner && segment->blocks[TD_BLOCK_GRADIENT].buffer != NULL;
 }
 
-static td_status update_segment(const td_optimizer *optimizer, td_list *list, const td_segment *segment)
+/* A range of elements with its moments. */
+typedef struct update_range {
+    td_param_group group;
+    uint64_t elements;
+    td_span w, g, m, v, shadow;
+} update_range;
+
+static td_status update_range_of(const td_optimizer *optimizer, td_list *list, const update_range *u)
 {
     const td_optimizer_options *o = &optimizer->options;
-    const td_span control = td_store_control(optimizer->store, optimizer->learner);
-    const td_span w = segment->blocks[TD_BLOCK_WEIGHT];
-    const td_decay_range range = {.count = (uint32_t)segment->elements,
-                                  .decay = segment->group == TD_PARAM_DECAY ? o->decay : 0};
+    const td_decay_range range = {.count = (uint32_t)u->elements,
+                                  .decay = u->group == TD_PARAM_DECAY ? o->decay : 0};
+    return td_op_adamw(list,
+                       &(td_adamw_args){.beta1 = o->beta1,
+                                        .beta2 = o->beta2,
+                                        .eps = o->eps,
+                                        .ranges = &range,
+                                        .n_ranges = 1,
+                                        .g = u->g,
+                                        .control = td_store_control(optimizer->store, optimizer->learner),
+                                        .w = u->w,
+                                        .m = u->m,
+                                        .v = u->v,
+                                        .format = td_dtype_format(optimizer->store->options.half),
+                                        .shadow = u->shadow});
+}
+
+static td_status update_average(const td_optimizer *optimizer, td_list *list, const td_segment *segment)
+{
+    if (!segment->blocks[TD_BLOCK_AVERAGE].buffer) return TD_OK;
+    return td_op_ema(list, &(td_ema_args){.n = (uint32_t)segment->elements,
+                                          .decay = optimizer->options.average_decay,
+                                          .w = segment->blocks[TD_BLOCK_WEIGHT],
+                                          .average = segment->blocks[TD_BLOCK_AVERAGE],
+                                          .control = td_store_control(optimizer->store, optimizer->learner)});
+}
+
+static td_status update_segment(const td_optimizer *optimizer, td_list *list, const td_segment *segment)
+{
     td_status status = TD_OK;
-    TD_TRY(td_op_adamw(list, &(td_adamw_args){.beta1 = o->beta1,
-                                              .beta2 = o->beta2,
-                                              .eps = o->eps,
-                                              .ranges = &range,
-                                              .n_ranges = 1,
-                                              .g = segment->blocks[TD_BLOCK_GRADIENT],
-                                              .control = control,
-                                              .w = w,
-                                              .m = segment->blocks[TD_BLOCK_MOMENT1],
-                                              .v = segment->blocks[TD_BLOCK_MOMENT2],
-                                              .format = td_dtype_format(optimizer->store->options.half),
-                                              .shadow = segment->blocks[TD_BLOCK_HALF]}));
-    if (segment->blocks[TD_BLOCK_AVERAGE].buffer)
-        TD_TRY(td_op_ema(list, &(td_ema_args){.n = (uint32_t)segment->elements,
-                                              .decay = o->average_decay,
-                                              .w = w,
-                                              .average = segment->blocks[TD_BLOCK_AVERAGE],
-                                              .control = control}));
+    const update_range all = {.group = segment->group,
+                              .elements = segment->elements,
+                              .w = segment->blocks[TD_BLOCK_WEIGHT],
+                              .g = segment->blocks[TD_BLOCK_GRADIENT],
+                              .m = segment->blocks[TD_BLOCK_MOMENT1],
+                              .v = segment->blocks[TD_BLOCK_MOMENT2],
+                              .shadow = segment->blocks[TD_BLOCK_HALF]};
+    TD_TRY(update_range_of(optimizer, list, &all));
+    TD_TRY(update_average(optimizer, list, segment));
+fail:
+    return status;
+}
+
+/* Only this rank's part of each bucket. */
+static td_status update_shards(const td_optimizer *optimizer, td_list *list)
+{
+    td_status status = TD_OK;
+    const td_buckets *buckets = td_shards_buckets(optimizer->shards);
+    for (size_t i = 0; i < td_buckets_count(buckets); i++) {
+        uint64_t first;
+        update_range u = {.group = optimizer->store->segments[td_buckets_at(buckets, i)->segment].group};
+        u.elements = td_shards_part(optimizer->shards, i, &first, &u.m, &u.v);
+        if (u.elements == 0) continue;
+        u.w = td_buckets_span(buckets, i, TD_BLOCK_WEIGHT, first, u.elements);
+        u.g = td_buckets_span(buckets, i, TD_BLOCK_GRADIENT, first, u.elements);
+        u.shadow = td_buckets_span(buckets, i, TD_BLOCK_HALF, first, u.elements);
+        TD_TRY(update_range_of(optimizer, list, &u));
+    }
 fail:
     return status;
 }
@@ -93,7 +137,8 @@ static td_status record_update(const td_optimizer *optimizer, td_list *list, uin
                                             .beta2 = o->beta2,
                                             .partial = optimizer->partial,
                                             .control = td_store_control(store, optimizer->learner)}));
-    for (size_t s = 0; s < store->n_segments; s++)
+    if (optimizer->shards) TD_TRY(update_shards(optimizer, list));
+    for (size_t s = 0; !optimizer->shards && s < store->n_segments; s++)
         if (is_updated(optimizer, &store->segments[s]))
             TD_TRY(update_segment(optimizer, list, &store->segments[s]));
 fail:
@@ -128,6 +173,20 @@ fail:
 
 /* ---------------------------------------------------------------- life */
 
+static td_status record_averages(td_optimizer *optimizer)
+{
+    const td_store *store = optimizer->store;
+    td_status status = TD_OK;
+    if (!optimizer->shards || !store->options.average) return TD_OK;
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &optimizer->average));
+    for (size_t s = 0; s < store->n_segments; s++)
+        if (is_updated(optimizer, &store->segments[s]))
+            TD_TRY(update_average(optimizer, optimizer->average, &store->segments[s]));
+    TD_TRY(td_list_finish(optimizer->average));
+fail:
+    return status;
+}
+
 td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimizer_options *options,
                               td_optimizer **out)
 {
@@ -138,11 +197,13 @@ td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimi
     optimizer->store = store;
     optimizer->learner = learner;
     optimizer->options = *options;
+    optimizer->shards = options->shards;
     const uint32_t parts = count_parts(optimizer);
     TD_FAIL_IF(parts == 0, TD_ERR_ARGUMENT, "the store has nothing to train; create it for training");
     TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, 4 * (uint64_t)parts, &optimizer->partial));
     for (size_t i = 0; i < TD_SCALAR_RING; i++)
         TD_TRY(open_entry(optimizer, parts, &optimizer->ring[i]));
+    TD_TRY(record_averages(optimizer));
     *out = optimizer;
     return TD_OK;
 fail:
@@ -157,6 +218,7 @@ void td_optimizer_destroy(td_optimizer *optimizer)
         td_list_destroy(optimizer->ring[i].list);
         td_memory_free(optimizer->store->memory, optimizer->ring[i].host);
     }
+    td_list_destroy(optimizer->average);
     td_memory_free(optimizer->store->memory, optimizer->partial);
     free(optimizer);
 }
@@ -173,6 +235,9 @@ td_status td_optimizer_step(td_optimizer *optimizer, float learning_rate, td_poi
     TD_TRY(td_queue_submit(queue, &(td_submission){.list = entry->list}, &entry->reached));
     optimizer->steps++;
     if (reached) *reached = entry->reached;
+    if (optimizer->shards) TD_TRY(td_shards_spread(optimizer->shards));
+    if (optimizer->average)
+        TD_TRY(td_queue_submit(queue, &(td_submission){.list = optimizer->average}, reached));
 fail:
     return status;
 }

@@ -215,12 +215,11 @@ fail:
     return status;
 }
 
-td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_list **out)
+td_status td_plan_record(td_plan *plan, size_t first, size_t end, td_list **out)
 {
     td_recorder r = td_plan_recorder(plan);
     td_status status = TD_OK;
     *out = NULL;
-    r.adds = adds;
     TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &r.list));
     td_list_set_time_scale(r.list, plan->store->time_scale);
     for (size_t n = first; n < end; n++) {
@@ -232,8 +231,7 @@ td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_
             goto fail;
         }
     }
-    if (!adds && !plan->options.forward_only && end == plan->draft.n_nodes)
-        TD_TRY(clear_gradients(plan, r.list));
+    if (!plan->options.forward_only && end == plan->draft.n_nodes) TD_TRY(clear_gradients(plan, r.list));
     TD_TRY(td_list_finish(r.list));
     *out = r.list;
     return TD_OK;
@@ -306,7 +304,8 @@ td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_o
     TD_TRY(check_fit(plan));
     TD_TRY(grow_arena(plan));
     TD_TRY(find_spans(plan));
-    TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &plan->run[0]));
+    TD_TRY(td_plan_cut(plan));
+    TD_TRY(td_plan_record_parts(plan));
     TD_TRY(td_plan_open_slots(plan));
     *out = plan;
     return TD_OK;
@@ -319,8 +318,7 @@ void td_plan_destroy(td_plan *plan)
 {
     if (!plan) return;
     td_plan_close_slots(plan);
-    td_list_destroy(plan->run[0]);
-    td_list_destroy(plan->run[1]);
+    td_plan_free_parts(plan);
     td_layout_clear(&plan->layout);
     td_draft_clear(&plan->draft);
     free(plan->spans);
@@ -381,7 +379,7 @@ void td_plan_get_stats(const td_plan *plan, td_plan_stats *out)
                            .sum_bytes = plan->layout.sum_bytes,
                            .store_bytes = plan->store->bytes,
                            .fused = plan->draft.fused,
-                           .submissions = td_list_submissions(plan->run[0])};
+                           .submissions = td_plan_submissions(plan)};
     for (size_t c = 0; c < plan->layout.n_chunks; c++)
         out->arena_bytes += plan->layout.chunk_bytes[c];
     for (size_t n = 0; n < plan->draft.n_nodes; n++) {

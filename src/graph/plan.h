@@ -32,8 +32,9 @@ typedef enum td_block {
 } td_block;
 
 typedef struct td_store_options {
-    bool training; /* gradients and moments */
-    bool average;  /* running average of the parameters */
+    bool training;   /* gradients and moments */
+    bool no_moments; /* somebody else keeps them: shard.h */
+    bool average;    /* running average of the parameters */
     /* Prefixes of names, ended by NULL: entries lie in the order of the first that fits, those that none fits
      * last. NULL: as the graphs have them. */
     const char *const *order;
@@ -100,6 +101,10 @@ td_span td_store_control(const td_store *store, size_t learner);
  * none. Reads everything back: for finding out what went wrong, not for each step. */
 td_status td_store_find_broken(td_store *store, td_block block, size_t *out);
 
+/* Room for sums of a learner's gradients over several runs (td_run.adds), which the first such run would take
+ * otherwise. */
+td_status td_store_want_sums(td_store *store, uint32_t learner);
+
 /* ---------------------------------------------------------------- plan */
 
 typedef struct td_plan td_plan;
@@ -117,6 +122,9 @@ typedef struct td_plan_options {
     td_dtype half;     /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */
+    const struct td_buckets
+        *buckets; /* bucket.h: each gets a point when it is final; NULL: none. Borrowed until
+                                         the plan is destroyed */
 } td_plan_options;
 
 typedef struct td_plan_stats {
@@ -165,7 +173,7 @@ td_point td_plan_taken(const td_plan *plan, uint32_t slot);
 typedef struct td_run {
     uint32_t slot;
     uint32_t step; /* changes dropout masks */
-    bool adds;     /* a micro-batch after the first: gradients are added to */
+    bool adds;     /* a micro-batch after the first: what it makes is added to the gradients before */
     const td_point *waits;
     size_t n_waits;
 } td_run;
@@ -175,6 +183,9 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached);
  * Valid until the next run. */
 #define TD_RUN_POINTS 3
 const td_point *td_plan_points(const td_plan *plan);
+
+/* By bucket: when its gradients were final in the last run. Valid until the next run. */
+const td_point *td_plan_ready(const td_plan *plan);
 
 /* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making.
  * Kept for the last TD_SCALAR_RING runs; waits for that run. */

@@ -26,7 +26,12 @@ struct td_plan {
     td_draft draft;
     td_layout layout;
     td_span *spans;   /* by tensor */
-    td_list *run[2];  /* gradients set; gradients added to (recorded when first needed) */
+    td_list **parts;  /* one after the other: the run */
+    size_t *part_end; /* number of the node behind each */
+    size_t n_parts;
+    size_t *ready_part; /* by bucket: the part behind which it is final */
+    td_point *ready;    /* by bucket: when it was, in the last run */
+    size_t n_ready;
     double *node_ms;  /* by node, measured; or NULL */
     uint32_t *inputs; /* tensors that are filled, and where each starts in a slot */
     uint64_t *input_at;
@@ -39,14 +44,21 @@ struct td_plan {
     uint64_t runs;
     td_point last;                  /* of the last run */
     td_point points[TD_RUN_POINTS]; /* of the last run */
-    td_point timed;                 /* of the list of the second run, whose time decides how lists are cut */
+    td_point timed[2]; /* first and last part of the second run: its time decides how lists are cut */
 };
 
 /* What record functions need, for this plan; no list yet. */
 td_recorder td_plan_recorder(const td_plan *plan);
 
 /* Records the nodes from `first` up to `end` into a new list. */
-td_status td_plan_record(td_plan *plan, size_t first, size_t end, bool adds, td_list **out);
+td_status td_plan_record(td_plan *plan, size_t first, size_t end, td_list **out);
+
+/* parts.c: where the run is cut, and the lists of it, which take the place of those there are. */
+td_status td_plan_cut(td_plan *plan);
+td_status td_plan_record_parts(td_plan *plan);
+void td_plan_free_parts(td_plan *plan);
+double td_plan_estimated_ns(const td_plan *plan);
+size_t td_plan_submissions(const td_plan *plan);
 
 /* Slots and ring (run.c). */
 td_status td_plan_open_slots(td_plan *plan);

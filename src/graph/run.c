@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/blocking.h"
+#include "graph/bucket.h"
 #include "graph/plan_internal.h"
 
 #define PACE_CLOSE 0.67           /* estimates this near to the truth stay */
@@ -180,18 +181,38 @@ static td_status submit(td_plan *plan, td_list *list, const td_run *run, td_poin
     return td_queue_submit(td_device_queue(plan->store->device, TD_QUEUE_COMPUTE), &submission, reached);
 }
 
+/* Part after part, and behind each the sums of what is final then. */
+static td_status submit_parts(td_plan *plan, bool adds)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < plan->n_parts; i++) {
+        TD_TRY(submit(plan, plan->parts[i], NULL, &plan->last));
+        if (plan->runs == 1 && i == 0) plan->timed[0] = plan->last; /* in the first, drivers may compile */
+        if (plan->runs == 1) plan->timed[1] = plan->last;
+        for (size_t b = 0; b < plan->n_ready; b++) {
+            if (plan->ready_part[b] != i) continue;
+            if (adds) TD_TRY(submit(plan, td_buckets_sum(plan->options.buckets, b), NULL, &plan->last));
+            plan->ready[b] = plan->last;
+        }
+    }
+    if (adds && plan->n_ready == 0)
+        TD_TRY(submit(plan, plan->store->sum[plan->options.learner], NULL, &plan->last));
+fail:
+    return status;
+}
+
 td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
 {
     td_plan_ring *ring = &plan->ring[plan->runs % TD_SCALAR_RING];
     td_status status = TD_OK;
     TD_FAIL_IF(run->slot >= plan->options.slots, TD_ERR_ARGUMENT, "the plan has no slot %u", run->slot);
     td_plan_slot *slot = &plan->slots[run->slot];
-    if (run->adds && !plan->run[1]) TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, true, &plan->run[1]));
+    if (run->adds) TD_TRY(td_store_want_sums(plan->store, plan->options.learner));
     TD_TRY(td_point_wait(slot->taken, TD_WAIT_FOREVER));
     memcpy(td_span_host(slot_step(plan, slot)), &run->step, 4);
     TD_TRY(submit(plan, slot->list, run, &slot->taken));
-    TD_TRY(submit(plan, plan->run[run->adds], NULL, &plan->last));
-    if (plan->runs == 1) plan->timed = plan->last; /* in the first, drivers may compile */
+    if (run->adds) TD_TRY(submit(plan, plan->store->keep[plan->options.learner], NULL, &plan->last));
+    TD_TRY(submit_parts(plan, run->adds));
     plan->points[0] = slot->taken;
     plan->points[1] = plan->last;
     TD_TRY(submit(plan, ring->list, NULL, &ring->reached));
@@ -205,21 +226,17 @@ fail:
 /* Where a step is long and estimates were far off, the list is recorded again, cut by what was measured. */
 static td_status adapt(td_plan *plan)
 {
-    td_list *list = NULL;
-    td_times times;
+    td_times first, last;
     td_status status = TD_OK;
-    const double estimated_ns = td_list_estimated_ns(plan->run[0]);
-    if (td_point_times(plan->timed, &times) != TD_OK) return TD_OK; /* a device without timestamps */
-    const double measured_ns = (double)(times.finished_ns - times.started_ns);
+    const double estimated_ns = td_plan_estimated_ns(plan);
+    if (td_point_times(plan->timed[0], &first) != TD_OK || td_point_times(plan->timed[1], &last) != TD_OK)
+        return TD_OK; /* a device without timestamps */
+    const double measured_ns = (double)(last.finished_ns - first.started_ns);
     const double off = measured_ns / estimated_ns;
-    if (td_list_submissions(plan->run[0]) == 1 && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
+    if (td_plan_submissions(plan) == plan->n_parts && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
     if (!(off > 0) || (off > PACE_CLOSE && off < 1 / PACE_CLOSE)) return TD_OK;
     plan->store->time_scale *= off;
-    TD_TRY(td_plan_record(plan, 0, plan->draft.n_nodes, false, &list));
-    td_list_destroy(plan->run[0]);
-    td_list_destroy(plan->run[1]);
-    plan->run[0] = list;
-    plan->run[1] = NULL;
+    TD_TRY(td_plan_record_parts(plan));
 fail:
     return status;
 }
@@ -227,6 +244,11 @@ fail:
 const td_point *td_plan_points(const td_plan *plan)
 {
     return plan->points;
+}
+
+const td_point *td_plan_ready(const td_plan *plan)
+{
+    return plan->ready;
 }
 
 uint64_t td_plan_runs(const td_plan *plan)
@@ -242,9 +264,9 @@ td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out)
     TD_FAIL_IF(run >= plan->runs || plan->runs - run > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
                "scalars are kept for the last %d runs", TD_SCALAR_RING);
     TD_TRY(td_point_wait(ring->reached, TD_WAIT_FOREVER));
-    if (run == 1 && plan->timed.queue) {
+    if (run == 1 && plan->timed[1].queue) {
         TD_TRY(adapt(plan));
-        plan->timed = (td_point){0};
+        plan->timed[1] = (td_point){0};
     }
     memcpy(out->values, td_span_host(ring->host), 4 * plan->n_scalars);
     for (size_t i = 0; i < plan->n_scalars; i++)

@@ -184,6 +184,7 @@ static bool has_block(const td_store *store, const td_segment *segment, td_block
     if (block == TD_BLOCK_HALF)
         return store->options.half && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->learner == TD_MAX_LEARNERS) return false;
+    if (store->options.no_moments && (block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2)) return false;
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
 }
 
@@ -317,10 +318,15 @@ void td_store_destroy(td_store *store)
     for (size_t s = 0; s < store->n_segments; s++)
         for (int block = 0; block < TD_BLOCK_COUNT; block++)
             td_memory_free(store->memory, store->segments[s].blocks[block]);
+    for (size_t s = 0; s < store->n_segments; s++)
+        td_memory_free(store->memory, store->segments[s].before);
     for (size_t c = 0; c < store->n_arena; c++)
         td_memory_free(store->memory, store->arena[c]);
-    for (size_t i = 0; i < store->n_learners; i++)
+    for (size_t i = 0; i < store->n_learners; i++) {
+        td_list_destroy(store->keep[i]);
+        td_list_destroy(store->sum[i]);
         td_memory_free(store->memory, store->controls[i]);
+    }
     td_memory_free(store->memory, store->step);
     td_arena_destroy(store->names);
     free(store->segments);

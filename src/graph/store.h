@@ -14,6 +14,7 @@ typedef struct td_segment {
     bool is_state;
     uint64_t elements;
     td_span blocks[TD_BLOCK_COUNT];
+    td_span before; /* gradients of the runs before this one; without a place until they are wanted */
 } td_segment;
 
 typedef struct td_placed_entry {
@@ -34,8 +35,9 @@ struct td_store {
     size_t n_segments, segment_capacity;
     td_span controls[TD_MAX_LEARNERS]; /* TD_CONTROL_WORDS words each */
     size_t n_learners;
-    td_span step;      /* one word */
-    td_span arena[16]; /* chunks that plans share */
+    td_list *keep[TD_MAX_LEARNERS], *sum[TD_MAX_LEARNERS]; /* accumulate.c: NULL until wanted */
+    td_span step;                                          /* one word */
+    td_span arena[16];                                     /* chunks that plans share */
     size_t n_arena;
     uint64_t bytes;    /* without the arena */
     double time_scale; /* how much longer work takes than estimated; 1 until a plan has run */
@@ -44,5 +46,8 @@ struct td_store {
 /* Where a parameter, gradient or state of a graph lies in a block; fails if the store does not have it so. */
 td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
                         td_span *out);
+
+/* Records the sum of what was put aside and what is there (accumulate.c), of a range of elements. */
+td_status td_store_record_sum(td_list *list, const td_segment *segment, uint64_t first, uint64_t count);
 
 #endif

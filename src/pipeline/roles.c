@@ -52,6 +52,41 @@ static void log_role(const char *role, const td_device_info *info)
     td_log_info("%s role: %s, %s, %s", role, index, info->selector, info->name);
 }
 
+/* Whether no device before it is the same silicon under another driver. */
+static bool is_first_of_group(const td_registry *registry, size_t position)
+{
+    const td_device_info *info = td_registry_info(registry, position);
+    for (size_t i = 0; i < position; ++i) {
+        const td_device_info *other = td_registry_info(registry, i);
+        if (other->usable && other->type == info->type && other->phys_group == info->phys_group) return false;
+    }
+    return true;
+}
+
+/* The device that the process of this number takes where all take one like `best`: those of its type in turn,
+ * beginning with `best`. */
+static const td_device_info *take_turn(const td_registry *registry, const td_device_info *best,
+                                       uint32_t number)
+{
+    const size_t count = td_registry_count(registry);
+    size_t n_alike = 0, own = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const td_device_info *info = td_registry_info(registry, i);
+        if (!info->usable || info->type != best->type || !is_first_of_group(registry, i)) continue;
+        if (info->phys_group == best->phys_group) own = n_alike;
+        ++n_alike;
+    }
+    if (n_alike < 2) return best;
+    const size_t wanted = (own + number) % n_alike;
+    if (wanted == own) return best;
+    for (size_t i = 0, at = 0; i < count; ++i) {
+        const td_device_info *info = td_registry_info(registry, i);
+        if (!info->usable || info->type != best->type || !is_first_of_group(registry, i)) continue;
+        if (at++ == wanted) return info;
+    }
+    return best;
+}
+
 td_status td_roles_resolve(const td_registry *registry, const td_roles_request *request, td_roles *out)
 {
     td_roles roles = {.mode = TD_ROLES_SINGLE};
@@ -64,6 +99,7 @@ td_status td_roles_resolve(const td_registry *registry, const td_roles_request *
         TD_TRY(find_device(registry, "model", request->model_device, &roles.model));
     else
         TD_TRY(td_registry_select(registry, "any", &roles.model));
+    if (!has_model) roles.model = take_turn(registry, roles.model, request->local_rank);
     roles.data = roles.model;
     if (has_data) {
         TD_TRY(find_device(registry, "data", request->data_device, &roles.data));

@@ -24,10 +24,12 @@ typedef struct td_roles_request {
     const char *data_device;
     const char *model_device;
     bool allow_same; /* one device, or two handles of one GPU, in both roles */
+    uint32_t
+        local_rank; /* of several processes on this computer: each takes another device, if none is given */
 } td_roles_request;
 
 /* Both given: two-device mode. Only a model device, or none ("any": the best usable one, never a simulated
- * one): single-device mode. A wrong request is TD_ERR_CONFIG; no usable device at all is TD_ERR_NOT_FOUND.
+ * one, and for further processes the next of its type on silicon of its own): single-device mode. A wrong request is TD_ERR_CONFIG; no usable device at all is TD_ERR_NOT_FOUND.
  * Logs one line per role with the device's index before and after TANDEM_VISIBLE_DEVICES. */
 td_status td_roles_resolve(const td_registry *registry, const td_roles_request *request, td_roles *out);
 

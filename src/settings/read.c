@@ -40,12 +40,28 @@ td_status td_settings_open_registry(const td_options *options, td_registry **out
     return td_registry_open(&settings, out);
 }
 
+td_status td_settings_open_cluster(const td_options *options, td_cluster **out)
+{
+    static const char *const NAMES[] = {"auto", "none", "mpi"};
+    td_cluster_kind kind = TD_CLUSTER_AUTO;
+    for (int i = 0; i < 3; ++i)
+        if (strcmp(get_text(options, "cluster.kind"), NAMES[i]) == 0) kind = (td_cluster_kind)i;
+    return td_cluster_open(kind, out);
+}
+
 td_status td_settings_resolve_roles(const td_options *options, const td_registry *registry, td_roles *out)
+{
+    return td_settings_resolve_rank(options, registry, 0, out);
+}
+
+td_status td_settings_resolve_rank(const td_options *options, const td_registry *registry,
+                                   uint32_t local_rank, td_roles *out)
 {
     const td_roles_request request = {
         .data_device = get(options, "devices.data")->text,
         .model_device = get(options, "devices.model")->text,
         .allow_same = get(options, "devices.allow_same_device")->truth,
+        .local_rank = local_rank,
     };
     return td_roles_resolve(registry, &request, out);
 }
@@ -335,6 +351,9 @@ static void read_training(const td_options *options, td_train_settings *out)
     out->val_dir = get(options, "data.val_data")->text;
     out->events_dir = get(options, "logging.tensorboard_log_dir")->text;
     out->dump_step = get(options, "logging.dump_step")->text;
+    out->shard_optimizer = get(options, "cluster.shard_optimizer")->truth;
+    out->bucket_bytes = 1000000 * get_count(options, "cluster.bucket_mb");
+    if (strcmp(get_text(options, "cluster.reduce_format"), "bf16") == 0) out->reduce_format = TD_WIRE_BF16;
 }
 
 td_status td_settings_plan(td_options *options, const td_device_info *device,

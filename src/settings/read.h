@@ -12,8 +12,13 @@
 /* The registry with the environment's and the options' settings. *out is owned. */
 td_status td_settings_open_registry(const td_options *options, td_registry **out);
 
-/* The roles the options ask for. */
+/* The ranks that the options ask for. *out is owned. */
+td_status td_settings_open_cluster(const td_options *options, td_cluster **out);
+
+/* The roles the options ask for; of one process among several on its computer. */
 td_status td_settings_resolve_roles(const td_options *options, const td_registry *registry, td_roles *out);
+td_status td_settings_resolve_rank(const td_options *options, const td_registry *registry,
+                                   uint32_t local_rank, td_roles *out);
 
 /* A pool of pipeline.num_workers threads. *out is owned. */
 td_status td_settings_open_pool(const td_options *options, td_pool **out);

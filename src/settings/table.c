@@ -181,6 +181,16 @@ static const td_option REST[] = {
     {KEY("pipeline", "enable_static_shapes"), BOOL("false"),
      FOR("Training", TD_TOPIC_PIPELINE, "One fixed shape for all batches instead of eight by length")},
 
+    {KEY("cluster", "kind"), FLAG("cluster"), CHOICE("auto", "auto|none|mpi"),
+     FOR("Cluster", TD_TOPIC_TRAIN,
+         "Ranks that train together; auto: those that mpirun or srun has started")},
+    {KEY("cluster", "shard_optimizer"), BOOL("false"),
+     FOR("Cluster", TD_TOPIC_TRAIN, "Each rank keeps its part of AdamW's moments alone, to save memory")},
+    {KEY("cluster", "bucket_mb"), INT("25", 1, 1000),
+     FOR("Cluster", TD_TOPIC_TRAIN, "Gradients that travel between ranks at once, in MB")},
+    {KEY("cluster", "reduce_format"), CHOICE("fp32", "fp32|bf16"),
+     FOR("Cluster", TD_TOPIC_TRAIN, "Numbers in which gradients travel; they are summed in fp32")},
+
     {KEY("logging", "tensorboard_log_dir"), PATH("DIR"),
      FOR("Logging", TD_TOPIC_TRAIN, "Where event files go; --checkpoint-dir if not given")},
     {KEY("logging", "log_every"), INT("10", 1, 1000000),

@@ -23,6 +23,8 @@ struct td_training {
     bool owns_options;
     td_log_context *log; /* NULL: what the calling thread has */
     td_registry *registry;
+    td_cluster *cluster; /* opened with the devices, for good: a process joins others once */
+    bool failed;         /* the last run, and only on this rank */
     td_roles roles;
     atomic_bool stops, runs;
     td_error error;
@@ -107,6 +109,7 @@ fail:
 void td_training_free(td_training *t)
 {
     if (t == NULL) return;
+    td_cluster_close(t->cluster, t->failed);
     td_registry_close(t->registry);
     if (t->owns_options) td_options_destroy(t->options);
     td_option_rows_free(&t->rows);
@@ -280,14 +283,32 @@ void td_training_stop(td_training *training)
     atomic_store(&training->stops, true);
 }
 
+uint32_t td_training_rank(const td_training *training)
+{
+    if (training->cluster != NULL) return td_cluster_rank(training->cluster);
+    const bool alone = strcmp(td_options_get(training->options, "cluster.kind")->text, "none") == 0;
+    return alone ? 0 : td_cluster_launch().rank;
+}
+
+uint32_t td_training_ranks(const td_training *training)
+{
+    return training->cluster != NULL ? td_cluster_size(training->cluster) : 1;
+}
+
+bool td_training_is_silent(const td_training *training)
+{
+    return td_training_rank(training) > 0 && !training->failed;
+}
+
 static td_status choose_devices(td_training *t)
 {
     td_status status = TD_OK;
     t->roles = (td_roles){0};
     td_registry_close(t->registry);
     t->registry = NULL;
+    if (t->cluster == NULL) TD_TRY(td_settings_open_cluster(t->options, &t->cluster));
     TD_TRY(td_settings_open_registry(t->options, &t->registry));
-    TD_TRY(td_settings_resolve_roles(t->options, t->registry, &t->roles));
+    TD_TRY(td_settings_resolve_rank(t->options, t->registry, td_cluster_local_rank(t->cluster), &t->roles));
     if (t->roles.model->type == TD_DEVICE_SIM) {
         t->roles = (td_roles){0};
         status = TD_FAIL(TD_ERR_CONFIG,
@@ -300,7 +321,9 @@ fail:
 td_status td_training_choose_devices(td_training *training)
 {
     td_log_context *former = enter(training);
-    return leave(training, former, choose_devices(training));
+    const td_status status = choose_devices(training);
+    training->failed = status != TD_OK && td_training_ranks(training) > 1;
+    return leave(training, former, status);
 }
 
 const td_registry *td_training_registry(const td_training *training)
@@ -335,6 +358,7 @@ static td_status run(td_training *t)
     settings.tell = t->receiver != NULL ? pass_on : NULL;
     settings.wants_end = wants_end;
     settings.context = t;
+    settings.cluster = t->cluster;
     TD_TRY(td_devices_open(t->registry, (const td_device_info *[]){t->roles.data, t->roles.model}, n_devices,
                            devices));
     TD_TRY(td_train_run(devices[0], devices[n_devices - 1], &settings, &t->result));
@@ -354,8 +378,12 @@ td_status td_training_run(td_training *t, td_training_receiver receiver, void *c
     t->receiver = receiver;
     t->context = context;
     t->has_result = false;
+    t->result.is_common = false;
     if (t->roles.model == NULL) status = choose_devices(t);
     if (status == TD_OK) status = run(t);
+    t->failed = status != TD_OK && !t->result.is_common;
+    if (t->failed && td_training_ranks(t) > 1)
+        (void)td_error_context("rank %u of %u", td_training_rank(t), td_training_ranks(t));
     t->roles = (td_roles){0};
     atomic_store(&t->stops, false);
     atomic_store(&t->runs, false);

@@ -17,4 +17,11 @@ td_status td_training_choose_devices(td_training *training);
 /* NULL before the devices were chosen, or looked for. */
 const td_registry *td_training_registry(const td_training *training);
 
+/* Of the processes that train together: their number is known once the devices were chosen. */
+uint32_t td_training_rank(const td_training *training);
+uint32_t td_training_ranks(const td_training *training);
+
+/* Whether this process leaves it to rank 0 to tell what happens: but for what failed here alone. */
+bool td_training_is_silent(const td_training *training);
+
 #endif

@@ -30,6 +30,7 @@ td_status td_learner_open(const td_learner_settings *settings, td_learner **out)
     const td_learner_row *row = &settings->model.family->learners[settings->number];
     td_pace *pace = &learner->settings.pace;
     if (row->adjust != NULL) row->adjust(&settings->model.values, pace);
+    pace->optimizer.shards = settings->shards;
     TD_TRY(td_schedule_check(&pace->schedule));
     TD_TRY(td_optimizer_create(settings->store, settings->number, &pace->optimizer, &learner->optimizer));
     *out = learner;
@@ -98,6 +99,7 @@ static td_status make_item(const td_learner *learner, td_plan_use use, const td_
     options.learner = s->number;
     options.forward_only = options.averaged = use == TD_USE_VALIDATE;
     options.slots = s->n_slots;
+    options.buckets = use == TD_USE_TRAIN ? s->buckets : NULL;
     TD_TRY(TD_NEW(&item));
     item->use = use;
     item->shape = *shape;

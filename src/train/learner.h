@@ -7,6 +7,7 @@
 #define TD_TRAIN_LEARNER_H
 
 #include "families/family.h"
+#include "graph/bucket.h"
 #include "graph/optimizer.h"
 
 typedef enum td_plan_use { TD_USE_TRAIN, TD_USE_VALIDATE } td_plan_use;
@@ -20,8 +21,10 @@ typedef struct td_learner_settings {
     bool no_dropout;
     const char *freeze; /* borrowed until close */
     td_plan_options plan;
-    uint32_t n_slots; /* batches of a loader on the device at a time */
-    td_pace pace;     /* of the run; the learner may have its own */
+    td_shards *shards;         /* of its moments; NULL: all are the store's */
+    const td_buckets *buckets; /* of its gradients, each of which is to have a point; NULL: none */
+    uint32_t n_slots;          /* batches of a loader on the device at a time */
+    td_pace pace;              /* of the run; the learner may have its own */
 } td_learner_settings;
 
 typedef struct td_learner td_learner;

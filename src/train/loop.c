@@ -97,6 +97,7 @@ static td_status handle_bad(td_trainer *t, td_train_event *event, bool was_skipp
     told.text = reason;
     told.is_tick = t->n_bad > 1 && t->n_bad < most;
     TD_TRY(td_trainer_tell(t, &told));
+    t->result->is_common = t->n_bad >= most; /* all ranks have the same gradients and losses */
     TD_FAIL_IF(t->n_bad >= most, TD_ERR_FORMAT,
                "training has diverged: at step %" PRIu64
                ", after %u bad steps in a row, %s; lower training.lr (%g) or "
@@ -225,9 +226,11 @@ static void put_watch(td_trainer *t, td_train_event *event)
 static td_status finish_step(td_trainer *t, uint64_t n_skipped)
 {
     td_status status = TD_OK;
-    td_train_event event = t->sums.event;
+    td_train_event event;
     const bool was_skipped = n_skipped > t->state.n_skipped;
     const uint64_t every = t->s.log_every > 0 ? t->s.log_every : 10;
+    TD_TRY(td_trainer_agree(t));
+    event = t->sums.event;
     for (size_t i = 0; i < event.n_terms; ++i)
         event.values[i] /= t->sums.count;
     t->sums.count = 0;
@@ -279,15 +282,30 @@ typedef struct point_list {
     size_t count;
 } point_list;
 
-/* One learner's share of a micro-batch: its plan runs on the batch, and with the last of a step it updates.
- * *taken: when the batch may go. */
+/* One learner's update, from gradients of all micro-batches and all ranks. */
+static td_status update_learner(td_trainer *t, size_t number, td_pending *pending, point_list *points)
+{
+    td_status status = TD_OK;
+    td_learner *learner = t->learners[number];
+    td_optimizer *optimizer = td_learner_optimizer(learner);
+    if (t->reducers[number] != NULL) TD_TRY(td_reducer_finish(t->reducers[number]));
+    TD_TRY(td_optimizer_step(optimizer, (float)td_learner_rate(learner, t->state.step),
+                             &points->all[points->count]));
+    pending->of[number].update = td_optimizer_steps(optimizer) - 1;
+    ++points->count;
+fail:
+    return status;
+}
+
+/* One learner's share of a micro-batch: its plan runs on the batch. *taken: when the batch may go. */
 static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, td_pending *pending,
                              point_list *points, td_point *taken)
 {
     td_status status = TD_OK;
     td_learner *learner = t->learners[number];
     td_shaped_plan *shaped = pending->of[number].shaped;
-    const uint64_t run_number = t->state.step * t->s.grad_accum + pending->micro;
+    /* as one rank would count all ranks' micro-batches */
+    const uint64_t run_number = t->state.step * t->n_micro + (uint64_t)pending->micro * t->n_ranks + t->rank;
     uint32_t slot;
     TD_TRY(td_learner_bind(learner, shaped, batch, t->state.step, &slot));
     const td_run run = {.slot = slot,
@@ -299,13 +317,8 @@ static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch
     pending->of[number].run = td_plan_runs(shaped->plan) - 1;
     memcpy(points->all + points->count, td_plan_points(shaped->plan), TD_RUN_POINTS * sizeof *points->all);
     points->count += TD_RUN_POINTS;
-    if (pending->is_last) {
-        td_optimizer *optimizer = td_learner_optimizer(learner);
-        TD_TRY(td_optimizer_step(optimizer, (float)td_learner_rate(learner, t->state.step),
-                                 &points->all[points->count]));
-        pending->of[number].update = td_optimizer_steps(optimizer) - 1;
-        ++points->count;
-    }
+    if (pending->is_last && t->reducers[number] != NULL)
+        TD_TRY(td_reducer_begin(t->reducers[number], td_plan_ready(shaped->plan)));
     *taken = td_plan_taken(shaped->plan, slot);
 fail:
     return status;
@@ -326,10 +339,31 @@ static void count_batch(td_trainer *t, const td_batch *batch)
 {
     t->state.sampler = batch->after;
     t->next_number = batch->number + 1;
+    t->own_items += batch->count;
+    t->own_audio_s += batch->audio_s;
+    if (t->n_ranks > 1) return; /* counted with those of the others */
     t->window_items += batch->count;
     t->window_audio_s += batch->audio_s;
     t->result->n_items += batch->count;
     t->result->audio_s += batch->audio_s;
+}
+
+/* Where a step has several micro-batches, all of them see the same parameters of all learners, so that it does
+ * not matter which rank takes which; where it has one, learners take turns: each sees what the one before has
+ * learnt. */
+static td_status run_learners(td_trainer *t, const td_batch *batch, td_pending *pending, point_list *points,
+                              td_point *taken)
+{
+    td_status status = TD_OK;
+    const bool take_turns = t->n_micro == 1;
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        TD_TRY(run_learner(t, i, batch, pending, points, taken));
+        if (take_turns) TD_TRY(update_learner(t, i, pending, points));
+    }
+    for (size_t i = 0; pending->is_last && !take_turns && i < t->n_learners; ++i)
+        TD_TRY(update_learner(t, i, pending, points));
+fail:
+    return status;
 }
 
 /* One micro-batch, through all learners in turn; the last of a step updates. */
@@ -347,10 +381,8 @@ static td_status run_micro(td_trainer *t, uint32_t micro)
     TD_TRY(take_batch(t, &batch, &next));
     t->is_whole = false;
     next.epoch = batch.epoch;
-    for (size_t i = 0; i < t->n_learners; ++i) {
-        if (run_learner(t, i, &batch, &next, &points, &taken) != TD_OK)
-            TD_TRY(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
-    }
+    if (run_learners(t, &batch, &next, &points, &taken) != TD_OK)
+        TD_TRY(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
     td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, points.all, points.count);
     if (t->s.is_serial) TD_TRY(td_point_wait(points.all[points.count - 1], TD_WAIT_FOREVER));
     td_batches_release(&t->train, &batch, taken);
@@ -366,6 +398,11 @@ td_status td_trainer_save(td_trainer *t, bool is_best)
 {
     td_status status = TD_OK;
     if (t->s.is_trial) return TD_OK;
+    TD_TRY(td_trainer_gather_moments(t));
+    if (t->rank > 0) {
+        t->last_saved_step = t->state.step;
+        return td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint);
+    }
     const uint64_t start_ns = td_clock_ns();
     const td_snapshot_order order = {
         .state = t->state, .info = &t->info, .run = t->run, .keep = t->s.keep, .is_best = is_best};
@@ -391,6 +428,16 @@ static bool is_due(uint64_t step, uint64_t every)
     return every > 0 && step % every == 0;
 }
 
+/* Rank 0 does, the others wait for what it found. */
+static td_status judge(td_trainer *t, bool sample, bool *better)
+{
+    td_status status = TD_OK;
+    if (t->rank == 0) TD_TRY(td_trainer_judge(t, sample, better));
+    TD_TRY(td_trainer_share_verdict(t, better));
+fail:
+    return status;
+}
+
 /* What is due after a step. A checkpoint is taken only of steps known to be good. */
 static td_status do_due(td_trainer *t, bool *ends)
 {
@@ -402,7 +449,7 @@ static td_status do_due(td_trainer *t, bool *ends)
     if (!judges && !saves) return TD_OK;
     TD_TRY(collect(t, 0));
     const uint64_t start_ns = td_clock_ns();
-    if (judges) TD_TRY(td_trainer_judge(t, samples, &better));
+    if (judges) TD_TRY(judge(t, samples, &better));
     t->paused_ns += td_clock_ns() - start_ns;
     if ((saves || better) && t->n_bad == 0) TD_TRY(td_trainer_save(t, better));
     td_watch_pause(&t->watch, t->next_number);
@@ -418,6 +465,10 @@ static bool is_over(td_trainer *t)
 {
     t->result->reason = TD_END_DONE;
     if (t->max_step > 0 && t->state.step >= t->max_step) return true;
+    if (t->n_ranks > 1) {
+        if (t->agreed > 0) t->result->reason = (td_train_reason)(t->agreed - 1);
+        return t->agreed > 0;
+    }
     if (t->s.wants_end != NULL && t->s.wants_end(t->s.context)) {
         t->result->reason = TD_END_ASKED;
         return true;
@@ -474,7 +525,7 @@ static td_status judge_end(td_trainer *t)
     bool better = false;
     if (t->s.val_every == 0 || t->s.is_trial || t->n_bad > 0) return TD_OK;
     if (t->state.step == t->state.val_step) return TD_OK; /* 0: there was no step */
-    TD_TRY(td_trainer_judge(t, false, &better));
+    TD_TRY(judge(t, false, &better));
     if (!better) t->state.n_stale = n_stale;
     TD_TRY(td_trainer_save(t, better));
 fail:
@@ -511,7 +562,7 @@ td_status td_trainer_loop(td_trainer *t)
     t->result->loss = t->state.loss; /* of a run that was finished before */
     begin_window(t, t->state.step);
     status = make_steps(t);
-    if (status != TD_OK && t->is_whole) rescue(t);
+    if (status != TD_OK && t->is_whole && t->n_ranks == 1) rescue(t);
     TD_TRY(status);
     t->result->step = t->state.step;
     tell_speed(t);

@@ -101,6 +101,7 @@ td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_
         const size_t n = out->n_learners;
         TD_TRY(td_learner_open(&settings, &out->learners[n]));
         ++out->n_learners;
+        if (s->grad_accum > 1) TD_TRY(td_store_want_sums(out->store, settings.number));
         TD_TRY(td_learner_plan(out->learners[n], TD_USE_TRAIN, shape, &shaped));
         out->plans[n] = shaped->plan;
     }

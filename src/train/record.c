@@ -94,6 +94,7 @@ void td_train_event_json(td_json *json, const td_train_event *event)
     td_json_put_string(json, "event", td_train_kind_name(event->kind));
     td_json_put_uint(json, "step", event->step);
     td_json_put_uint(json, "epoch", event->epoch);
+    td_json_put_uint(json, "ranks", event->ranks > 0 ? event->ranks : 1);
     if (event->kind == TD_TRAIN_STEP) put_step(json, event);
     if (event->kind == TD_TRAIN_START) put_start(json, event);
     if (event->kind == TD_TRAIN_VALIDATION) {

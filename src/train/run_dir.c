@@ -85,15 +85,38 @@ static void remove_leftovers(const td_run_dir *run)
     td_file_names_free(&names);
 }
 
+static td_status name_dir(const char *dir, td_run_dir **out)
+{
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW(out));
+    (*out)->lock = -1;
+    TD_FAIL_IF(snprintf((*out)->dir, sizeof(*out)->dir, "%s", dir) >= (int)sizeof(*out)->dir, TD_ERR_CONFIG,
+               "training.checkpoint_dir is too long a path");
+fail:
+    return status;
+}
+
+td_status td_run_dir_look(const char *dir, td_run_dir **out)
+{
+    td_status status = TD_OK;
+    td_run_dir *run = NULL;
+    *out = NULL;
+    TD_TRY(name_dir(dir, &run));
+    TD_FAIL_IF(!td_file_exists(dir), TD_ERR_CONFIG,
+               "'%s' is not here; choose a training.checkpoint_dir that all computers share", dir);
+    *out = run;
+    return TD_OK;
+fail:
+    td_run_dir_close(run);
+    return status;
+}
+
 td_status td_run_dir_open(const char *dir, td_run_dir **out)
 {
     td_status status = TD_OK;
     td_run_dir *run = NULL;
     *out = NULL;
-    TD_TRY(TD_NEW(&run));
-    run->lock = -1;
-    TD_FAIL_IF(snprintf(run->dir, sizeof run->dir, "%s", dir) >= (int)sizeof run->dir, TD_ERR_CONFIG,
-               "training.checkpoint_dir is too long a path");
+    TD_TRY(name_dir(dir, &run));
     TD_TRY(td_file_make_dirs(dir));
     TD_TRY(take_lock(run));
     remove_leftovers(run);

@@ -15,6 +15,8 @@ typedef struct td_run_dir td_run_dir;
 /* Creates the folder where it is missing, takes its lock and removes what a killed writer left over.
  * TD_ERR_CONFIG if another process holds the lock. *out: owned, td_run_dir_close(). */
 td_status td_run_dir_open(const char *dir, td_run_dir **out);
+/* For a rank that writes nothing: no lock, and the folder must be there. */
+td_status td_run_dir_look(const char *dir, td_run_dir **out);
 void td_run_dir_close(td_run_dir *run);
 
 const char *td_run_dir_name(const td_run_dir *run); /* borrowed */

@@ -26,6 +26,7 @@ struct td_snapshot {
     td_queue *queue;
     td_checkpoint_tensor_data *tensors; /* owned; they point into `host` */
     size_t n_tensors;
+    td_shards *const *shards; /* by learner; NULL where all moments are the store's */
     uint64_t constant_bytes;
     char control_names[TD_MAX_LEARNERS][NAME_BYTES];
 };
@@ -56,6 +57,14 @@ static const char *name_control(const td_family *family, size_t learner, char ou
     return out;
 }
 
+/* Moments that are cut among ranks, where they are gathered; NULL: they are not, or this is no moment. */
+static const float *find_moment(const td_snapshot *s, const td_store_entry *entry, size_t i, td_block block)
+{
+    if (s->shards == NULL || (block != TD_BLOCK_MOMENT1 && block != TD_BLOCK_MOMENT2)) return NULL;
+    if (entry->learner >= TD_MAX_LEARNERS || s->shards[entry->learner] == NULL) return NULL;
+    return td_shards_moment(s->shards[entry->learner], i, block);
+}
+
 /* Lists tensors and their sources, block by block; `sources` may be NULL for the first pass, which counts. */
 static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
 {
@@ -65,7 +74,8 @@ static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
         for (size_t i = 0; i < td_store_count(store); ++i) {
             const td_store_entry entry = td_store_get(store, i);
             const td_span span = td_store_span(store, i, BLOCKS[b].block);
-            if (span.buffer == NULL || !is_kept(&entry)) continue;
+            const float *moment = find_moment(s, &entry, i, BLOCKS[b].block);
+            if ((span.buffer == NULL && moment == NULL) || !is_kept(&entry)) continue;
             if (sources != NULL) {
                 td_checkpoint_tensor_data *t = &s->tensors[s->n_tensors];
                 *t = (td_checkpoint_tensor_data){.prefix = entry.role == TD_TENSOR_STATE ? "state."
@@ -73,7 +83,8 @@ static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
                                                  .name = entry.name,
                                                  .dtype = TD_SAFETENSORS_F32,
                                                  .rank = entry.shape.n_dims,
-                                                 .bytes = span.bytes};
+                                                 .data = moment,
+                                                 .bytes = 4 * td_shape_size(entry.shape)};
                 for (size_t d = 0; d < t->rank; ++d)
                     t->dims[d] = entry.shape.dims[d];
                 sources[s->n_tensors] = span;
@@ -91,6 +102,10 @@ static td_status record(td_snapshot *s, td_store *store, const td_family *family
     uint64_t at = 0;
     TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &s->list));
     for (size_t i = 0; i < s->n_tensors; ++i) {
+        if (sources[i].buffer == NULL) {
+            s->constant_bytes += s->tensors[i].bytes;
+            continue;
+        }
         const td_span to = td_span_part(s->host, at, sources[i].bytes);
         TD_TRY(td_list_copy(s->list, to, sources[i]));
         s->tensors[i].data = td_span_host(to);
@@ -123,8 +138,8 @@ static void add_constants(td_snapshot *s, const td_checkpoint_tensor_data *const
 }
 
 td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family,
-                             const td_checkpoint_tensor_data *constants, size_t n_constants,
-                             td_snapshot **out)
+                             td_shards *const *shards, const td_checkpoint_tensor_data *constants,
+                             size_t n_constants, td_snapshot **out)
 {
     td_status status = TD_OK;
     td_snapshot *s = NULL;
@@ -132,6 +147,7 @@ td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family
     *out = NULL;
     TD_TRY(TD_NEW(&s));
     s->memory = memory;
+    s->shards = shards;
     s->queue = td_device_queue(td_memory_device(memory), TD_QUEUE_COMPUTE);
     const uint64_t bytes = list_tensors(s, store, NULL);
     const size_t n_learners = td_store_learners(store);
@@ -311,7 +327,26 @@ fail:
     return status;
 }
 
-td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_train_state *out)
+/* This rank's part of the moments of a learner whose moments are cut. */
+static td_status load_moments(const td_checkpoint *c, const td_store *store, td_shards *const *shards,
+                              td_block block, const char *prefix)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < td_store_count(store); ++i) {
+        const td_store_entry entry = td_store_get(store, i);
+        const td_safetensors_tensor *tensor;
+        if (entry.learner >= TD_MAX_LEARNERS || shards[entry.learner] == NULL) continue;
+        TD_TRY(td_checkpoint_tensor(c, prefix, entry.name, &tensor));
+        TD_FAIL_IF(!td_checkpoint_has_shape(tensor, entry.shape), TD_ERR_FORMAT,
+                   "'%s': %s%s has another shape", td_checkpoint_path(c), prefix, entry.name);
+        TD_TRY(td_shards_load(shards[entry.learner], i, block, tensor->data));
+    }
+fail:
+    return status;
+}
+
+td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_shards *const *shards,
+                           td_train_state *out)
 {
     td_status status = TD_OK;
     bool averages = false;
@@ -320,6 +355,8 @@ td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_train_sta
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_WEIGHT));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT1));
     TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT2));
+    TD_TRY(load_moments(c, store, shards, TD_BLOCK_MOMENT1, "moment1."));
+    TD_TRY(load_moments(c, store, shards, TD_BLOCK_MOMENT2, "moment2."));
     for (size_t i = 0; i < td_store_count(store); ++i)
         averages |= td_store_span(store, i, TD_BLOCK_AVERAGE).buffer != NULL;
     if (averages) TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_AVERAGE));

@@ -7,6 +7,7 @@
 
 #include "data/sampler.h"
 #include "families/checkpoint.h"
+#include "graph/shard.h"
 #include "train/run_dir.h"
 #include "train/side.h"
 
@@ -30,10 +31,11 @@ typedef struct td_train_state {
 typedef struct td_snapshot td_snapshot;
 
 /* Records the copies of a store, made for a family's learners, and takes the pinned memory. `constants` are
- * tensors that never change, written along. All is borrowed until destroy. *out: owned. */
+ * tensors that never change, written along. Where moments are cut among ranks, `shards` (by learner; NULL
+ * ones where they are not) has them, and was gathered before each save. All is borrowed until destroy. *out: owned. */
 td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family,
-                             const td_checkpoint_tensor_data *constants, size_t n_constants,
-                             td_snapshot **out);
+                             td_shards *const *shards, const td_checkpoint_tensor_data *constants,
+                             size_t n_constants, td_snapshot **out);
 
 /* About what a checkpoint of it takes on the disk. */
 uint64_t td_snapshot_bytes(const td_snapshot *snapshot);
@@ -55,6 +57,7 @@ td_status td_snapshot_save(td_snapshot *snapshot, td_side *side, const td_snapsh
 
 /* Puts a checkpoint's content into the store and tells the state it was written with. TD_ERR_FORMAT if it
  * has nothing to go on from (a slim one). */
-td_status td_snapshot_load(const td_checkpoint *checkpoint, td_store *store, td_train_state *out);
+td_status td_snapshot_load(const td_checkpoint *checkpoint, td_store *store, td_shards *const *shards,
+                           td_train_state *out);
 
 #endif

@@ -343,7 +343,7 @@ static td_status go_on(td_trainer *t)
     td_status status = TD_OK;
     TD_TRY(check_model(t));
     TD_TRY(check_front_ends(t));
-    TD_TRY(td_snapshot_load(t->from, t->store, &t->state));
+    TD_TRY(td_snapshot_load(t->from, t->store, t->shards, &t->state));
     snprintf(t->result->checkpoint, sizeof t->result->checkpoint, "%s", td_checkpoint_path(t->from));
     if (t->state.seed != t->s.seed || t->state.batch_size != t->s.data.batch_size) {
         td_log_warn("seed or batch size are others than before: the epoch starts over");

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "data/pair.h"
 #include "text/phonemes.h"
@@ -35,7 +34,8 @@ td_batch_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items)
 
 td_status td_trainer_tell(td_trainer *t, td_train_event *event)
 {
-    if (t->s.tell != NULL) t->s.tell(t->s.context, event);
+    event->ranks = t->n_ranks;
+    if (t->s.tell != NULL && t->rank == 0) t->s.tell(t->s.context, event);
     return t->record != NULL ? td_record_event(t->record, event) : TD_OK;
 }
 
@@ -193,23 +193,6 @@ fail:
     return status;
 }
 
-/* Of the training rows: texts as tokens, and the sizes of the recordings. Not their times, which a copy of
- * the data does not have. */
-static uint64_t hash_data(const td_dataset *d)
-{
-    td_hasher hasher;
-    td_hasher_init(&hasher);
-    for (size_t i = 0; i < d->n_train; ++i) {
-        const td_block_row *row = &d->view.rows[d->train[i]];
-        const uint64_t sizes[] = {row->n_tokens, row->clip.frames, row->clip.rate_hz,
-                                  (uint64_t)row->clip.file_bytes};
-        td_hasher_string(&hasher, td_dataset_id(d, d->train[i]));
-        td_hasher_bytes(&hasher, sizes, sizeof sizes);
-        td_hasher_bytes(&hasher, d->view.tokens + row->first_token, row->n_tokens * sizeof *d->view.tokens);
-    }
-    return td_hasher_digest(&hasher).low;
-}
-
 /* What the rows say about the model. */
 static td_data_facts measure_data(const td_trainer *t)
 {
@@ -355,13 +338,17 @@ fail:
 static td_status open_training(td_trainer *t)
 {
     td_status status = TD_OK;
-    td_data_rows rows = {
-        .rows = t->data.dataset->train, .n_rows = t->data.dataset->n_train, .last = TD_LAST_FILL};
+    td_data_rows rows = {.rows = t->data.dataset->train,
+                         .n_rows = t->data.dataset->n_train,
+                         .last = TD_LAST_FILL,
+                         .share = t->rank,
+                         .n_shares = t->n_ranks};
     TD_TRY(td_data_open_cache(&t->data, &t->cache));
     rows.cache = t->cache;
     TD_TRY(td_batches_open(&t->data, &rows, &t->train));
     if (t->s.auto_batch) {
         TD_TRY(td_trainer_find_batch_size(t, &t->s.data.batch_size));
+        TD_TRY(td_trainer_least(t, &t->s.data.batch_size));
         t->data.settings.batch_size = t->s.data.batch_size;
         td_batches_close(&t->train);
         TD_TRY(td_batches_open(&t->data, &rows, &t->train));
@@ -443,13 +430,15 @@ static td_status open_learners(td_trainer *t)
     td_learner_settings settings = {.store = t->store,
                                     .model = t->info.model,
                                     .seed = t->s.seed,
-                                    .grad_accum = t->s.grad_accum,
+                                    .grad_accum = t->n_micro,
                                     .no_dropout = t->s.dump_step != NULL,
                                     .freeze = t->s.freeze,
                                     .plan = t->s.plan,
                                     .n_slots = t->n_rooms,
                                     .pace = {t->s.schedule, t->s.optimizer}};
     for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
+        settings.buckets = t->buckets[settings.number];
+        settings.shards = t->shards[settings.number];
         TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
         ++t->n_learners;
     }
@@ -481,19 +470,26 @@ static td_status check_freeze(const td_trainer *t)
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
-    const td_store_options options = {.training = true, .average = t->s.average, .half = t->s.plan.half};
+    const td_store_options options = {.training = true,
+                                      .average = t->s.average,
+                                      .half = t->s.plan.half,
+                                      .no_moments = t->n_ranks > 1 && t->s.shard_optimizer};
     td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
+    for (uint32_t i = 0; i < t->info.model.family->n_learners; ++i)
+        TD_TRY(td_trainer_make_buckets(t, i));
     TD_TRY(td_trainer_load_start(t));
     TD_TRY(open_learners(t));
+    TD_TRY(td_trainer_open_reducers(t));
+    if (t->rank > 0) return TD_OK; /* writes nothing */
     size_t n_frozen;
     const td_checkpoint_tensor_data *frozen = td_frozen_tensors(t->frozen, &n_frozen);
     TD_TRY(TD_NEW_ARRAY(&constants, n_frozen + 1));
     if (n_frozen > 0) memcpy(constants, frozen, n_frozen * sizeof *constants);
     constants[n_frozen] = td_marks_tensor(&t->marks);
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, constants, n_frozen + 1,
-                              &t->snapshot));
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, t->shards, constants,
+                              n_frozen + 1, &t->snapshot));
 fail:
     free(constants);
     return status;
@@ -507,7 +503,7 @@ static td_status find_end(td_trainer *t)
     const uint64_t per_epoch = td_sampler_batches_per_epoch(t->train.sampler);
     t->max_step = t->s.max_steps;
     if (t->s.epochs > 0) {
-        const uint64_t steps = (t->s.epochs * per_epoch + t->s.grad_accum - 1) / t->s.grad_accum;
+        const uint64_t steps = (t->s.epochs * per_epoch + t->n_micro - 1) / t->n_micro;
         if (t->max_step == 0 || steps < t->max_step) t->max_step = steps;
     }
     td_schedule *schedule = &t->s.schedule;
@@ -535,6 +531,9 @@ static td_status open_files(td_trainer *t)
 {
     td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
+    TD_TRY(td_side_create(&t->side));
+    TD_TRY(td_side_create(&t->painter));
+    if (t->rank > 0) return TD_OK;
     if (t->s.config_text != NULL) {
         TD_TRY(td_run_dir_path(t->run, "config.ini", path));
         TD_TRY(td_file_write_atomic(path, t->s.config_text, strlen(t->s.config_text)));
@@ -544,8 +543,6 @@ static td_status open_files(td_trainer *t)
     TD_TRY(td_file_make_dirs(path));
     TD_TRY(td_record_open(t->run, t->s.events_dir != NULL ? t->s.events_dir : td_run_dir_name(t->run),
                           t->state.step, &t->record));
-    TD_TRY(td_side_create(&t->side));
-    TD_TRY(td_side_create(&t->painter));
 fail:
     return status;
 }
@@ -584,7 +581,26 @@ fail:
     return status;
 }
 
-static td_status open_trainer(td_trainer *t)
+/* Rank 0 goes ahead: it makes the run's folder and what is cached of the dataset, which the others then
+ * find. */
+static td_status open_first(td_trainer *t)
+{
+    td_status status = TD_OK;
+    if (t->rank > 0) TD_TRY(td_cluster_barrier(t->s.cluster));
+    if (t->rank == 0)
+        TD_TRY(td_run_dir_open(t->s.run_dir, &t->run));
+    else
+        TD_TRY(td_run_dir_look(t->s.run_dir, &t->run));
+    TD_TRY(td_trainer_find_start(t));
+    TD_TRY(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
+    TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
+    TD_TRY(open_data(t));
+    if (t->rank == 0 && t->n_ranks > 1) TD_TRY(td_cluster_barrier(t->s.cluster));
+fail:
+    return status;
+}
+
+static td_status check_start(td_trainer *t)
 {
     td_status status = TD_OK;
     TD_FAIL_IF(t->s.run_dir == NULL, TD_ERR_CONFIG,
@@ -595,11 +611,20 @@ static td_status open_trainer(td_trainer *t)
     TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "pipeline.pipeline_depth is %u; put 1 to %d",
                t->s.depth, TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
-    TD_TRY(td_run_dir_open(t->s.run_dir, &t->run));
-    TD_TRY(td_trainer_find_start(t));
-    TD_TRY(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
-    TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
-    TD_TRY(open_data(t));
+    t->n_ranks = t->s.cluster != NULL ? td_cluster_size(t->s.cluster) : 1;
+    t->rank = t->n_ranks > 1 ? td_cluster_rank(t->s.cluster) : 0;
+    t->n_micro = t->s.grad_accum * t->n_ranks;
+    TD_FAIL_IF(t->n_ranks > 1 && t->s.dump_step != NULL, TD_ERR_CONFIG,
+               "logging.dump_step writes out one step of one rank; start it without a launcher");
+fail:
+    return status;
+}
+
+static td_status open_trainer(td_trainer *t)
+{
+    td_status status = TD_OK;
+    TD_TRY(check_start(t));
+    TD_TRY(open_first(t));
     TD_TRY(describe(t));
     if (t->info.model.family->speaker == NULL) t->s.best_by_distance = false;
     TD_TRY(open_frozen(t));
@@ -611,9 +636,9 @@ static td_status open_trainer(td_trainer *t)
     TD_TRY(open_model(t));
     t->state.seed = t->s.seed;
     t->state.batch_size = t->s.data.batch_size;
-    t->state.grad_accum = t->s.grad_accum;
+    t->state.grad_accum = t->n_micro;
     t->first_loss = t->state.loss > 1 ? t->state.loss : NAN;
-    const uint64_t data = hash_data(t->data.dataset);
+    const uint64_t data = td_trainer_hash_data(t->data.dataset);
     const bool changed = t->state.data != 0 && t->state.data != data;
     t->state.data = data;
     if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
@@ -621,9 +646,11 @@ static td_status open_trainer(td_trainer *t)
         t->state.sampler.position = 0;
         TD_TRY(td_sampler_set_state(t->train.sampler, t->state.sampler));
     }
+    TD_TRY(td_trainer_compare_ranks(t));
+    TD_TRY(td_trainer_share_start(t));
     TD_TRY(open_files(t));
     TD_TRY(open_watch(t));
-    TD_TRY(open_validation(t));
+    if (t->rank == 0) TD_TRY(open_validation(t));
     TD_TRY(start_batches(t, &t->train, t->s.monitor));
     TD_TRY(tell_start(t));
     TD_TRY(td_trainer_tell_warnings(t));
@@ -641,8 +668,14 @@ static void close_trainer(td_trainer *t)
     td_batches_close(&t->train);
     td_batches_close(&t->val);
     td_snapshot_destroy(t->snapshot);
-    for (size_t i = 0; i < t->n_learners; ++i)
+    for (size_t i = 0; i < t->n_learners; ++i) {
+        td_reducer_destroy(t->reducers[i]);
         td_learner_close(t->learners[i]);
+    }
+    for (size_t i = 0; i < TD_MAX_LEARNERS; ++i) {
+        td_shards_destroy(t->shards[i]);
+        td_buckets_destroy(t->buckets[i]);
+    }
     td_speaker_destroy(t->speaker);
     td_store_destroy(t->store);
     td_record_close(t->record);

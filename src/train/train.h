@@ -9,6 +9,7 @@
 #define TD_TRAIN_TRAIN_H
 
 #include "base/json.h"
+#include "cluster/cluster.h"
 #include "data/data.h"
 #include "families/family.h"
 #include "graph/optimizer.h"
@@ -47,6 +48,7 @@ typedef struct td_train_event {
     double distance; /* of free-running spectrograms; not finite: not measured */
     double took_s;   /* that this cost the loop */
     bool is_tick, is_best;
+    uint32_t ranks; /* that train together */
     uint64_t n_skipped;
     uint64_t parameters, batches_per_epoch, start_step, max_step; /* START */
     uint32_t batch_size;                                          /* START */
@@ -92,6 +94,11 @@ typedef struct td_train_settings {
     uint32_t max_bad_steps; /* in a row [10] */
     uint64_t seed;
 
+    td_cluster *cluster;          /* ranks that train together; NULL: alone */
+    uint64_t bucket_bytes;        /* of gradients that travel at once [25 MB] */
+    td_wire_format reduce_format; /* of gradients on their way */
+    bool shard_optimizer;         /* each rank keeps its part of the moments */
+
     const char *run_dir;     /* --checkpoint-dir */
     const char *events_dir;  /* NULL: run_dir */
     const char *config_text; /* of config.ini; NULL: not written */
@@ -128,6 +135,7 @@ typedef struct td_train_result {
     uint64_t n_items; /* of this session */
     double audio_s;
     uint64_t data_peak_bytes, model_peak_bytes;
+    bool is_common;                      /* after a failure: all ranks have failed alike */
     char checkpoint[TD_FILE_PATH_BYTES]; /* the last one; "" if none */
 } td_train_result;
 

@@ -10,6 +10,7 @@
 #include "train/frozen.h"
 #include "train/learner.h"
 #include "train/record.h"
+#include "train/reduce.h"
 #include "train/run_dir.h"
 #include "train/same_data.h"
 #include "train/side.h"
@@ -59,7 +60,12 @@ typedef struct td_trainer {
     td_speaker *speaker; /* of the store; NULL until the model is first left to itself */
     td_learner *learners[TD_MAX_LEARNERS];
     size_t n_learners;
-    char names[TD_TRAIN_TERMS][64]; /* of terms, with their learner's name where there are several */
+    uint32_t rank, n_ranks;
+    uint32_t n_micro;                      /* micro-batches of a step, of all ranks together */
+    td_buckets *buckets[TD_MAX_LEARNERS];  /* by learner; NULL where there is one rank */
+    td_shards *shards[TD_MAX_LEARNERS];    /* NULL where moments are not cut among ranks */
+    td_reducer *reducers[TD_MAX_LEARNERS]; /* the same */
+    char names[TD_TRAIN_TERMS][64];        /* of terms, with their learner's name where there are several */
     td_snapshot *snapshot;
     td_side *side;    /* writes checkpoints */
     td_side *painter; /* draws: a long queue here must not hold up a checkpoint */
@@ -87,6 +93,9 @@ typedef struct td_trainer {
     bool is_whole;  /* what the model's memory holds is `state`, no part of a step ahead of it */
     double first_loss;
     bool judged_budget; /* whether the run is long enough for its family was looked at */
+    uint64_t own_items; /* of this rank, not told to the others yet */
+    double own_audio_s;
+    uint64_t agreed; /* to end, by all ranks: 1 + td_train_reason; 0: not yet */
 } td_trainer;
 
 /* start.c: the checkpoint to go on from (t->from, t->resumes), then its content into the store. */
@@ -106,6 +115,21 @@ td_status td_trainer_tell_warnings(td_trainer *t); /* those that came since the 
 /* loop.c */
 td_status td_trainer_loop(td_trainer *t);
 td_status td_trainer_save(td_trainer *t, bool is_best);
+
+/* ranks.c: what is trained with, as a number. */
+uint64_t td_trainer_hash_data(const td_dataset *dataset);
+
+/* ranks.c: nothing where there is one rank. Before the first step: whether all ranks do the same, and rank 0's
+ * parameters to all; after each: sums of scalars, and whether to end (t->agreed); after rank 0 has validated:
+ * what it found. */
+td_status td_trainer_compare_ranks(td_trainer *t);
+td_status td_trainer_make_buckets(td_trainer *t, uint32_t learner);
+td_status td_trainer_open_reducers(td_trainer *t);
+td_status td_trainer_least(td_trainer *t, uint32_t *size); /* that any rank has */
+td_status td_trainer_share_start(td_trainer *t);
+td_status td_trainer_agree(td_trainer *t);
+td_status td_trainer_gather_moments(td_trainer *t); /* for a checkpoint, on rank 0 */
+td_status td_trainer_share_verdict(td_trainer *t, bool *better);
 
 /* judge.c: validates, and with `sample` makes pictures and sounds. *better: the loss was the best so far. */
 td_status td_trainer_judge(td_trainer *t, bool sample, bool *better);

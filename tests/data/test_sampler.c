@@ -160,6 +160,44 @@ static void seed_and_epoch_change_the_order_and_the_table_does_not(void **state)
     memcpy(rows, kept, sizeof kept);
 }
 
+/* Samplers that share an order give together what one alone gives, each batch once, also where an epoch ends
+ * in the middle of a group; and each knows where all are when the group is done. */
+static void shares_make_up_the_order_of_one(void **state)
+{
+    (void)state;
+    enum { N_SHARES = 4, N_GROUPS = 40 }; /* 63 batches in an epoch */
+    td_sampler *alone = open_sampler(USUAL, N_ROWS), *shared[N_SHARES];
+    for (uint32_t i = 0; i < N_SHARES; ++i) {
+        td_sampler_settings settings = USUAL;
+        settings.share = i;
+        settings.n_shares = N_SHARES;
+        shared[i] = open_sampler(settings, N_ROWS);
+    }
+    for (uint32_t group = 0; group < N_GROUPS; ++group) {
+        td_batch_rows one, part;
+        td_sampler_state after[N_SHARES];
+        for (uint32_t i = 0; i < N_SHARES; ++i) {
+            td_sampler_next(alone, &one);
+            td_sampler_next(shared[i], &part);
+            assert_int_equal(part.epoch, one.epoch);
+            assert_int_equal(part.position, one.position);
+            assert_int_equal(part.count, one.count);
+            assert_memory_equal(part.rows, one.rows, one.count * sizeof *one.rows);
+            after[i] = part.after;
+        }
+        for (uint32_t i = 0; i < N_SHARES; ++i)
+            assert_memory_equal(&after[i], &one.after, sizeof one.after);
+        assert_int_equal(one.after.epoch, one.epoch);
+        assert_int_equal(one.after.position, one.position + 1);
+        if (group == 20) /* from a stored state too */
+            for (uint32_t i = 0; i < N_SHARES; ++i)
+                assert_int_equal(td_sampler_set_state(shared[i], one.after), TD_OK);
+    }
+    for (uint32_t i = 0; i < N_SHARES; ++i)
+        td_sampler_destroy(shared[i]);
+    td_sampler_destroy(alone);
+}
+
 static void validation_is_the_same_in_every_epoch(void **state)
 {
     (void)state;
@@ -216,6 +254,7 @@ int main(void)
         cmocka_unit_test(buckets_are_few_even_and_save_padding),
         cmocka_unit_test(a_stored_state_goes_on_exactly),
         cmocka_unit_test(seed_and_epoch_change_the_order_and_the_table_does_not),
+        cmocka_unit_test(shares_make_up_the_order_of_one),
         cmocka_unit_test(validation_is_the_same_in_every_epoch),
         cmocka_unit_test(rows_past_the_limits_are_left_out),
         cmocka_unit_test(small_sets_and_wrong_settings),

@@ -120,11 +120,20 @@ static void run_by_hand(hand *h, size_t learner, const td_batch *batch, uint32_t
     check(td_point_wait(done, TD_WAIT_FOREVER));
 }
 
-/* The learners take turns on each micro-batch; with the last of a step each updates. */
+static void update_by_hand(hand *h, const td_train_settings *s, size_t learner)
+{
+    td_point done;
+    const double lr = s->schedule.lr * (learner == DISCRIMINATOR ? 0.5 : 1);
+    check(td_optimizer_step(h->optimizers[learner], (float)lr, &done));
+    check(td_point_wait(done, TD_WAIT_FOREVER));
+    expect_moved(h, learner);
+}
+
+/* The learners take turns; where a step has several micro-batches, they update after the last of all, so that
+ * every run of the step sees the same parameters. */
 static void step_by_hand(hand *h, const td_train_settings *s)
 {
     td_batch batch;
-    td_point done;
     const uint32_t n_micro = s->grad_accum > 0 ? s->grad_accum : 1;
     for (uint32_t micro = 0; micro < n_micro; ++micro) {
         check(td_batches_next(&h->batches, &batch));
@@ -134,14 +143,12 @@ static void step_by_hand(hand *h, const td_train_settings *s)
         }
         for (size_t i = 0; i < N_LEARNERS; ++i) {
             run_by_hand(h, i, &batch, micro);
-            if (micro + 1 < n_micro) continue;
-            const double lr = s->schedule.lr * (i == DISCRIMINATOR ? 0.5 : 1);
-            check(td_optimizer_step(h->optimizers[i], (float)lr, &done));
-            check(td_point_wait(done, TD_WAIT_FOREVER));
-            expect_moved(h, i);
+            if (n_micro == 1) update_by_hand(h, s, i);
         }
         td_batches_release(&h->batches, &batch, (td_point){0});
     }
+    for (size_t i = 0; n_micro > 1 && i < N_LEARNERS; ++i)
+        update_by_hand(h, s, i);
 }
 
 /* What the run wrote is what came out by hand. */

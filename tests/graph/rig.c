@@ -110,6 +110,14 @@ void bench_open(bench *out, const rig *r, const model *m, const td_plan_options 
     bench_open_half(out, r, m, options, TD_F32);
 }
 
+void bench_plan(bench *b, const model *m, const td_plan_options *options)
+{
+    td_plan_destroy(b->plan);
+    check(td_plan_create(b->store, m->graph, options, &b->plan));
+    for (uint32_t slot = 0; slot < 2; slot++)
+        fill_inputs(b, m, slot);
+}
+
 void bench_close(bench *b)
 {
     td_plan_destroy(b->plan);

@@ -32,6 +32,8 @@ typedef struct bench {
 void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options);
 void bench_open_half(bench *out, const rig *r, const model *m, const td_plan_options *options,
                      td_dtype narrow); /* with copies of the weights in 16 bits */
+void bench_plan(bench *b, const model *m,
+                const td_plan_options *options); /* another plan on the same store */
 void bench_close(bench *b);
 
 /* Runs `micro` micro-batches of the same inputs; no update. */

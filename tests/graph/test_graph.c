@@ -179,13 +179,13 @@ static void test_gradients(void **state)
     assert_int_not_equal(td_graph_gradient(g, w).id, 0);
     assert_int_equal(td_graph_gradient(g, frozen).id, 0);
     assert_int_equal(td_graph_gradient(g, stopped).id, 0);
-    size_t later = 0, always = 0;
+    size_t first = 0, always = 0;
     for (size_t n = 0; n < g->n_nodes; n++) {
         if (g->nodes[n].out[0] != td_graph_gradient(g, w).id) continue;
-        later += g->nodes[n].add[0] == TD_ADD_LATER;
+        first += g->nodes[n].add[0] == TD_ADD_FIRST;
         always += g->nodes[n].add[0] == TD_ADD_ALWAYS;
     }
-    assert_int_equal(later, 1);
+    assert_int_equal(first, 1);
     assert_int_equal(always, 1);
     refuse(TD_ERR_ARGUMENT, "twice", td_graph_backward(g, loss, 1));
     td_graph_destroy(g);

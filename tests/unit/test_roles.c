@@ -73,12 +73,23 @@ td_status td_registry_select(const td_registry *registry, const char *selector, 
     return TD_FAIL(TD_ERR_NOT_FOUND, "no device fits '%s'", selector);
 }
 
+size_t td_registry_count(const td_registry *registry)
+{
+    (void)registry;
+    return SIM0;
+}
+
+const td_device_info *td_registry_info(const td_registry *registry, size_t position)
+{
+    return &registry->infos[position];
+}
+
 /* ---------------------------------------------------------------- tests */
 
 static td_status resolve(const td_registry *registry, const char *data, const char *model, bool allow_same,
                          td_roles *out)
 {
-    const td_roles_request request = {data, model, allow_same};
+    const td_roles_request request = {.data_device = data, .model_device = model, .allow_same = allow_same};
     memset(out, 0, sizeof *out);
     return td_roles_resolve(registry, &request, out);
 }
@@ -123,6 +134,28 @@ static void test_no_device_given(void **state)
     assert_ptr_equal(roles.data, roles.model);
     registry.best = N_DEVICES;
     assert_int_equal(resolve(&registry, NULL, NULL, false, &roles), TD_ERR_NOT_FOUND);
+}
+
+/* Processes of one computer take its devices in turn, as often as need be; drivers of the same silicon count once,
+ * and whoever names a device gets it. */
+static void test_several_processes(void **state)
+{
+    static const size_t TURNS[] = {GPU_CL, IGPU, GPU_CL, IGPU};
+    td_registry registry = make_registry();
+    td_roles roles;
+    (void)state;
+    registry.infos[IGPU].type = TD_DEVICE_GPU; /* a second card, under the Vulkan driver alone */
+    registry.best = GPU_CL;
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(td_roles_resolve(&registry, &(td_roles_request){.local_rank = i}, &roles), TD_OK);
+        assert_ptr_equal(roles.model, &registry.infos[TURNS[i]]);
+    }
+    registry.best = POCL;
+    assert_int_equal(td_roles_resolve(&registry, &(td_roles_request){.local_rank = 1}, &roles), TD_OK);
+    assert_ptr_equal(roles.model, &registry.infos[POCL]);
+    const td_roles_request named = {.model_device = "2", .local_rank = 3};
+    assert_int_equal(td_roles_resolve(&registry, &named, &roles), TD_OK);
+    assert_ptr_equal(roles.model, &registry.infos[IGPU]);
 }
 
 static void test_only_a_data_device(void **state)
@@ -215,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_only_a_model_device),
         cmocka_unit_test(test_no_device_given),
+        cmocka_unit_test(test_several_processes),
         cmocka_unit_test(test_only_a_data_device),
         cmocka_unit_test(test_same_device_twice),
         cmocka_unit_test(test_two_handles_of_one_gpu),

@@ -1,0 +1,141 @@
+/* See reduce.h. */
+#include "train/reduce.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+typedef struct way {
+    struct td_reducer *reducer;
+    uint64_t elements;
+    td_span host;
+    td_list *down, *up;
+    td_point copied;
+    uint64_t job, busy_ns; /* busy: of the cluster's thread, from when it was there */
+} way;
+
+struct td_reducer {
+    td_reducer_settings s;
+    td_span host;
+    void *scratch; /* of the cluster's thread */
+    way *ways;     /* by bucket */
+    size_t n_ways;
+    td_reducer_stats stats;
+};
+
+/* ---------------------------------------------------------------- life */
+
+static td_status record_way(td_reducer *r, size_t i, uint64_t *at)
+{
+    td_status status = TD_OK;
+    way *w = &r->ways[i];
+    td_device *device = td_memory_device(r->s.memory);
+    w->reducer = r;
+    w->elements = td_buckets_at(r->s.buckets, i)->count;
+    w->host = td_span_part(r->host, *at, 4 * w->elements);
+    *at += 4 * w->elements;
+    const td_span gradient = td_buckets_span(r->s.buckets, i, TD_BLOCK_GRADIENT, 0, w->elements);
+    TD_TRY(td_list_create(device, TD_QUEUE_COPY, &w->down));
+    TD_TRY(td_list_copy(w->down, w->host, gradient));
+    TD_TRY(td_list_finish(w->down));
+    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &w->up));
+    TD_TRY(td_list_copy(w->up, gradient, w->host));
+    TD_TRY(td_list_finish(w->up));
+fail:
+    return status;
+}
+
+td_status td_reducer_create(const td_reducer_settings *settings, td_reducer **out)
+{
+    td_status status = TD_OK;
+    td_reducer *r = NULL;
+    uint64_t at = 0, largest = 0;
+    *out = NULL;
+    TD_TRY(TD_NEW(&r));
+    r->s = *settings;
+    r->n_ways = td_buckets_count(settings->buckets);
+    TD_TRY(TD_NEW_ARRAY(&r->ways, r->n_ways));
+    TD_TRY(td_memory_alloc(settings->memory, TD_MEMORY_HOST, 4 * td_buckets_elements(settings->buckets),
+                           &r->host));
+    for (size_t i = 0; i < r->n_ways; ++i) {
+        TD_TRY(record_way(r, i, &at));
+        if (r->ways[i].elements > largest) largest = r->ways[i].elements;
+    }
+    TD_TRY(td_alloc_zeroed(td_cluster_scratch_bytes(settings->cluster, largest), 1, &r->scratch));
+    *out = r;
+    return TD_OK;
+fail:
+    td_reducer_destroy(r);
+    return status;
+}
+
+void td_reducer_destroy(td_reducer *r)
+{
+    if (r == NULL) return;
+    for (size_t i = 0; i < r->n_ways; ++i)
+        if (r->ways[i].job > 0) (void)td_cluster_wait(r->s.cluster, r->ways[i].job);
+    for (size_t i = 0; i < r->n_ways; ++i) {
+        td_list_destroy(r->ways[i].down);
+        td_list_destroy(r->ways[i].up);
+    }
+    td_memory_free(r->s.memory, r->host);
+    free(r->scratch);
+    free(r->ways);
+    free(r);
+}
+
+/* ---------------------------------------------------------------- a step */
+
+/* On the cluster's thread. */
+static td_status sum_bucket(td_cluster *cluster, void *context)
+{
+    td_status status = TD_OK;
+    way *w = context;
+    float *values = td_span_host(w->host);
+    const td_reducer *r = w->reducer;
+    TD_TRY(td_point_wait(w->copied, TD_WAIT_FOREVER));
+    const uint64_t start_ns = td_clock_ns();
+    TD_TRY(td_cluster_do_reduce_scatter(cluster, r->s.format, w->elements, values, r->scratch));
+    TD_TRY(td_cluster_do_all_gather(cluster, r->s.format, w->elements, values, r->scratch));
+    w->busy_ns = td_clock_ns() - start_ns;
+fail:
+    return status;
+}
+
+td_status td_reducer_begin(td_reducer *r, const td_point *ready)
+{
+    td_status status = TD_OK;
+    td_queue *queue = td_device_queue(td_memory_device(r->s.memory), TD_QUEUE_COPY);
+    for (size_t i = 0; i < r->n_ways; ++i) {
+        way *w = &r->ways[i];
+        const td_submission down = {.list = w->down, .waits = &ready[i], .n_waits = 1};
+        TD_TRY(td_queue_submit(queue, &down, &w->copied));
+        TD_TRY(td_cluster_give(r->s.cluster, &(td_cluster_job){sum_bucket, w}, &w->job));
+    }
+fail:
+    return status;
+}
+
+td_status td_reducer_finish(td_reducer *r)
+{
+    td_status status = TD_OK;
+    td_queue *queue = td_device_queue(td_memory_device(r->s.memory), TD_QUEUE_COMPUTE);
+    TD_TRY(td_point_wait(r->ways[r->n_ways - 1].copied, TD_WAIT_FOREVER)); /* the backward pass has ended */
+    const uint64_t start_ns = td_clock_ns();
+    for (size_t i = 0; i < r->n_ways; ++i) {
+        TD_TRY(td_cluster_wait(r->s.cluster, r->ways[i].job));
+        TD_TRY(td_queue_submit(queue, &(td_submission){.list = r->ways[i].up}, NULL));
+        r->stats.reduce_ns += r->ways[i].busy_ns;
+        r->stats.bytes += 4 * r->ways[i].elements;
+    }
+    r->stats.wait_ns += td_clock_ns() - start_ns;
+    ++r->stats.n_steps;
+fail:
+    return status;
+}
+
+td_reducer_stats td_reducer_count(const td_reducer *reducer)
+{
+    return reducer->stats;
+}

@@ -1,0 +1,37 @@
+"""What the tests of several ranks share: programs, and how to start them together."""
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from tones import make_dataset  # noqa: F401  (for those who import this)
+
+PROBE, TANDEM, MORE, MODULE = sys.argv[1:5]
+
+
+def ranks(n, *command, env=None, timeout=120):
+    """Runs a command on n ranks of this computer and gives back what came of it."""
+    return subprocess.run(launcher(n) + list(command), capture_output=True, text=True, timeout=timeout,
+                          env=environment(env))
+
+
+def launcher(n):
+    return ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(n)]
+
+
+def environment(more=None):
+    """Root may start ranks here, PoCL's threads share the cores, and nothing is looked for on a network."""
+    own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl": "self,vader,tcp",
+           "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo"}
+    return {**os.environ, **own, "TANDEM_MPI_MODULE": MODULE, **(more or {})}
+
+
+def main():
+    """Runs the tests of the file that was started, or those named behind the programs, or ends with 77 where ranks cannot
+    be."""
+    if not MODULE or shutil.which("mpirun") is None:
+        print("Open MPI is not here (Debian: libopenmpi-dev, openmpi-bin): nothing to try with several ranks")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:], verbosity=2)

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""The calls of src/cluster between real processes: sums bit by bit, and how a rank that fails ends them all."""
+import subprocess
+import unittest
+
+from share import PROBE, environment, main, ranks
+
+
+class Calls(unittest.TestCase):
+    def test_alone(self):
+        done = subprocess.run([PROBE], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "ranks 1 alone\n"), done.stderr)
+
+    def test_every_call_on_two_and_three_ranks(self):
+        for n in (2, 3):
+            done = ranks(n, PROBE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, rf"^ranks {n} Open MPI [0-9.]+\n$")
+
+    def test_one_that_fails_ends_all(self):
+        done = ranks(2, PROBE, "fail")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1", done.stderr)
+
+    def test_without_the_module_it_says_what_to_install(self):
+        done = ranks(2, PROBE, env={"TANDEM_MPI_MODULE": "/nowhere/libtandem_mpi.so"})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("openmpi-bin", done.stderr)
+
+    def test_without_a_launcher_there_is_no_mpi(self):
+        done = subprocess.run([PROBE], capture_output=True, text=True, timeout=60,
+                              env=environment({"TANDEM_MPI_MODULE": "/nowhere/libtandem_mpi.so"}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+main()

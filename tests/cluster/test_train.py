@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Training on several ranks of this computer: the bits of one rank with as many micro-batches, the life of a job."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from share import MORE, environment, launcher, main, make_dataset, ranks
+
+DEVICE = "cl:portable-computing-language.0"
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def ranks_of(parent, wanted):
+    """Process IDs of the ranks that a launcher has started, in their order, once all are training."""
+    found = {}
+    for pid in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                facts = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                is_child = int(file.read().rsplit(")", 1)[1].split()[1]) == parent
+        except (OSError, ValueError):
+            continue
+        if is_child and b"OMPI_COMM_WORLD_RANK" in facts:
+            found[int(facts[b"OMPI_COMM_WORLD_RANK"])] = int(pid)
+    return [found[i] for i in range(wanted)] if len(found) == wanted else None
+
+
+class Cluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tandem-cluster-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        make_dataset(os.path.join(cls.folder, "set"), 24, 6000, 400)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def command(self, run, steps, *more, family="toy"):
+        return [MORE, "train", "--model-device", DEVICE, "--set", f"model.family={family}", "--model-size", "pico",
+                "--train-data", self.path("set"), "--language", "en", "--batch-size", "2", "--max-steps", str(steps),
+                "--checkpoint-dir", self.path(run), "--val-every", "0", "--sample-every", "0", "--quiet",
+                *(("--set", "model.width=24") if family == "toy" else ()), *more]
+
+    def train(self, n, run, steps, *more, code=0, **named):
+        done = ranks(n, *self.command(run, steps, *more, **named)) if n > 1 else subprocess.run(
+            self.command(run, steps, *more, **named), capture_output=True, text=True, timeout=120, env=environment())
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def checkpoint(self, run, step):
+        return read(self.path(run, f"checkpoint-{step}.safetensors"))
+
+
+class Bits(Cluster):
+    def compare(self, family, n, dropout=False):
+        alone, together = f"{family}-alone", f"{family}-{n}"
+        more = ("--average-decay", "0.9", *(("--set", "model.dropout=0.2") if dropout else ()))
+        self.train(1, alone, 20, "--grad-accum", str(n), *more, family=family)
+        self.train(n, together, 20, "--bucket-mb", "1", *more, family=family)
+        self.assertTrue(self.checkpoint(alone, 20) == self.checkpoint(together, 20),
+                        f"{n} ranks and {n} micro-batches of one rank differ")
+
+    def test_parallel_on_two(self):
+        self.compare("parallel", 2, dropout=True)
+
+    def test_autoregressive_on_four(self):
+        self.compare("autoregressive", 4, dropout=True)
+
+    def test_several_learners_on_two(self):
+        self.compare("gan", 2)
+
+    def test_a_part_that_nobody_trains_on_two(self):
+        self.compare("content", 2)
+
+    def test_accumulated_twice_the_same(self):
+        """With micro-batches on each rank too the bits are the same every time, though not those of one rank."""
+        for run in ("first", "second"):
+            self.train(2, run, 5, "--grad-accum", "2")
+        self.train(1, "one", 5, "--grad-accum", "4")
+        self.assertTrue(self.checkpoint("first", 5) == self.checkpoint("second", 5))
+        self.assertEqual(len(self.checkpoint("first", 5)), len(self.checkpoint("one", 5)))
+
+    def test_sharded_as_unsharded(self):
+        """Moments cut among ranks: the same file, also where a run goes on with another number of ranks."""
+        more = ("--average-decay", "0.9", "--mixed-precision")
+        self.train(1, "whole", 12, "--grad-accum", "2", *more, family="parallel")
+        self.train(2, "cut", 6, "--shard-optimizer", *more, "--warmup-steps", "200", family="parallel")
+        self.train(2, "cut", 12, "--shard-optimizer", "--bucket-mb", "1", *more, family="parallel")
+        self.assertTrue(self.checkpoint("whole", 12) == self.checkpoint("cut", 12))
+        self.train(1, "gan-whole", 4, "--grad-accum", "3", family="gan")
+        self.train(3, "gan-cut", 4, "--shard-optimizer", family="gan")
+        self.assertTrue(self.checkpoint("gan-whole", 4) == self.checkpoint("gan-cut", 4))
+
+    def test_bf16_on_the_way_is_near(self):
+        losses = []
+        for form in ("fp32", "bf16"):
+            done = self.train(2, form, 20, "--reduce-format", form, "--json")
+            events = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertTrue(all(e["ranks"] == 2 for e in events))
+            losses.append([e["loss"] for e in events if e["event"] == "step"][-1])
+        self.assertFalse(self.checkpoint("fp32", 20) == self.checkpoint("bf16", 20))
+        self.assertLess(abs(losses[0] - losses[1]), 1e-3 * losses[0])
+
+
+class Life(Cluster):
+    def start(self, n, run, *more):
+        """A run that goes on for long, and its ranks, once it has written a checkpoint."""
+        job = subprocess.Popen(launcher(n) + self.command(run, 100000, "--save-every", "2", *more),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(job.kill)
+        end = time.monotonic() + 60
+        while not os.path.exists(self.path(run, "latest")):
+            self.assertIsNone(job.poll(), job.returncode)
+            self.assertLess(time.monotonic(), end, "no checkpoint came")
+            time.sleep(0.05)
+        return job, ranks_of(job.pid, n)
+
+    def steps(self, run):
+        return sorted(int(name[11:-12]) for name in os.listdir(self.path(run)) if name.startswith("checkpoint-"))
+
+    def test_a_signal_to_one_rank_ends_all_with_a_checkpoint(self):
+        job, pids = self.start(2, "asked")
+        os.kill(pids[1], signal.SIGTERM)
+        _, text = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM, text)
+        last = self.steps("asked")[-1]
+        done = self.train(3, "asked", last + 2, "--json")  # another number of ranks goes on
+        self.assertEqual(json.loads(done.stdout.splitlines()[0])["start_step"], last)
+        self.assertEqual(self.steps("asked")[-1], last + 2)
+
+    def test_a_rank_that_dies_ends_all(self):
+        job, pids = self.start(2, "killed")
+        os.kill(pids[1], signal.SIGKILL)
+        start = time.monotonic()
+        _, text = job.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("rank 1", text)
+        # What it left is whole, and going on from there is as if it had never been broken.
+        last = self.steps("killed")[-1]
+        shutil.copytree(self.path("killed"), self.path("again"))
+        for run in ("killed", "again"):
+            self.train(2, run, last + 2)
+        self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("again", last + 2))
+        self.train(2, "unbroken", last + 2)
+        self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("unbroken", last + 2))
+
+    def test_what_differs_is_named(self):
+        for more, what in ((("--batch-size", "1"), "--batch-size"), (("--lr", "0.5"), "[training]"),
+                           (("--set", "model.width=32"), "model")):
+            with self.subTest(what=what):
+                one, other = self.command("unlike", 5), self.command("unlike", 5, *more)
+                done = subprocess.run(launcher(1) + one + [":", "-n", "1"] + other, capture_output=True, text=True,
+                                      timeout=60, env=environment())
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stderr.count("error: rank 1 (on "), 1, done.stderr)
+                self.assertIn(f"another {'configuration of ' if what[0] == '[' else ''}{what}", done.stderr)
+
+    def test_without_the_module_it_says_what_to_install(self):
+        done = ranks(2, *self.command("nothing", 5), env={"TANDEM_MPI_MODULE": "/nowhere/libtandem_mpi.so"})
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("openmpi-bin"), 1, done.stderr)
+        self.assertFalse(os.path.exists(self.path("nothing")))
+
+    def test_a_failure_is_told_once_and_by_whom(self):
+        missing = self.command("bad", 5)
+        missing[missing.index(self.path("set"))] = self.path("no-such-set")
+        done = ranks(2, *missing)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("error: rank 0 of 2"), 1, done.stderr)
+
+
+main()
