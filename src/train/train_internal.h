@@ -104,6 +104,10 @@ td_status td_trainer_join_symbols(td_trainer *t, bool *changed);
 td_status td_trainer_list_unseen(td_trainer *t); /* fills in `unseen` */
 td_status td_trainer_load_start(td_trainer *t);
 
+/* open_data.c: opens the dataset as t->data; then what it and the model are, as t->info. */
+td_status td_trainer_open_data(td_trainer *t);
+td_status td_trainer_describe(td_trainer *t);
+
 /* train.c */
 td_batch_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items);
 /* Adds the scalars of a learner's run times a weight. */

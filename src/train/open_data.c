@@ -1,0 +1,146 @@
+/* The dataset of a run: its tokens and symbols, whether it is the one that the run began with, and what it says about
+ * the model. See train.h. Covered by tests/train and tests/cli/test_findings_recordings.py.
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/pair.h"
+#include "text/phonemes.h"
+#include "train/need.h"
+#include "train/train_internal.h"
+
+/* Those of the family, besides that of "mel". */
+static td_status choose_front_ends(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_family *family = t->s.model.family;
+    static_assert(TD_DATA_FRONT_ENDS <= TD_CHECKPOINT_FRONT_ENDS, "checkpoints have room for them");
+    TD_FAIL_IF(family->n_front_ends > TD_DATA_FRONT_ENDS, TD_ERR_LIMIT,
+               "family %s has more than %d front ends", family->name, TD_DATA_FRONT_ENDS);
+    for (size_t i = 0; i < family->n_front_ends; ++i) {
+        t->s.data.front_ends[i].name = family->front_ends[i].name;
+        t->s.data.front_ends[i].config = family->front_ends[i].config(&t->s.model.values);
+    }
+    t->s.data.n_front_ends = family->n_front_ends;
+fail:
+    return status;
+}
+
+/* The language that most rows have. */
+static const char *find_language(const td_dataset *dataset)
+{
+    size_t counts[TD_LANG_COUNT] = {0}, best = 0;
+    for (size_t i = 0; i < dataset->view.n_rows; ++i)
+        if (dataset->view.rows[i].lang < TD_LANG_COUNT) ++counts[dataset->view.rows[i].lang];
+    for (size_t i = 1; i < TD_LANG_COUNT; ++i)
+        if (counts[i] > counts[best]) best = i;
+    return td_lang_code((td_lang)best);
+}
+
+/* The rows are marked, and compared with those of the checkpoint that is gone on from. */
+static td_status mark_rows(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_dataset *dataset = t->data.dataset;
+    TD_TRY(td_marks_make(dataset, &t->marks));
+    if (t->resumes) TD_TRY(td_marks_check(&t->marks, dataset, t->from, find_language(dataset)));
+fail:
+    return status;
+}
+
+/* Letters or phonemes, where that was left open. */
+static void choose_tokens(const td_trainer *t, td_dataset_settings *o)
+{
+    if (!o->is_auto || o->tokens == TD_TOKENS_BPE) return;
+    if (t->from != NULL) o->tokens = td_checkpoint_get_info(t->from)->token_kind;
+    if (o->tokens == TD_TOKENS_PHONEMES)
+        td_log_info("tokens are the phonemes of espeak-ng");
+    else if (td_phonemes_check() == TD_OK)
+        td_log_info("tokens are letters");
+    else
+        td_log_info("tokens are letters; %s", td_error_last()->message);
+}
+
+/* New symbols enter the table of a model whose tensors are taken. */
+static td_status open_with_symbols(td_trainer *t)
+{
+    td_status status = TD_OK;
+    bool changed;
+    td_data_settings *o = &t->s.data;
+    if (t->from == NULL || t->resumes || o->dataset.tokens == TD_TOKENS_BPE) return TD_OK;
+    TD_TRY(td_trainer_join_symbols(t, &changed));
+    if (!changed) return TD_OK;
+    td_data_close(&t->data);
+    o->dataset.symbols = t->symbols;
+    TD_TRY(td_data_open(t->data_memory, o, &t->data));
+fail:
+    return status;
+}
+
+td_status td_trainer_open_data(td_trainer *t)
+{
+    td_status status = TD_OK;
+    td_data_settings *o = &t->s.data;
+    TD_TRY(choose_front_ends(t));
+    o->dataset.seed = t->s.seed;
+    choose_tokens(t, &o->dataset);
+    t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
+    if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
+    if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
+    TD_TRY(td_data_open(t->data_memory, o, &t->data));
+    td_dataset_tell_layout(t->data.dataset);
+    TD_TRY(open_with_symbols(t));
+    TD_TRY(mark_rows(t));
+fail:
+    return status;
+}
+
+/* What the rows say about the model. */
+static td_data_facts measure_data(const td_trainer *t)
+{
+    const td_dataset *d = t->data.dataset;
+    const td_mel_config *mel = td_mel_get_config(t->data.mel);
+    td_data_facts facts = {.n_symbols = d->view.header->vocab_size,
+                           .n_speakers = (uint32_t)d->view.n_speakers,
+                           .n_mels = mel->n_mels,
+                           .mel = mel,
+                           .max_tokens = t->s.data.max_text_length,
+                           .max_frames = t->s.data.max_mel_frames};
+    for (size_t i = 0; i < d->n_train; ++i) {
+        td_sampler_row row;
+        td_loader_lengths(d, &d->train[i], 1, mel, &row);
+        facts.tokens += row.tokens;
+        facts.frames += row.frames;
+    }
+    return facts;
+}
+
+td_status td_trainer_describe(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const td_dataset *dataset = t->data.dataset;
+    TD_TRY(td_dataset_list_speakers(dataset, &t->speakers));
+    TD_TRY(td_trainer_list_unseen(t));
+    t->info = (td_checkpoint_info){.model = t->s.model,
+                                   .mel = *td_mel_get_config(t->data.mel),
+                                   .token_kind = (td_token_kind)dataset->view.header->token_kind,
+                                   .symbols = td_block_string(&dataset->view, dataset->view.header->symbols),
+                                   .unseen = t->unseen,
+                                   .tokenizer =
+                                       t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
+                                   .language = find_language(dataset),
+                                   .speakers = t->speakers};
+    for (size_t i = 0; i < t->s.data.n_front_ends; ++i)
+        t->info.front_ends[i] = t->s.data.front_ends[i].config;
+    const td_data_facts facts = measure_data(t);
+    const td_model_config *old = t->resumes ? &td_checkpoint_get_info(t->from)->model : NULL;
+    if (old != NULL && old->family != t->s.model.family) old = NULL; /* is refused later, with the reason */
+    t->info.model.family->fit(&facts, old != NULL ? &old->values : NULL, &t->info.model.values);
+    TD_TRY(td_model_config_check(&t->info.model));
+fail:
+    return status;
+}
