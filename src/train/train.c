@@ -105,96 +105,6 @@ static td_status start_batches(td_trainer *t, td_batches *batches, td_monitor *m
     return td_batches_start(batches, &way);
 }
 
-/* Those of the family, besides that of "mel". */
-static td_status choose_front_ends(td_trainer *t)
-{
-    td_status status = TD_OK;
-    const td_family *family = t->s.model.family;
-    static_assert(TD_DATA_FRONT_ENDS <= TD_CHECKPOINT_FRONT_ENDS, "checkpoints have room for them");
-    TD_FAIL_IF(family->n_front_ends > TD_DATA_FRONT_ENDS, TD_ERR_LIMIT,
-               "family %s has more than %d front ends", family->name, TD_DATA_FRONT_ENDS);
-    for (size_t i = 0; i < family->n_front_ends; ++i) {
-        t->s.data.front_ends[i].name = family->front_ends[i].name;
-        t->s.data.front_ends[i].config = family->front_ends[i].config(&t->s.model.values);
-    }
-    t->s.data.n_front_ends = family->n_front_ends;
-fail:
-    return status;
-}
-
-/* The language that most rows have. */
-static const char *find_language(const td_dataset *dataset)
-{
-    size_t counts[TD_LANG_COUNT] = {0}, best = 0;
-    for (size_t i = 0; i < dataset->view.n_rows; ++i)
-        if (dataset->view.rows[i].lang < TD_LANG_COUNT) ++counts[dataset->view.rows[i].lang];
-    for (size_t i = 1; i < TD_LANG_COUNT; ++i)
-        if (counts[i] > counts[best]) best = i;
-    return td_lang_code((td_lang)best);
-}
-
-/* The rows are marked, and compared with those of the checkpoint that is gone on from. */
-static td_status mark_rows(td_trainer *t)
-{
-    td_status status = TD_OK;
-    const td_dataset *dataset = t->data.dataset;
-    TD_TRY(td_marks_make(dataset, &t->marks));
-    if (t->resumes) TD_TRY(td_marks_check(&t->marks, dataset, t->from, find_language(dataset)));
-fail:
-    return status;
-}
-
-/* New symbols enter the table of a model whose tensors are taken. */
-static td_status open_with_symbols(td_trainer *t)
-{
-    td_status status = TD_OK;
-    bool changed;
-    td_data_settings *o = &t->s.data;
-    if (t->from == NULL || t->resumes || o->dataset.tokens == TD_TOKENS_BPE) return TD_OK;
-    TD_TRY(td_trainer_join_symbols(t, &changed));
-    if (!changed) return TD_OK;
-    td_data_close(&t->data);
-    o->dataset.symbols = t->symbols;
-    TD_TRY(td_data_open(t->data_memory, o, &t->data));
-fail:
-    return status;
-}
-
-static td_status open_data(td_trainer *t)
-{
-    td_status status = TD_OK;
-    td_data_settings *o = &t->s.data;
-    plan_rooms(t);
-    TD_TRY(choose_front_ends(t));
-    o->dataset.seed = t->s.seed;
-    t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
-    if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
-    if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
-    TD_TRY(td_data_open(t->data_memory, o, &t->data));
-    td_dataset_tell_layout(t->data.dataset);
-    TD_TRY(open_with_symbols(t));
-    TD_TRY(mark_rows(t));
-fail:
-    return status;
-}
-
-/* Of the training rows: texts as tokens, and the sizes of the recordings. Not their times, which a copy of
- * the data does not have. */
-static uint64_t hash_data(const td_dataset *d)
-{
-    td_hasher hasher;
-    td_hasher_init(&hasher);
-    for (size_t i = 0; i < d->n_train; ++i) {
-        const td_block_row *row = &d->view.rows[d->train[i]];
-        const uint64_t sizes[] = {row->n_tokens, row->clip.frames, row->clip.rate_hz,
-                                  (uint64_t)row->clip.file_bytes};
-        td_hasher_string(&hasher, td_dataset_id(d, d->train[i]));
-        td_hasher_bytes(&hasher, sizes, sizeof sizes);
-        td_hasher_bytes(&hasher, d->view.tokens + row->first_token, row->n_tokens * sizeof *d->view.tokens);
-    }
-    return td_hasher_digest(&hasher).low;
-}
-
 /* What the rows say about the model. */
 static td_data_facts measure_data(const td_trainer *t)
 {
@@ -225,7 +135,7 @@ static td_status describe(td_trainer *t)
                                    .symbols = td_block_string(&dataset->view, dataset->view.header->symbols),
                                    .tokenizer =
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
-                                   .language = find_language(dataset),
+                                   .language = td_trainer_language(dataset),
                                    .speakers = t->speakers};
     for (size_t i = 0; i < t->s.data.n_front_ends; ++i)
         t->info.front_ends[i] = t->s.data.front_ends[i].config;
@@ -360,21 +270,6 @@ fail:
     return status;
 }
 
-/* A model with a table of speakers cannot be validated with others. */
-static void leave_out_strangers(td_trainer *t)
-{
-    char place[TD_FILE_PATH_BYTES + 16];
-    uint32_t first;
-    td_dataset *val = t->val_data.dataset;
-    const size_t n_known = td_model_describe(&t->info.model).n_speakers;
-    const size_t n_left_out = n_known > 0 ? td_dataset_keep_speakers(val, n_known, &first) : 0;
-    if (n_left_out == 0) return;
-    const td_block_row *row = &val->view.rows[first];
-    td_dataset_place(val, row->line, place);
-    td_log_warn("%zu rows do not validate, since their speakers do not train; the first is %s: '%s'",
-                n_left_out, place, td_block_string(&val->view, val->view.speakers[row->speaker]));
-}
-
 /* Rows of a table of their own (pair.h), else the dataset's own share, else, so that there is something to
  * look at, the first training rows. */
 static td_status open_validation(td_trainer *t)
@@ -393,7 +288,7 @@ static td_status open_validation(td_trainer *t)
         settings.dataset.table.speakers = t->speakers;
         TD_TRY(td_data_open(t->data_memory, &settings, &t->val_data));
         TD_TRY(td_dataset_pair_check(t->data.dataset, t->val_data.dataset));
-        leave_out_strangers(t);
+        td_trainer_leave_out_strangers(t);
         td_frozen_join(t->frozen, &t->val_data);
         TD_TRY(td_data_open_cache(&t->val_data, &t->val_cache));
         data = &t->val_data;
@@ -450,11 +345,11 @@ static td_status check_freeze(const td_trainer *t)
         frozen += entry.learner == TD_MAX_LEARNERS;
     }
     if (frozen == 0)
-        return TD_FAIL(
-            TD_ERR_CONFIG,
-            "training.freeze '%s' names no parameter; `tandem inspect -v CHECKPOINT` lists them, and * stands "
-            "for anything",
-            t->s.freeze);
+        return TD_FAIL(TD_ERR_CONFIG,
+                       "training.freeze '%s' names no parameter; `tandem inspect -v CHECKPOINT` lists them, "
+                       "and * stands "
+                       "for anything",
+                       t->s.freeze);
     td_log_info("%zu of %zu tensors are not trained", frozen, all);
     return TD_OK;
 }
@@ -580,7 +475,8 @@ static td_status open_trainer(td_trainer *t)
     TD_TRY(td_trainer_find_start(t));
     TD_TRY(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
     TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
-    TD_TRY(open_data(t));
+    plan_rooms(t);
+    TD_TRY(td_trainer_open_data(t));
     TD_TRY(describe(t));
     TD_TRY(open_frozen(t));
     TD_TRY(choose_features(t));
@@ -592,7 +488,7 @@ static td_status open_trainer(td_trainer *t)
     t->state.batch_size = t->s.data.batch_size;
     t->state.grad_accum = t->s.grad_accum;
     t->first_loss = t->state.loss > 1 ? t->state.loss : NAN;
-    const uint64_t data = hash_data(t->data.dataset);
+    const uint64_t data = td_trainer_hash_data(t->data.dataset);
     const bool changed = t->state.data != 0 && t->state.data != data;
     t->state.data = data;
     if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {

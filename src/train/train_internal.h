@@ -1,6 +1,6 @@
-/* The inside of a training run, shared by its parts: train.c opens and closes it, start.c finds what to go on
- * from, loop.c makes steps, judge.c validates, sample.c lets the model run free, dump.c writes one step out,
- * batch_size.c finds what fits. */
+/* The inside of a training run, shared by its parts: train.c opens and closes it, open_data.c opens what it
+ * trains with, start.c finds what to go on from, loop.c makes steps, judge.c validates, sample.c lets the model
+ * run free, dump.c writes one step out, batch_size.c finds what fits. */
 #ifndef TD_TRAIN_TRAIN_INTERNAL_H
 #define TD_TRAIN_TRAIN_INTERNAL_H
 
@@ -91,6 +91,14 @@ typedef struct td_trainer {
 td_status td_trainer_find_start(td_trainer *t);
 td_status td_trainer_join_symbols(td_trainer *t, bool *changed);
 td_status td_trainer_load_start(td_trainer *t);
+
+/* open_data.c: the rows to train with, refused if they are others than before (same_data.h). */
+td_status td_trainer_open_data(td_trainer *t);
+/* The language that most rows have: its code. */
+const char *td_trainer_language(const td_dataset *dataset);
+uint64_t td_trainer_hash_data(const td_dataset *dataset);
+/* Leaves out validation rows whose speakers the model has no row for. */
+void td_trainer_leave_out_strangers(td_trainer *t);
 
 /* train.c */
 td_batch_shape td_trainer_largest_shape(const td_trainer *t, uint32_t items);
