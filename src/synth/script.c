@@ -255,7 +255,8 @@ static td_status count_signs(writer *w, const char *text, size_t bytes)
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint;
         at += td_text_utf8_next(text + at, bytes - at, &codepoint);
-        if (td_normalizer_drops(w->normalizer, codepoint)) TD_TRY(td_left_outs_count(&w->left_outs, codepoint));
+        if (td_normalizer_drops(w->normalizer, codepoint))
+            TD_TRY(td_left_outs_count(&w->left_outs, codepoint));
     }
 fail:
     return status;
@@ -366,7 +367,8 @@ static td_status tell_left_outs(const writer *w)
     TD_FAIL_IF(w->out->count == 0 && *names, TD_ERR_CONFIG,
                "the text has nothing to say that the voice has learnt; left out: %s", names);
     TD_FAIL_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
-    TD_FAIL_IF(*names && w->options->is_strict, TD_ERR_FORMAT, "the text has signs without a word: %s", names);
+    TD_FAIL_IF(*names && w->options->is_strict, TD_ERR_FORMAT, "the text has signs without a word: %s",
+               names);
     if (*names) td_log_warn("left out, since the voice has not learnt it: %s", names);
     TD_FAIL_IF(w->n_unread > 0 && w->options->is_strict, TD_ERR_FORMAT,
                "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; "

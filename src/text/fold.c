@@ -224,7 +224,8 @@ bool td_folder_drops(const td_folder *folder, uint32_t codepoint)
     const uint32_t class = U_GET_GC_MASK((UChar32)codepoint);
     const bool is_quote = codepoint == '`' || codepoint == 0xB4;
     const bool is_wide = codepoint >= 0xFF01 && codepoint <= 0xFF5E;
-    if (is_quote || is_wide || find_spelling(codepoint) != NULL || is_known_sign(folder, codepoint)) return false;
+    if (is_quote || is_wide || find_spelling(codepoint) != NULL || is_known_sign(folder, codepoint))
+        return false;
     return (class & (U_GC_S_MASK | U_GC_NO_MASK | U_GC_CO_MASK | U_GC_CN_MASK)) != 0;
 }
 

@@ -120,8 +120,8 @@ static void test_signs(void **state)
     assert_string_equal(script.pieces[0].text, "a and b c d");
     td_script_free(&script);
     refuse(TD_ERR_FORMAT, "'\342\206\222' (U+2192) 2 times, '\360\237\230\200' (U+1F600)",
-           td_script_make(&info, &(td_script_options){.is_strict = true}, "a \342\206\222\342\206\222 \360\237\230\200", 13,
-                          &script));
+           td_script_make(&info, &(td_script_options){.is_strict = true},
+                          "a \342\206\222\342\206\222 \360\237\230\200", 13, &script));
 }
 
 /* Symbols of the table that no training text had are not said. */
@@ -164,7 +164,8 @@ static void test_ssml(void **state)
         assert_true(script.pieces[i].pause_s == PIECES[i].pause_s);
     }
     bool is_split;
-    check(td_script_split(&script, 2, &is_split)); /* the pause stays behind the last half, the rate with both */
+    check(td_script_split(&script, 2,
+                          &is_split)); /* the pause stays behind the last half, the rate with both */
     check(td_script_split(&script, 1, &is_split));
     assert_true(is_split && script.pieces[1].rate == 0.8 && script.pieces[2].rate == 0.8);
     assert_true(script.pieces[3].pause_s == -1 && script.pieces[4].pause_s == 1);
@@ -239,7 +240,8 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_signs), cmocka_unit_test(test_unseen),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_signs),
+                                       cmocka_unit_test(test_unseen),
                                        cmocka_unit_test(test_ssml),
                                        cmocka_unit_test(test_lexicon),
                                        cmocka_unit_test(test_pieces),
