@@ -21,20 +21,22 @@ HOP = 160  # samples from frame to frame, 10 ms
 # ---------------------------------------------------------------- words
 
 class Recogniser:
-    """moonshine tiny-en: any English, knows nothing of these sentences."""
+    """moonshine tiny-en: any English, knows nothing of these sentences. What it has heard changes what it hears next, so
+    it starts anew each time."""
 
     def __init__(self):
         # It asks for this module on import, for microphones; the module asks for a library of the system.
         sys.modules.setdefault("sounddevice", types.ModuleType("sounddevice"))
         import moonshine_voice
 
-        self.transcriber = moonshine_voice.Transcriber(str(moonshine_voice.get_model_path("tiny-en")),
-                                                       moonshine_voice.ModelArch.TINY)
+        self.moonshine = moonshine_voice
+        self.model = str(moonshine_voice.get_model_path("tiny-en"))
 
     def hear(self, samples):
         quiet = numpy.zeros(RATE // 2, numpy.float32)
         padded = numpy.concatenate([quiet, samples, quiet])
-        transcript = self.transcriber.transcribe_without_streaming(padded.tolist(), RATE)
+        with self.moonshine.Transcriber(self.model, self.moonshine.ModelArch.TINY) as transcriber:
+            transcript = transcriber.transcribe_without_streaming(padded.tolist(), RATE)
         return " ".join(line.text.strip() for line in transcript.lines)
 
 
