@@ -19,7 +19,7 @@ import numpy
 import soundfile
 import soxr
 
-from evaluate_judges import HOP, RATE, Dnsmos, Recogniser, Speakers, compare_prosody
+from evaluate_judges import HOP, RATE, Dnsmos, Speakers, compare_prosody, hear
 from evaluate_page import write_page
 from word_errors import count_errors, words_of
 
@@ -112,7 +112,9 @@ def make_columns(args, rows):
 
 def judge(rows, columns):
     """Of every row and column what each judge says."""
-    recogniser, dnsmos, speakers = Recogniser(), Dnsmos(), Speakers()
+    # First, for it forks: the other judges have threads.
+    heard = {name: [hear(samples) for samples in sounds] for name, sounds in columns.items()}
+    dnsmos, speakers = Dnsmos(), Speakers()
     known = [speakers.embed(samples) for samples in columns["original"]]
     judged = []
     for i, (row_id, text) in enumerate(rows):
@@ -121,8 +123,8 @@ def judge(rows, columns):
             print(f"\revaluate: sentence {i + 1} of {len(rows)}", end="", file=sys.stderr, flush=True)
         others = [embedding for j, embedding in enumerate(known) if j != i] or known
         for name, sounds in columns.items():
-            heard = recogniser.hear(sounds[i])
-            results[name] = {"heard": heard, "errors": count_errors(said, words_of(heard)), "words": len(said),
+            results[name] = {"heard": heard[name][i], "errors": count_errors(said, words_of(heard[name][i])),
+                             "words": len(said),
                              "seconds": len(sounds[i]) / RATE, "dnsmos": dnsmos.rate(sounds[i]),
                              "similarity": speakers.compare(speakers.embed(sounds[i]), others),
                              **compare_prosody(columns["original"][i], sounds[i])}

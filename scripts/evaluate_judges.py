@@ -4,6 +4,7 @@ import collections
 import importlib.util
 import io
 import math
+import multiprocessing
 import os
 import pickle
 import sys
@@ -20,22 +21,23 @@ HOP = 160  # samples from frame to frame, 10 ms
 
 # ---------------------------------------------------------------- words
 
-class Recogniser:
-    """moonshine tiny-en: any English, knows nothing of these sentences."""
+def transcribe(samples):
+    # It asks for this module on import, for microphones; the module asks for a library of the system.
+    sys.modules.setdefault("sounddevice", types.ModuleType("sounddevice"))
+    import moonshine_voice
 
-    def __init__(self):
-        # It asks for this module on import, for microphones; the module asks for a library of the system.
-        sys.modules.setdefault("sounddevice", types.ModuleType("sounddevice"))
-        import moonshine_voice
+    with moonshine_voice.Transcriber(str(moonshine_voice.get_model_path("tiny-en")),
+                                     moonshine_voice.ModelArch.TINY) as transcriber:
+        return " ".join(line.text.strip() for line in
+                        transcriber.transcribe_without_streaming(samples.tolist(), RATE).lines)
 
-        self.transcriber = moonshine_voice.Transcriber(str(moonshine_voice.get_model_path("tiny-en")),
-                                                       moonshine_voice.ModelArch.TINY)
 
-    def hear(self, samples):
-        quiet = numpy.zeros(RATE // 2, numpy.float32)
-        padded = numpy.concatenate([quiet, samples, quiet])
-        transcript = self.transcriber.transcribe_without_streaming(padded.tolist(), RATE)
-        return " ".join(line.text.strip() for line in transcript.lines)
+def hear(samples):
+    """What moonshine tiny-en understands, which knows any English and nothing of these sentences. What it has heard
+    changes what it hears next, so each sound has a process of its own."""
+    quiet = numpy.zeros(RATE // 2, numpy.float32)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(transcribe, (numpy.concatenate([quiet, samples, quiet]),))
 
 
 # ---------------------------------------------------------------- quality

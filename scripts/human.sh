@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a voice made of a person's recordings: makes the recordings (scripts/make_human_data.sh) and
-# synthetic speech to pretrain with (scripts/make_pretraining_data.sh), pretrains, fine-tunes, and speaks the
-# sentences that were held out. scripts/evaluate.sh then judges the voice.
+# synthetic speech to pretrain with (scripts/make_pretraining_data.sh), pretrains, fine-tunes, adds a flow decoder, and
+# speaks the sentences that were held out. scripts/evaluate.sh then judges the voice.
 #   scripts/human.sh [FOLDER] [--data DIR] [--no-pretraining]
 # All is in FOLDER, build/human if none is named. DIR is an LJSpeech folder of your own instead of the prompts. What
 # is done is not done again: after an interruption the same command goes on.
@@ -55,12 +55,12 @@ train() {
     mv -- "$said" "$run.txt"
 }
 
-echo "[1/5] Packages and program"
+echo "[1/6] Packages and program"
 scripts/setup.sh
 [[ -f build/release/build.ninja ]] || cmake --preset release > "$out/build.log" 2>&1 || die "see $out/build.log"
 cmake --build --preset release --target tandem_program > "$out/build.log" 2>&1 || die "see $out/build.log"
 
-echo "[2/5] Recordings"
+echo "[2/6] Recordings"
 if [[ -z $data ]]; then
     data=$out/data
     [[ -f $data/metadata.csv ]] || scripts/make_human_data.sh "$data"
@@ -68,28 +68,34 @@ fi
 start=()
 if ((pretraining)); then
     [[ -f $out/pretraining-data/metadata.csv ]] || scripts/make_pretraining_data.sh "$out/pretraining-data"
-    echo "[3/5] Pretraining on synthetic speech"
+    echo "[3/6] Pretraining on synthetic speech"
     train pretrained --train-data "$out/pretraining-data"
     start=(--init-from "$out/pretrained/best.safetensors")
 else
-    echo "[3/5] No pretraining"
+    echo "[3/6] No pretraining"
 fi
 
-echo "[4/5] Training on the recordings"
+echo "[4/6] Training on the recordings"
 train run --train-data "$data" "${start[@]}"
-sed 's/^/      /' "$out/run.txt"
 
-echo "[5/5] Sentences that it has never seen"
+# The flow alone learns now, and its loss says how well.
+echo "[5/6] The flow decoder"
+train flow --train-data "$data" --init-from "$out/run/best.safetensors" --set model.decoder=flow --best-by loss \
+    --freeze 'text.*,prior.*,duration.*,decoder.*' --max-steps 2500
+voice=$out/flow/best.safetensors
+sed 's/^/      /' "$out/flow.txt"
+
+echo "[6/6] Sentences that it has never seen"
 if [[ -f $data/held_out.csv ]]; then
     mkdir -p -- "$out/spoken"
     cut -d '|' -f 2 -- "$data/held_out.csv" > "$out/spoken/sentences.txt"
-    "$tandem" synth --quiet --checkpoint "$out/run/best.safetensors" --text-file "$out/spoken/sentences.txt" \
+    "$tandem" synth --quiet --checkpoint "$voice" --text-file "$out/spoken/sentences.txt" \
         -o "$out/spoken/" > "$out/spoken/log"
 fi
 cat << END_OF_WORDS
 
-The voice is $out/run/best.safetensors, what it says of the held-out sentences is in $out/spoken. To judge it:
-  scripts/evaluate.sh $out/run/best.safetensors $data --out $out/evaluation
+The voice is $voice, what it says of the held-out sentences is in $out/spoken. To judge it:
+  scripts/evaluate.sh $voice $data --out $out/evaluation
 END_OF_WORDS
 if [[ -f $data/README ]]; then
     printf 'Who shows it to others should read %s first: it says whose recordings these are.\n' "$data/README"

@@ -18,9 +18,14 @@ def spell(number):
     return " ".join(ONES[int(digit)] for digit in str(number))
 
 
+SHORT = {"'re": " are", "'m": " am", "'ll": " will", "'ve": " have", "n't": " not"}
+
+
 def words_of(text):
-    """Words as they are compared: no case, no punctuation, numbers in words."""
-    text = re.sub(r"\d+", lambda m: f" {spell(int(m[0]))} ", text.lower().replace("\u2019", "'"))
+    """Words as they are compared: no case, no punctuation, no hyphens, numbers in words, short forms written out."""
+    text = re.sub(r"(?<=[a-z])-(?=[a-z])", "", text.lower().replace("\u2019", "'"))
+    text = re.sub(r"(?<=[a-z])('re|'m|'ll|'ve|n't)\b", lambda m: SHORT[m[1]], text)
+    text = re.sub(r"\d+", lambda m: f" {spell(int(m[0]))} ", text)
     return [word for word in (w.strip("'") for w in re.sub(r"[^a-z']", " ", text).split()) if word]
 
 

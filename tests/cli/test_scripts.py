@@ -19,7 +19,8 @@ import word_errors  # noqa: E402
 class Words(unittest.TestCase):
     def test_words(self):
         self.assertEqual(word_errors.words_of("Press 7, or 42; it's \u2018re-recorded\u2019."),
-                         "press seven or forty two it's re recorded".split())
+                         "press seven or forty two it's rerecorded".split())
+        self.assertEqual(word_errors.words_of("You're, I'm, doesn't"), "you are i am does not".split())
         self.assertEqual(word_errors.words_of("315 2026"), "three hundred fifteen two zero two six".split())
         self.assertEqual(word_errors.words_of(" ... "), [])
 
