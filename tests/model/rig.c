@@ -111,10 +111,17 @@ void trainer_open(trainer *out, const rig *r, const td_family *family, const td_
                   td_batch_shape shape, const td_build *build)
 {
     td_acoustic values = *c;
-    td_build whole = *build;
-    *out = (trainer){.config = {.family = family}};
+    td_model_config config = {.family = family};
     values.loss_supervision = values.loss_guided = 1;
-    td_acoustic_put(&out->config, &values);
+    td_acoustic_put(&config, &values);
+    trainer_open_config(out, r, &config, shape, build);
+}
+
+void trainer_open_config(trainer *out, const rig *r, const td_model_config *config, td_batch_shape shape,
+                         const td_build *build)
+{
+    td_build whole = *build;
+    *out = (trainer){.config = *config};
     whole.config = &out->config;
     whole.shape = shape;
     check(td_family_build(&whole, &out->graph));

@@ -32,6 +32,8 @@ typedef struct trainer {
 } trainer;
 void trainer_open(trainer *out, const rig *r, const td_family *family, const td_acoustic *c,
                   td_batch_shape shape, const td_build *build); /* of `build` the rest counts */
+void trainer_open_config(trainer *out, const rig *r, const td_model_config *config, td_batch_shape shape,
+                         const td_build *build); /* any family, weights of losses as they are */
 void trainer_close(trainer *t);
 
 /* One run without update (or with), waited for. */

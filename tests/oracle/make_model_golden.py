@@ -410,6 +410,21 @@ def write_file(path, metadata, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(a.tobytes() for a in tensors.values()))
 
 
+def save_case(path, config, params, raw, terms, total, more=None):
+    """What the suite compares: batch, gradients, losses, norm, and parameters after an update. `total` has been differentiated."""
+    # torch gives no gradient to what nothing depends on; there is nothing of the kind
+    tensors = {"batch." + k: v.astype(np.uint32) if v.dtype != np.float32 else v for k, v in raw.items()} | (more or {})
+    tensors |= {"grad." + k: p.grad.numpy().astype(np.float32) for k, p in params.items()}
+    tensors |= {"loss." + k: v.detach().numpy().reshape(1) for k, v in terms.items()}
+    tensors["loss"] = total.detach().numpy().reshape(1)
+    tensors["norm"] = torch.nn.utils.clip_grad_norm_(params.values(), CLIP).numpy().reshape(1)
+    groups = [dict(params=[p for k, p in params.items() if k.endswith(".weight")], weight_decay=DECAY),
+              dict(params=[p for k, p in params.items() if not k.endswith(".weight")], weight_decay=0.0)]
+    torch.optim.AdamW(groups, **ADAM).step()
+    tensors |= {"updated." + k: np.array([p.sum().item(), (p * p).sum().item()]) for k, p in params.items()}
+    write_file(path, {k: str(v).lower() for k, v in config.items()}, tensors)
+
+
 def main():
     torch.set_default_dtype(torch.float64)
     out = Path(sys.argv[1])
@@ -419,23 +434,13 @@ def main():
         m = Model(c)
         terms, total = losses_of(m, batch)
         total.backward()
-        # torch gives no gradient to what nothing depends on; there is nothing of the kind
-        tensors = {"batch." + k: v.astype(np.uint32) if v.dtype != np.float32 else v for k, v in raw.items()}
-        tensors |= {"grad." + k: p.grad.numpy().astype(np.float32) for k, p in m.p.items()}
-        tensors |= {"loss." + k: v.detach().numpy().reshape(1) for k, v in terms.items()}
+        more = {}
         if hasattr(m, "made"):
-            tensors |= {"made.durations": m.durations.numpy().astype(np.uint32), "made.index": m.index.numpy().astype(np.uint32),
-                        "made.pitch": m.token_pitch.numpy().astype(np.float32),
-                        "made.frame_pitch": m.frame_pitch.numpy().astype(np.float32),
-                        "made.mel": m.made.numpy().astype(np.float32)}
-        tensors["loss"] = total.detach().numpy().reshape(1)
-        tensors["norm"] = torch.nn.utils.clip_grad_norm_(m.p.values(), CLIP).numpy().reshape(1)
-        groups = [dict(params=[p for k, p in m.p.items() if k.endswith(".weight")], weight_decay=DECAY),
-                  dict(params=[p for k, p in m.p.items() if not k.endswith(".weight")], weight_decay=0.0)]
-        torch.optim.AdamW(groups, **ADAM).step()
-        tensors |= {"updated." + k: np.array([p.sum().item(), (p * p).sum().item()]) for k, p in m.p.items()}
-        text = {k: str(v).lower() for k, v in c.items()}
-        write_file(out / f"model_{case}.safetensors", text, tensors)
+            more = {"made.durations": m.durations.numpy().astype(np.uint32), "made.index": m.index.numpy().astype(np.uint32),
+                    "made.pitch": m.token_pitch.numpy().astype(np.float32),
+                    "made.frame_pitch": m.frame_pitch.numpy().astype(np.float32),
+                    "made.mel": m.made.numpy().astype(np.float32)}
+        save_case(out / f"model_{case}.safetensors", c, m.p, raw, terms, total, more)
         print(case, total.item(), {k: round(v.item(), 5) for k, v in terms.items()}, sum(p.numel() for p in m.p.values()), "parameters")
 
 

@@ -1,0 +1,300 @@
+/* The vocoder family: it learns on crops and goes on to the same bytes; crops are cut in line with their
+ * spectrograms; what it voices while a piece is still being made is the whole to the bit; silence, odd pitches, one
+ * frame and long spectrograms give finite samples of the right count; a voice that holds it. Its losses and
+ * gradients are judged by tests/model/test_model_golden.c. */
+#include "run.h"
+#include "table.h"
+
+#include "audio/mel_tables.h"
+#include "base/rng.h"
+#include "data/data.h"
+#include "device/blocking.h"
+#include "families/vocoder/vocoder.h"
+#include "synth/copy.h"
+#include "synth/sound.h"
+
+static void test_its_table_holds(void **state)
+{
+    (void)state;
+    check_table(td_family_find("vocoder"));
+}
+
+/* The smallest net that is one, on short crops. */
+static td_train_settings small_run(const char *run, uint64_t steps)
+{
+    static const char *const VALUES[][2] = {{"width", "16"}, {"inside", "24"},     {"blocks", "1"},
+                                            {"kernel", "3"}, {"pitch_width", "8"}, {"pitch_layers", "1"},
+                                            {"crop", "12"}};
+    td_train_settings s = run_settings("vocoder", run, steps);
+    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
+        check(td_model_config_put(&s.model, VALUES[i][0], VALUES[i][1]));
+    return s;
+}
+
+static void test_it_learns_and_goes_on(void **state)
+{
+    (void)state;
+    run_losses losses = {0};
+    td_train_settings s = small_run("whole", 12);
+    s.tell = run_keep_loss;
+    s.context = &losses;
+    const td_train_result whole = run_train(&s);
+    assert_int_equal(losses.count, 12);
+    assert_true(losses.values[10] + losses.values[11] < 0.9 * (losses.values[0] + losses.values[1]));
+    s.run_dir = temp_path("parts");
+    s.max_steps = 6;
+    run_train(&s);
+    s.max_steps = 12;
+    const td_train_result second = run_train(&s);
+    assert_true(run_is_same(whole.checkpoint, second.checkpoint));
+}
+
+/* ---------------------------------------------------------------- crops */
+
+/* The batch's mel against the front end's of the samples that the batch has, item by item. */
+static void compare_mels(const td_data *data, const td_batch *batch, const float *samples, size_t count)
+{
+    const td_feature *mel = td_batch_find(batch, "mel");
+    const size_t n = mel->span.bytes / 4 / batch->count;
+    float *got = malloc(mel->span.bytes), *own = malloc(n * sizeof *own);
+    check(td_blocking_read(run_rig.memory, mel->span, batch->ready, got));
+    for (uint32_t item = 0; item < batch->count; item++) {
+        td_copy_mel copy;
+        check(td_copy_analyse(data->mel, run_rig.memory, samples + item * count, count, &copy));
+        assert_int_equal(copy.mel.bytes, n * sizeof *own);
+        check(td_blocking_read(run_rig.memory, copy.mel, (td_point){0}, own));
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabsf(got[item * n + i] - own[i]) <= 1e-6f);
+        td_memory_free(run_rig.memory, copy.mel);
+    }
+    free(got);
+    free(own);
+}
+
+static void test_crops_are_cut_in_line(void **state)
+{
+    (void)state;
+    enum { FRAMES = 17 };
+    td_train_settings s = small_run("crops", 1);
+    td_data_settings settings = s.data;
+    td_data data;
+    td_sampler *sampler;
+    td_loader *loader;
+    td_batch batch;
+    settings.crop_frames = FRAMES;
+    check(td_data_want(&settings, "mel"));
+    check(td_data_want(&settings, "pitch"));
+    check(td_data_want(&settings, "wave"));
+    check(td_data_open(run_rig.memory, &settings, &data));
+    const td_data_rows rows = {.rows = data.dataset->train, .n_rows = data.dataset->n_train};
+    check(td_data_open_sampler(&data, &rows, &sampler));
+    assert_int_equal(td_sampler_shape_count(sampler), 1);
+    check(td_data_open_loader(&data, &rows, sampler, &loader));
+    for (int number = 0; number < 3; number++) {
+        check(td_loader_next(loader, &batch));
+        const td_feature *wave = td_batch_find(&batch, "wave"), *mel = td_batch_find(&batch, "mel");
+        const uint32_t hop = td_mel_get_config(data.mel)->hop_samples;
+        assert_int_equal(wave->shape.dims[1], (FRAMES - 1) * hop);
+        assert_int_equal(mel->shape.dims[1], FRAMES);
+        float *samples = malloc(wave->span.bytes);
+        check(td_blocking_read(run_rig.memory, wave->span, batch.ready, samples));
+        float loudest = 0;
+        for (size_t i = 0; i < wave->span.bytes / 4; i++)
+            loudest = fmaxf(loudest, fabsf(samples[i]));
+        assert_true(loudest > 0.05f && loudest <= 1); /* tones, not silence */
+        compare_mels(&data, &batch, samples, wave->shape.dims[1]);
+        free(samples);
+        td_loader_release(loader, &batch, (td_point){0});
+    }
+    td_loader_destroy(loader);
+    td_sampler_destroy(sampler);
+    settings.crop_frames = data.settings.crop_frames = 0;
+    check(td_data_open_sampler(&data, &rows, &sampler));
+    refuse(TD_ERR_ARGUMENT, "'wave' is made of crops alone",
+           td_data_open_loader(&data, &rows, sampler, &loader));
+    td_sampler_destroy(sampler);
+    td_data_close(&data);
+}
+
+/* bands * inverse = 1 where a band has bins of its own. */
+static void test_the_filterbank_is_inverted(void **state)
+{
+    (void)state;
+    const td_mel_config c = td_mel_config_default();
+    const uint32_t bins = c.n_fft / 2 + 1;
+    float *bands = malloc(sizeof *bands * bins * c.n_mels),
+          *inverse = malloc(sizeof *inverse * bins * c.n_mels);
+    check(td_mel_filterbank(&c, false, bands));
+    check(td_mel_filterbank(&c, true, inverse));
+    for (uint32_t a = 0; a < c.n_mels; a++)
+        for (uint32_t b = 0; b < c.n_mels; b++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < bins; k++)
+                sum += (double)inverse[(size_t)a * bins + k] * (double)bands[(size_t)k * c.n_mels + b];
+            assert_true(fabs(sum - (a == b)) <= 1e-5);
+        }
+    free(bands);
+    free(inverse);
+}
+
+/* ---------------------------------------------------------------- sound */
+
+/* A vocoder with weights of its first step, on the rig's device. */
+typedef struct sound {
+    td_model_config model;
+    td_store *store;
+    td_mel *mel;
+    td_vocoder *vocoder;
+} sound;
+
+static void sound_open(sound *out)
+{
+    const td_mel_config config = td_mel_config_default();
+    const td_train_settings s = small_run("unused", 1);
+    *out = (sound){.model = s.model};
+    check(td_mel_create(run_rig.memory, &config, &out->mel));
+    check(td_family_store(run_rig.memory, &out->model, NULL, &(td_store_options){0}, &out->store));
+    check(td_store_init(out->store, 3));
+    check(out->model.family->vocode->open(run_rig.memory, out->store, &out->model, out->mel, &out->vocoder));
+    check(td_store_init_constants(out->store));
+}
+
+static void sound_close(sound *s)
+{
+    td_vocoder_destroy(s->vocoder);
+    td_store_destroy(s->store);
+    td_mel_destroy(s->mel);
+}
+
+typedef struct heard {
+    float *samples;
+    size_t count, calls;
+} heard;
+
+static td_status hear(void *context, uint32_t item, const float *samples, size_t count)
+{
+    heard *h = context;
+    assert_int_equal(item, 0);
+    memcpy(h->samples + h->count, samples, count * sizeof *samples);
+    h->count += count;
+    h->calls++;
+    return TD_OK;
+}
+
+/* Samples of so many frames of one value, or drawn. *out: owned. */
+static size_t voice(const sound *s, uint32_t frames, float value, bool drawn, heard *h, float **out)
+{
+    const size_t n = (size_t)frames * 80;
+    float *mel = malloc(n * sizeof *mel);
+    size_t firsts[2];
+    for (size_t i = 0; i < n; i++)
+        mel[i] = drawn ? 2 * td_rng_float(1, 2, i) - 1 : value;
+    const td_vocoder_batch batch = {.items = 1,
+                                    .count = 1,
+                                    .max_frames = frames,
+                                    .frames = &frames,
+                                    .seed = 9,
+                                    .emit = h ? hear : NULL,
+                                    .context = h};
+    check(td_vocoder_run_host(s->vocoder, &batch, mel, out, firsts));
+    free(mel);
+    for (size_t i = 0; i < firsts[1]; i++)
+        if (!isfinite((*out)[i])) fail();
+    return firsts[1];
+}
+
+static void test_parts_are_the_whole(void **state)
+{
+    (void)state;
+    enum { FRAMES = 200 };
+    sound s;
+    float *whole, *again;
+    heard h = {.samples = calloc(FRAMES, 256 * sizeof *h.samples)};
+    sound_open(&s);
+    const size_t count = voice(&s, FRAMES, 0, true, &h, &whole);
+    assert_int_equal(count, (FRAMES - 1) * 256);
+    assert_int_equal(h.count, count);
+    assert_true(h.calls > 2);
+    assert_memory_equal(h.samples, whole, count * sizeof *whole);
+    assert_int_equal(voice(&s, FRAMES, 0, true, NULL, &again), count);
+    assert_memory_equal(again, whole, count * sizeof *whole);
+    free(again);
+    /* what lies further ahead than the net sees changes nothing */
+    assert_int_equal(voice(&s, FRAMES + 50, 0, true, NULL, &again), (FRAMES + 49) * 256);
+    assert_memory_equal(again, whole, (size_t)(FRAMES - 80) * 256 * sizeof *whole);
+    free(again);
+    free(whole);
+    free(h.samples);
+    sound_close(&s);
+}
+
+static void test_any_spectrogram_is_voiced(void **state)
+{
+    (void)state;
+    static const uint32_t LENGTHS[] = {2, 3, 64, 65, 66, 700};
+    static const float VALUES[] = {-1.97f, 0, 4, 30, -1e30f, 1e30f};
+    sound s;
+    float *out;
+    sound_open(&s);
+    assert_int_equal(voice(&s, 1, 0, false, NULL, &out), 0);
+    free(out);
+    for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
+        assert_int_equal(voice(&s, LENGTHS[i], 0, true, NULL, &out), (LENGTHS[i] - 1) * 256);
+        free(out);
+    }
+    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++) {
+        assert_int_equal(voice(&s, 20, VALUES[i], false, NULL, &out), 19 * 256);
+        free(out);
+    }
+    sound_close(&s);
+}
+
+/* ---------------------------------------------------------------- in a voice */
+
+static void test_a_voice_holds_it(void **state)
+{
+    (void)state;
+    td_checkpoint *voice_file, *vocoder, *held;
+    td_train_settings s = run_settings("parallel", "voice", 1);
+    const td_train_result acoustic = run_train(&s);
+    s = small_run("vocoder", 1);
+    const td_train_result net = run_train(&s);
+    char bundle[512], slim[512];
+    snprintf(bundle, sizeof bundle, "%s", temp_path("bundle.safetensors"));
+    snprintf(slim, sizeof slim, "%s", temp_path("slim.safetensors"));
+    check(td_checkpoint_open(acoustic.checkpoint, &voice_file));
+    refuse(TD_ERR_CONFIG, "holds no vocoder", td_sound_find(acoustic.checkpoint, &vocoder));
+    check(td_sound_find(net.checkpoint, &vocoder));
+    td_mel_config other = td_mel_config_default();
+    check(td_sound_check(vocoder, &other, "it"));
+    other.hop_samples = 128;
+    refuse(TD_ERR_CONFIG, "hop_samples=128", td_sound_check(vocoder, &other, "it"));
+    check(td_checkpoint_write_bundle(voice_file, vocoder, bundle));
+    td_checkpoint_close(voice_file);
+    check(td_checkpoint_open(bundle, &voice_file));
+    check(td_checkpoint_verify(voice_file));
+    check(td_checkpoint_write_slim(voice_file, slim));
+    assert_true(run_is_same(bundle, slim));
+    check(td_checkpoint_open_vocoder(slim, &held));
+    assert_non_null(held);
+    assert_ptr_equal(td_checkpoint_get_info(held)->model.family, td_family_find("vocoder"));
+    td_checkpoint_close(held);
+    check(td_checkpoint_open_vocoder(acoustic.checkpoint, &held));
+    assert_null(held);
+    td_checkpoint_close(voice_file);
+    td_checkpoint_close(vocoder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_its_table_holds),
+        cmocka_unit_test_setup_teardown(test_it_learns_and_goes_on, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_crops_are_cut_in_line, run_set_up, temp_dir_remove),
+        cmocka_unit_test(test_the_filterbank_is_inverted),
+        cmocka_unit_test_setup_teardown(test_parts_are_the_whole, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_any_spectrogram_is_voiced, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_a_voice_holds_it, run_set_up, temp_dir_remove),
+    };
+    return cmocka_run_group_tests(tests, run_open, run_close);
+}
