@@ -5,25 +5,30 @@
 #   scripts/test.sh --quick   the release build, the lints, the format, and its tests without the long ones
 #   scripts/test.sh --deep    everything, clang's static analyzer over every file, and every test under ThreadSanitizer
 #                             too: half an hour more
+#   scripts/test.sh --drivers the release build, then the op suite, validation, training and speech on drivers that are
+#                             no packages of Debian's: SwiftShader and Intel's CPU runtime, fetched into build/drivers
+#                             (300 MB); skipped by name where they cannot be
 #
 # Each test of CTest counts, and each other stage counts as one. What a stage printed is in build/logs/.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 quick=false
+drivers=()
 tidy_checks=-clang-analyzer-*
 threads_targets=threads_tests # what is built and run with ThreadSanitizer
 threads_tests=(-L 'unit|threads|text|data|train|pipeline')
 case "${1:-}" in
     "") ;;
     --quick) quick=true ;;
+    --drivers) drivers=(swiftshader intel) ;;
     --deep)
         tidy_checks=
         threads_targets=all
         threads_tests=(-LE lint)
         ;;
     *)
-        echo "usage: scripts/test.sh [--quick | --deep]" >&2
+        echo "usage: scripts/test.sh [--quick | --deep | --drivers]" >&2
         exit 2
         ;;
 esac
@@ -154,12 +159,30 @@ package_check() {
         python3 tests/packaging/check_packages.py "$scratch/packages" "$scratch/packages-again"
 }
 
+# Every check on drivers that are fetched; what cannot be fetched is skipped by name.
+driver_checks() {
+    local driver check
+    for driver in "${drivers[@]}"; do
+        stage "$driver install" scripts/drivers.sh "$driver" install || continue
+        [[ -d build/drivers/$driver ]] || continue
+        for check in ops validate train synth; do
+            stage "$driver $check" scripts/drivers.sh "$driver" "$check" || true
+        done
+    done
+}
+
 # ThreadSanitizer of GCC 12 needs a memory layout that newer kernels' randomisation does not give.
 fixed_layout=(setarch "$(uname -m)" -R)
 "${fixed_layout[@]}" true 2> /dev/null || fixed_layout=()
 wrapper=()
 without_vulkan='two_pocl|ops_cl|sim_sim|device_(hazard|kernel_text|sim)' # tests that the validation layers see nothing of
 
+if ((${#drivers[@]} > 0)); then
+    stage "release build" build release && driver_checks
+    echo "$passed passed, $failed failed, $skipped skipped"
+    ((failed == 0))
+    exit
+fi
 stage "format" format_check || true
 if stage "release build" build release; then
     if $quick; then

@@ -163,9 +163,9 @@ struct td_family {
     size_t n_front_ends;
     const td_frozen_row *frozen;
     size_t n_frozen;
-    size_t judge;         /* the learner whose loss says which checkpoint is the best */
-    uint64_t least_steps; /* updates from nothing before which no voice that was tried was understood; 0: not
-                                  known, or so few that nobody has to be told */
+    size_t judge;              /* the learner whose loss says which checkpoint is the best */
+    uint64_t least_steps;      /* updates from nothing that a voice took to be understood, as measured; 0: not
+                             known, or so few that nobody has to be told */
     const char *symbol_table;  /* names of the parameters with a row for each symbol and speaker; */
     const char *speaker_table; /* NULL: it has none */
 

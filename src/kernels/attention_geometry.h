@@ -14,4 +14,10 @@
 #define TD_ATTENTION_PAIRS_CPU 256u
 #define TD_ATTENTION_PAIRS_GPU 64u
 
+/* The elements at which k and v start in their buffers, both below 2^16, as one parameter: with two, Intel's compiler
+ * runs out of registers and halves its vectors. */
+#define TD_ATTENTION_KV_FIRST(k, v) ((k) | (v) << 16)
+#define TD_ATTENTION_K_FIRST(both) ((both)&0xffffu)
+#define TD_ATTENTION_V_FIRST(both) ((both) >> 16)
+
 #endif

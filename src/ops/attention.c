@@ -123,8 +123,9 @@ static td_attention_args align_inputs(const td_list *list, const td_attention_ar
 {
     td_attention_args a = *given;
     p->q_first = td_op_align_span(list, &a.q);
-    p->k_first = td_op_align_span(list, &a.k);
-    if (td_op_given(a.v)) p->v_first = td_op_align_span(list, &a.v);
+    const uint32_t k_first = td_op_align_span(list, &a.k);
+    const uint32_t v_first = td_op_given(a.v) ? td_op_align_span(list, &a.v) : 0;
+    p->kv_first = TD_ATTENTION_KV_FIRST(k_first, v_first);
     return a;
 }
 
@@ -257,8 +258,8 @@ td_status td_op_attention_back(td_list *list, const td_attention_back_args *give
     TD_TRY(check_back(given, &params));
     a.forward = align_inputs(list, &given->forward, &params);
     TD_TRY(align_gradient(list, &a.d_q, params.q_first, "q"));
-    TD_TRY(align_gradient(list, &a.d_k, params.k_first, "k"));
-    TD_TRY(align_gradient(list, &a.d_v, params.v_first, "v"));
+    TD_TRY(align_gradient(list, &a.d_k, TD_ATTENTION_K_FIRST(params.kv_first), "k"));
+    TD_TRY(align_gradient(list, &a.d_v, TD_ATTENTION_V_FIRST(params.kv_first), "v"));
     if (!params.fused) {
         TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
         TD_TRY(td_op_check_iterations(list, iterations_of(s, s->queries, 2), "attention"));

@@ -192,11 +192,11 @@ static td_status warn_budget(const td_train_settings *s, td_config_report *repor
     char suggest[24];
     if (s->init_from || s->max_steps == 0 || s->max_steps >= least) return TD_OK;
     (void)snprintf(suggest, sizeof suggest, "%" PRIu64, least);
-    return td_config_report_add(report, false, "training.max_steps", suggest,
-                                "%" PRIu64
-                                " updates are too few for a voice of the family %s, which from nothing is "
-                                "not understood before about %" PRIu64,
-                                s->max_steps, s->model.family->name, least);
+    return td_config_report_add(
+        report, false, "training.max_steps", suggest,
+        "%" PRIu64 " updates are few for a voice of the family %s, which from nothing took about "
+        "%" PRIu64 " to be understood",
+        s->max_steps, s->model.family->name, least);
 }
 
 static td_status warn_model(const td_config_request *request, td_config_report *report)

@@ -188,13 +188,13 @@ static void judge_budget(td_trainer *t, const td_train_event *event)
     const double in_time = (double)event->step + 1e3 * left_s / event->ms_per_step;
     if (is_few)
         td_log_warn("%" PRIu64
-                    " updates are too few for a voice of the family %s, which from nothing is not understood "
-                    "before about %" PRIu64 "; raise training.max_steps",
+                    " updates are few for a voice of the family %s, which from nothing took about %" PRIu64
+                    " to be "
+                    "understood; raise training.max_steps",
                     t->max_step, family->name, family->least_steps);
     else if (t->s.max_minutes > 0 && in_time < (double)family->least_steps)
-        td_log_warn("training.max_minutes will end this run after about %.0f updates, too few for a voice of "
-                    "the family "
-                    "%s, which from nothing is not understood before about %" PRIu64 "; raise it",
+        td_log_warn("training.max_minutes will end this run after about %.0f updates, few for a voice of the "
+                    "family %s, which from nothing took about %" PRIu64 " to be understood; raise it",
                     in_time, family->name, family->least_steps);
 }
 

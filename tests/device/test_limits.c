@@ -109,16 +109,37 @@ static void wrap_opencl(void *table)
     api->clGetKernelWorkGroupInfo = ask_kernel;
 }
 
+static VkDriverId driver_id; /* what Vulkan's drivers say they are, with a UUID and as cards; 0: the truth */
+
+static void pretend_card(VkPhysicalDeviceProperties2 *properties)
+{
+    properties->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    for (VkBaseOutStructure *link = properties->pNext; link; link = link->pNext) {
+        if (link->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES)
+            ((VkPhysicalDeviceVulkan12Properties *)(void *)link)->driverID = driver_id;
+        if (link->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES)
+            memset(((VkPhysicalDeviceVulkan11Properties *)(void *)link)->deviceUUID, 7, VK_UUID_SIZE);
+    }
+}
+
 static void VKAPI_CALL ask_physical(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *properties)
 {
     real_vk.vkGetPhysicalDeviceProperties2(device, properties);
+    if (driver_id) pretend_card(properties);
     if (device_groups) properties->properties.limits.maxComputeWorkGroupInvocations = (uint32_t)device_groups;
+}
+
+static void VKAPI_CALL ask_basics(VkPhysicalDevice device, VkPhysicalDeviceProperties *properties)
+{
+    real_vk.vkGetPhysicalDeviceProperties(device, properties);
+    if (driver_id) properties->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
 static void wrap_vulkan(void *table)
 {
     td_vk_api *api = table;
     real_vk = *api;
+    api->vkGetPhysicalDeviceProperties = ask_basics;
     api->vkGetPhysicalDeviceProperties2 = ask_physical;
 }
 
@@ -151,6 +172,23 @@ static void test_finding_25_drivers_with_groups_of_128(void **state)
         }
         td_registry_close(registry);
     }
+}
+
+/* MoltenVK gives two cards of a kind one UUID, so there it tells nothing; elsewhere it tells one card under two drivers. */
+static void test_uuids_that_tell_nothing(void **state)
+{
+    (void)state;
+    static const VkDriverId IDS[] = {VK_DRIVER_ID_MOLTENVK, VK_DRIVER_ID_MESA_RADV};
+    for (size_t k = 0; k < 2; k++) {
+        driver_id = IDS[k];
+        td_registry *registry = open_wrapped(false, 0);
+        for (size_t i = 0; i < td_registry_count(registry); i++) {
+            const td_device_info *info = td_registry_info(registry, i);
+            if (info->api == TD_API_VULKAN) assert_int_equal(info->has_uuid, k);
+        }
+        td_registry_close(registry);
+    }
+    driver_id = 0;
 }
 
 /* OpenCL: a kernel that the driver can only run in smaller groups is refused before the list can run. */
@@ -234,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_finding_25_limits_are_judged),
         cmocka_unit_test(test_first_reason_stays),
         cmocka_unit_test(test_finding_25_drivers_with_groups_of_128),
+        cmocka_unit_test(test_uuids_that_tell_nothing),
         cmocka_unit_test(test_finding_25_kernel_with_smaller_groups),
         cmocka_unit_test(test_finding_25_dispatch_checks_groups),
         cmocka_unit_test(test_finding_25_small_simulated_device),

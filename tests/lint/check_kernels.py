@@ -20,7 +20,7 @@ HEADER = ["-finclude-default-header", "-fdeclare-opencl-builtins"]
 NO_HEADER = "-DTD_NO_HEADER"
 MAX_PARAM_BYTES = 128
 RAW = re.compile(r"\bget_(?:global|local|group)_(?:id|size)\b|\bget_num_groups\b|\bgl_\w+|\b__?(?:global|local|kernel)\b"
-                 r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\bf?(?:min|max)\s*\(|\bfma\s*\(|\bas_\w+")
+                 r"|\blayout\s*\(|\bbarrier\s*\(|\bshared\b|\bfloat(?:2|4|8|16)\b|\bvec[234]\b|\bf?(?:min|max)\s*\(|\bfma\s*\(|\bas_\w+|\bsub_?group\w*|\bcoopmat\w*")
 DIALECT_FILES = {"src/kernels": {"common.kh"}, "cl": {"prelude.cl.h", "builtins.cl.h"}, "shaders": {"prelude.glsl"}}
 ACCESS = {word: f"TD_ACCESS_{word}" for word in ("READ", "WRITE", "READ_WRITE")}
 

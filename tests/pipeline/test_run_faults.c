@@ -41,7 +41,7 @@ static char warning[512];
 static void keep_warning(void *context, td_log_level level, const char *message)
 {
     (void)context;
-    if (level == TD_LOG_WARN && strstr(message, "not understood"))
+    if (level == TD_LOG_WARN && strstr(message, "to be understood"))
         snprintf(warning, sizeof warning, "%s", message);
 }
 

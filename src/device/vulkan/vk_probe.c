@@ -208,9 +208,9 @@ static void fill_identity(td_device_info *info, const vk_physical *physical, con
         snprintf(info->api_version + used, sizeof info->api_version - used, " (CTS %u.%u.%u.%u)", c.major,
                  c.minor, c.subminor, c.patch);
     }
-    /* CPU drivers make up a UUID that is the same on every computer. */
-    info->has_uuid =
-        info->type != TD_DEVICE_CPU && memcmp(a->properties11.deviceUUID, NO_UUID, VK_UUID_SIZE) != 0;
+    /* CPU drivers make up a UUID that is the same on every computer, MoltenVK one for all cards of a kind. */
+    info->has_uuid = info->type != TD_DEVICE_CPU && a->properties12.driverID != VK_DRIVER_ID_MOLTENVK &&
+                     memcmp(a->properties11.deviceUUID, NO_UUID, VK_UUID_SIZE) != 0;
     if (info->has_uuid) memcpy(info->uuid, a->properties11.deviceUUID, VK_UUID_SIZE);
     info->has_pci = td_vk_has(physical, VK_HAS_PCI);
     info->pci.domain = a->pci.pciDomain;
