@@ -36,8 +36,8 @@ static td_status refuse(const td_cluster *c, int error, const char *what)
     char text[160] = "";
     if (error == 0) return TD_OK;
     c->calls->describe(error, text, sizeof text);
-    return TD_FAIL_NATIVE(TD_ERR_DRIVER, text, "rank %d of %d: %s failed in %s: %s", c->rank, c->size, what,
-                          c->calls->name, text);
+    return TD_FAIL_NATIVE(TD_ERR_DRIVER, text, "rank %d: %s failed in %s: %s", c->rank, what, c->calls->name,
+                          text);
 }
 
 static void keep_failure(td_cluster *c, td_status status)
@@ -118,6 +118,7 @@ static td_status join(td_cluster *c)
     td_status status = TD_OK;
     TD_TRY(td_cluster_load_module(&c->calls));
     c->n_given = 1;
+    c->rank = (int)td_cluster_launch().rank; /* to be named by, should joining fail */
     TD_TRY(td_thread_start(&c->thread, "talking to other ranks", work, c));
     c->started = true;
     TD_TRY(td_cluster_wait(c, 1));

@@ -322,7 +322,9 @@ td_status td_training_choose_devices(td_training *training)
 {
     td_log_context *former = enter(training);
     const td_status status = choose_devices(training);
-    training->failed = status != TD_OK && td_training_ranks(training) > 1;
+    /* what keeps all ranks from joining, such as a missing module, rank 0 alone tells */
+    const bool is_common = training->cluster == NULL && status == TD_ERR_CONFIG;
+    training->failed = status != TD_OK && !is_common && td_cluster_launch().launcher != NULL;
     return leave(training, former, status);
 }
 

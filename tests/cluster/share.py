@@ -8,7 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from tones import make_dataset  # noqa: F401  (for those who import this)
 
-PROBE, TANDEM, MORE, MODULE = sys.argv[1:5]
+PROBE, TANDEM, MORE, MODULE, FAULTS = sys.argv[1:6]
 
 
 def ranks(n, *command, env=None, timeout=120):
@@ -34,4 +34,4 @@ def main():
     if not MODULE or shutil.which("mpirun") is None:
         print("Open MPI is not here (Debian: libopenmpi-dev, openmpi-bin): nothing to try with several ranks")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1] + sys.argv[5:], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:], verbosity=2)

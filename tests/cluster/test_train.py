@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from share import MORE, environment, launcher, main, make_dataset, ranks
+from share import FAULTS, MODULE, MORE, environment, launcher, main, make_dataset, ranks
 
 DEVICE = "cl:portable-computing-language.0"
 
@@ -154,6 +154,30 @@ class Life(Cluster):
         self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("again", last + 2))
         self.train(2, "unbroken", last + 2)
         self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("unbroken", last + 2))
+
+    def test_every_call_can_fail(self):
+        """The n-th call of the module fails on one rank: all end, one says which rank it was, and what lies in the
+        folder is whole."""
+        more = ("--save-every", "1", "--shard-optimizer")
+
+        def run(folder, rank, at):
+            return ranks(2, *self.command(folder, 2, *more), timeout=60,
+                         env={"TANDEM_MPI_MODULE": FAULTS, "TANDEM_FAULT_MODULE": MODULE, "TANDEM_FAULT_RANK": str(rank),
+                              "TANDEM_FAULT_AT": str(at), "TANDEM_FAULT_COUNT": self.path("calls")})
+
+        self.assertEqual(run("sound", 0, 0).returncode, 0)
+        calls = int(read(self.path("calls")))
+        self.assertGreater(calls, 20)
+        stride = 1 if os.environ.get("TANDEM_TEST_ALL_CALLS") else max(1, calls // 3)  # each takes some seconds
+        for at in {1, *range(4, calls + 1, stride), calls}:
+            with self.subTest(call=at):
+                done = run(f"fault-{at}", at % 2, at)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(done.stderr.count("a fault of the test (a fault"), 1, done.stderr)
+                self.assertIn(f"rank {at % 2}: ", done.stderr)
+                if at > 1:
+                    self.train(2, f"fault-{at}", 2, *more)
+                    self.assertTrue(self.checkpoint(f"fault-{at}", 2) == self.checkpoint("sound", 2))
 
     def test_what_differs_is_named(self):
         for more, what in ((("--batch-size", "1"), "--batch-size"), (("--lr", "0.5"), "[training]"),
