@@ -71,15 +71,23 @@ fail:
     return status;
 }
 
+static td_status check_trained(const td_family *family)
+{
+    if (family->n_learners > 0) return TD_OK;
+    return TD_FAIL(TD_ERR_UNSUPPORTED, "model.family: models of family %s are imported, not trained here",
+                   family->name);
+}
+
 td_status td_family_build(const td_build *build, td_graph **out)
 {
     const td_family *family = build->config->family;
-    const td_learner_row *learner = &family->learners[build->learner];
     td_graph *graph = NULL;
     td_status status = TD_OK;
     *out = NULL;
+    TD_TRY(check_trained(family));
     TD_FAIL_IF(build->learner >= family->n_learners, TD_ERR_ARGUMENT, "%s has no learner %u", family->name,
                build->learner);
+    const td_learner_row *learner = &family->learners[build->learner];
     TD_FAIL_IF(build->shape.items == 0, TD_ERR_ARGUMENT, "a batch has at least one item");
     TD_TRY(td_model_config_check(build->config));
     if (family->check_shape) TD_TRY(family->check_shape(&build->config->values, &build->shape));
@@ -135,6 +143,7 @@ td_status td_family_store(td_memory *memory, const td_model_config *config, cons
     td_store_options ordered = *options;
     td_status status = TD_OK;
     *out = NULL;
+    TD_TRY(check_trained(config->family));
     ordered.order = config->family->order;
     for (uint32_t i = 0; i < n; i++)
         TD_TRY(td_family_least_graph(config, i, freeze, &graphs[i]));

@@ -143,11 +143,14 @@ struct td_family {
     const td_part *parts;
     size_t n_parts;
     const char *const
+        *buffers; /* patterns of tensors of imported files that are no parameters, ended by NULL;
+                                   NULL: there are none */
+    const char *const
         *order; /* of parameters in stores and files (td_store_options); NULL: as graphs use them */
     const td_model_key *keys;
     size_t n_keys;
     const td_learner_row *learners;
-    size_t n_learners;
+    size_t n_learners;                  /* 0: it is not trained here */
     const td_front_end_row *front_ends; /* besides that of "mel" */
     size_t n_front_ends;
     const td_frozen_row *frozen;
