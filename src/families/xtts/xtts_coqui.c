@@ -12,6 +12,46 @@
 
 enum { MAX_LANGUAGES = 256, MAX_CODE_BYTES = 32 };
 
+/* ---------------------------------------------------------------- reading */
+
+/* The word at `text` that Python's JSON has and others have not; 0: none. */
+static size_t match_word(const char *text, size_t bytes)
+{
+    static const char *const WORDS[] = {"-Infinity", "Infinity", "NaN"};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        const size_t length = strlen(WORDS[i]);
+        if (bytes >= length && memcmp(text, WORDS[i], length) == 0) return length;
+    }
+    return 0;
+}
+
+td_status td_coqui_parse_config(const char *text, size_t bytes, cJSON **out)
+{
+    td_status status = TD_OK;
+    char *copy = NULL;
+    size_t used = 0;
+    bool in_string = false;
+    *out = NULL;
+    TD_TRY(TD_NEW_ARRAY(&copy, 2 * bytes + 1)); /* "null" for "NaN" */
+    for (size_t at = 0; at < bytes;) {
+        const size_t word = in_string ? 0 : match_word(text + at, bytes - at);
+        const size_t length = word > 0 ? word : in_string && text[at] == '\\' && at + 1 < bytes ? 2 : 1;
+        if (text[at] == '"') in_string = !in_string;
+        memcpy(copy + used, word > 0 ? "null" : text + at, word > 0 ? 4 : length);
+        used += word > 0 ? 4 : length;
+        at += length;
+    }
+    *out = cJSON_ParseWithLength(copy, used);
+    TD_FAIL_IF(!cJSON_IsObject(*out), TD_ERR_FORMAT, "it is no JSON object");
+    free(copy);
+    return TD_OK;
+fail:
+    cJSON_Delete(*out);
+    *out = NULL;
+    free(copy);
+    return status;
+}
+
 /* Keys that are not of `model_args` stand at the top. */
 static bool is_of_speaking(const char *key)
 {

@@ -24,6 +24,10 @@
 #define TD_COQUI_LATENT ".gpt_cond_latent"
 #define TD_COQUI_EMBEDDING ".speaker_embedding"
 
+/* JSON as Python writes it: with Infinity and NaN, which are taken as null. *out: owned, cJSON_Delete(); NULL if it cannot
+ * be read or is no object, which is TD_ERR_FORMAT. */
+td_status td_coqui_parse_config(const char *text, size_t bytes, cJSON **out);
+
 /* Values that the file has, in place of those that `config` has. TD_ERR_FORMAT names the key that cannot be. */
 td_status td_coqui_read_config(const cJSON *json, td_model_config *config);
 

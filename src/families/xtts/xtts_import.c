@@ -174,6 +174,16 @@ fail:
 
 /* ---------------------------------------------------------------- config.json and vocab.json */
 
+/* Adds the file to the last failure. What is wrong with a configuration is the file's fault, not that of the user's
+ * settings. */
+static td_status blame(const char *path)
+{
+    td_error error = *td_error_last();
+    if (error.status == TD_ERR_CONFIG) error.status = TD_ERR_FORMAT;
+    (void)td_error_adopt(&error);
+    return td_error_context("'%.200s'", path);
+}
+
 /* Some models have their configuration in the file itself: an object, a dict, or JSON. */
 static td_status read_inner_config(source *s)
 {
@@ -184,7 +194,7 @@ static td_status read_inner_config(source *s)
                "'%.200s' has no " TD_COQUI_CONFIG ", and the model's file none inside", s->folder);
     const td_pickle_value *value = td_pickle_get(p, id);
     if (value->kind == TD_PICKLE_TEXT)
-        s->config = cJSON_ParseWithLength((const char *)value->as.bytes, value->n);
+        TD_TRY(td_coqui_parse_config((const char *)value->as.bytes, value->n, &s->config));
     else
         TD_TRY(td_pickle_to_json(p, id, &s->config));
     s->config_text = s->config != NULL ? cJSON_Print(s->config) : NULL;
@@ -194,29 +204,27 @@ fail:
     return status;
 }
 
+static td_status read_outer_config(source *s, const char *path)
+{
+    td_status status = TD_OK;
+    size_t bytes;
+    TD_TRY(td_file_read(path, CONFIG_MAX_BYTES, &s->config_text, &bytes));
+    TD_FAIL_IF(strlen(s->config_text) != bytes, TD_ERR_FORMAT, "it has zero bytes in it");
+    TD_TRY(td_coqui_parse_config(s->config_text, bytes, &s->config));
+fail:
+    return status;
+}
+
 static td_status read_config(source *s)
 {
     td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
-    size_t bytes;
-    if (has_file(s, TD_COQUI_CONFIG, path)) {
-        TD_TRY(td_file_read(path, CONFIG_MAX_BYTES, &s->config_text, &bytes));
-        s->config = cJSON_ParseWithLength(s->config_text, bytes);
-        TD_FAIL_IF(s->config == NULL || strlen(s->config_text) != bytes, TD_ERR_FORMAT, "'%.200s' is no JSON",
-                   path);
-    } else {
-        snprintf(path, sizeof path, "%.1000s", s->model);
-        TD_TRY(read_inner_config(s));
-    }
-    status = td_coqui_read_config(s->config, &s->import->info.model);
-    if (status != TD_OK) {
-        td_error error = *td_error_last();
-        error.status = TD_ERR_FORMAT; /* the file's fault, not that of the user's settings */
-        (void)td_error_adopt(&error);
-        return td_error_context("'%.200s'", path);
-    }
+    const bool is_outer = has_file(s, TD_COQUI_CONFIG, path);
+    TD_TRY(is_outer ? read_outer_config(s, path) : read_inner_config(s));
+    TD_TRY(td_coqui_read_config(s->config, &s->import->info.model));
+    return TD_OK;
 fail:
-    return status;
+    return blame(is_outer ? path : s->model);
 }
 
 static td_status read_vocab(source *s)
@@ -370,11 +378,7 @@ static td_status make_config(source *s)
     td_xtts_put(config, &c);
     TD_TRY(td_model_config_check(config));
 fail:
-    if (status != TD_ERR_CONFIG) return status;
-    td_error error = *td_error_last();
-    error.status = TD_ERR_FORMAT; /* as in read_config() */
-    (void)td_error_adopt(&error);
-    return td_error_context("'%.200s'", s->model);
+    return status == TD_ERR_CONFIG ? blame(s->model) : status;
 }
 
 /* ---------------------------------------------------------------- taking */
