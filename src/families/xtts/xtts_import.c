@@ -538,10 +538,11 @@ static td_status tell(source *s)
     info->token_kind = TD_TOKENS_BPE;
     info->symbols = info->tokenizer = "";
     info->language = first;
-    TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_LANGUAGES, languages));
-    TD_TRY(td_import_pair(s->import, "origin", ORIGIN));
-    TD_TRY(td_import_pair(s->import, "licence", LICENCE));
+    /* in the order of their keys, as copies of the voice have them */
     TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_CONFIG, s->config_text));
+    TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_LANGUAGES, languages));
+    TD_TRY(td_import_pair(s->import, "licence", LICENCE));
+    TD_TRY(td_import_pair(s->import, "origin", ORIGIN));
     TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_VOCAB, s->vocab_text));
 fail:
     return status;
