@@ -430,7 +430,7 @@ static td_status add_hash(td_safetensors_writer *writer, const td_checkpoint_ten
     return td_safetensors_writer_add_metadata(writer, key, hash);
 }
 
-/* All is written but this. */
+/* The header is whole: all tensors were added. */
 static td_status write_header_hash(td_safetensors_writer *writer)
 {
     td_status status = TD_OK;
@@ -442,6 +442,39 @@ fail:
     return status;
 }
 
+/* Before which tensor the header's hash goes: behind all of four bytes and more, since nothing pads between tensors. */
+static size_t find_hash_place(const td_checkpoint_tensor_data *tensors, size_t n)
+{
+    size_t i = 0;
+    while (i < n && td_safetensors_dtype_bytes(tensors[i].dtype) >= sizeof(uint32_t))
+        ++i;
+    return i;
+}
+
+/* The metadata, with the hashes of tensors, and the list of these. */
+static td_status add_tensors(td_safetensors_writer *writer, const td_checkpoint_tensor_data *tensors,
+                             size_t n_tensors, td_checkpoint_load_tensor *load, void *context)
+{
+    td_status status = TD_OK;
+    const size_t place = find_hash_place(tensors, n_tensors);
+    char name[NAME_BYTES];
+    for (size_t i = 0; i < n_tensors; ++i) {
+        if (load != NULL) TD_TRY(load(context, i));
+        TD_TRY(add_hash(writer, &tensors[i]));
+    }
+    for (size_t i = 0; i <= n_tensors; ++i) {
+        const td_checkpoint_tensor_data *t = &tensors[i];
+        if (i == place)
+            TD_TRY(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1,
+                                                    (uint64_t[]){2}));
+        if (i == n_tensors) break;
+        snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
+        TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
+    }
+fail:
+    return status;
+}
+
 td_status td_checkpoint_write_loaded(const char *path, const td_checkpoint_info *info,
                                      const td_safetensors_pair *pairs, size_t n_pairs,
                                      const td_checkpoint_tensor_data *tensors, size_t n_tensors,
@@ -449,27 +482,20 @@ td_status td_checkpoint_write_loaded(const char *path, const td_checkpoint_info 
 {
     td_status status = TD_OK;
     td_safetensors_writer *writer = NULL;
+    const size_t place = find_hash_place(tensors, n_tensors);
     char name[NAME_BYTES];
     TD_TRY(td_safetensors_writer_open(path, &writer));
     TD_TRY(add_info(writer, info));
     for (size_t i = 0; i < n_pairs; ++i)
         TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
-    for (size_t i = 0; i < n_tensors; ++i) {
-        if (load != NULL) TD_TRY(load(context, i));
-        TD_TRY(add_hash(writer, &tensors[i]));
-    }
-    for (size_t i = 0; i < n_tensors; ++i) {
-        const td_checkpoint_tensor_data *t = &tensors[i];
-        snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
-        TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
-    }
-    TD_TRY(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1, (uint64_t[]){2}));
-    for (size_t i = 0; i < n_tensors; ++i) {
+    TD_TRY(add_tensors(writer, tensors, n_tensors, load, context));
+    for (size_t i = 0; i <= n_tensors; ++i) {
+        if (i == place) TD_TRY(write_header_hash(writer));
+        if (i == n_tensors) break;
         if (load != NULL) TD_TRY(load(context, i));
         snprintf(name, sizeof name, "%s%s", tensors[i].prefix, tensors[i].name);
         TD_TRY(td_safetensors_writer_write(writer, name, tensors[i].data, tensors[i].bytes));
     }
-    TD_TRY(write_header_hash(writer));
     TD_TRY(td_safetensors_writer_commit(writer));
 fail:
     td_safetensors_writer_close(writer);

@@ -12,7 +12,7 @@
  * param. or state. before them; whoever asks for param.NAME or state.NAME gets NAME where there is nothing else. Their
  * floating-point numbers may be of 16 bits.
  *
- * header.hash is a tensor, the last (uint [2]: XXH3 of the file's length word and header, low word first): it
+ * header.hash is a tensor, behind those of four bytes and more (uint [2]: XXH3 of the file's length word and header, low word first): it
  * holds what the header cannot hold of itself. Files of format 1 have none; those of formats 1 and 2 name
  * their family by model.decoder_strategy.
  *
