@@ -2,6 +2,7 @@
  * tests/families/test_families.c and tests/model. */
 #include "families/family.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -43,6 +44,26 @@ const td_family *td_family_find(const char *name)
 uint32_t td_model_crop_frames(const td_model_config *config)
 {
     return config->family->crop_frames ? config->family->crop_frames(&config->values) : 0;
+}
+
+size_t td_family_find_part(const td_family *family, const char *name)
+{
+    size_t best = 0, longest = 0;
+    for (size_t i = 0; i < family->n_parts; i++) {
+        const size_t bytes = strlen(family->parts[i].prefix);
+        if (bytes >= longest && strncmp(name, family->parts[i].prefix, bytes) == 0) {
+            best = i;
+            longest = bytes;
+        }
+    }
+    return best;
+}
+
+bool td_family_is_buffer(const td_family *family, const char *name)
+{
+    for (const char *const *pattern = family->buffers; pattern != NULL && *pattern != NULL; pattern++)
+        if (fnmatch(*pattern, name, 0) == 0) return true;
+    return false;
 }
 
 td_model_facts td_model_describe(const td_model_config *config)
@@ -94,15 +115,23 @@ fail:
     return status;
 }
 
+static td_status check_trained(const td_family *family)
+{
+    if (family->n_learners > 0) return TD_OK;
+    return TD_FAIL(TD_ERR_UNSUPPORTED, "model.family: models of family %s are imported, not trained here",
+                   family->name);
+}
+
 td_status td_family_build(const td_build *build, td_graph **out)
 {
     const td_family *family = build->config->family;
-    const td_learner_row *learner = &family->learners[build->learner];
     td_graph *graph = NULL;
     td_status status = TD_OK;
     *out = NULL;
+    TD_TRY(check_trained(family));
     TD_FAIL_IF(build->learner >= family->n_learners, TD_ERR_ARGUMENT, "%s has no learner %u", family->name,
                build->learner);
+    const td_learner_row *learner = &family->learners[build->learner];
     TD_FAIL_IF(build->shape.items == 0, TD_ERR_ARGUMENT, "a batch has at least one item");
     TD_TRY(td_model_config_check(build->config));
     if (family->check_shape) TD_TRY(family->check_shape(&build->config->values, &build->shape));
@@ -158,6 +187,7 @@ td_status td_family_store(td_memory *memory, const td_model_config *config, cons
     td_store_options ordered = *options;
     td_status status = TD_OK;
     *out = NULL;
+    TD_TRY(check_trained(config->family));
     ordered.order = config->family->order;
     for (uint32_t i = 0; i < n; i++)
         TD_TRY(td_family_least_graph(config, i, freeze, &graphs[i]));

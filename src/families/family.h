@@ -147,6 +147,7 @@ typedef struct td_part {
 
 struct td_speaker_class;
 struct td_vocode_class;
+struct td_importer;
 
 struct td_family {
     const char *name, *help;
@@ -154,11 +155,14 @@ struct td_family {
     const td_part *parts;
     size_t n_parts;
     const char *const
+        *buffers; /* patterns of tensors of imported files that are no parameters, ended by NULL;
+                                   NULL: there are none */
+    const char *const
         *order; /* of parameters in stores and files (td_store_options); NULL: as graphs use them */
     const td_model_key *keys;
     size_t n_keys;
     const td_learner_row *learners;
-    size_t n_learners;
+    size_t n_learners;                  /* 0: it is not trained here */
     const td_front_end_row *front_ends; /* besides that of "mel" */
     size_t n_front_ends;
     const td_frozen_row *frozen;
@@ -185,6 +189,7 @@ struct td_family {
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
     const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
+    const struct td_importer *importer; /* files of another program (families/importer.h); NULL: of none */
 };
 
 /* Families that a program adds when it is linked: it defines this array, ended by NULL. Programs need not; the
@@ -195,6 +200,12 @@ extern const td_family *const td_more_families[] __attribute__((weak));
 const td_family *td_family_find(const char *name);
 size_t td_family_count(void);
 const td_family *td_family_at(size_t i);
+
+/* The part that a tensor of this name belongs to: the one whose prefix fits longest. */
+size_t td_family_find_part(const td_family *family, const char *name);
+
+/* Whether a tensor of this name is no parameter. */
+bool td_family_is_buffer(const td_family *family, const char *name);
 
 /* A graph of a learner, its loss called "loss", with gradients if build->backward. *out: owned. */
 td_status td_family_build(const td_build *build, td_graph **out);

@@ -56,6 +56,7 @@ static void check_learners(const td_model_config *config)
 void check_table(const td_family *family)
 {
     td_model_config config;
+    td_graph *graph;
     assert_ptr_equal(td_family_find(family->name), family);
     if (family->alias) assert_ptr_equal(td_family_find(family->alias), family);
     assert_true(family->help && family->help[0]);
@@ -67,5 +68,8 @@ void check_table(const td_family *family)
     check(td_model_preset(family, "pico", &config));
     check_keys(&config);
     refuse(TD_ERR_CONFIG, "no such key", td_model_config_put(&config, "no such key", "1"));
-    check_learners(&config);
+    if (family->n_learners > 0)
+        check_learners(&config);
+    else
+        refuse(TD_ERR_UNSUPPORTED, family->name, td_family_least_graph(&config, 0, NULL, &graph));
 }

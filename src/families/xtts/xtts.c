@@ -1,0 +1,36 @@
+/* The family of XTTS-v2: a GPT over audio codes, told the speaker by a recording, and a HiFi-GAN that speaks
+ * what the GPT has thought. docs/xtts.md. */
+#include "families/xtts/xtts_config.h"
+#include "families/xtts/xtts_coqui.h"
+
+static const td_part parts[] = {
+    {"gpt", "gpt."},
+    {"vocoder", "hifigan_decoder.waveform_decoder."},
+    {"speaker_encoder", "hifigan_decoder.speaker_encoder."},
+    {"mel_stats", "mel_stats"},
+    {"dvae", "dvae."},
+    {"speakers", "speakers."},
+};
+
+static const char *const buffers[] = {"*.running_mean",       "*.running_var", "*.num_batches_tracked",
+                                      "*.torch_spec.*",       "mel_stats",     "dvae.codebook.*",
+                                      "dvae.discrete_loss.*", "speakers.*",    NULL};
+
+static const td_front_end_row front_ends[] = {{"dvae_mel", td_xtts_dvae_mel}};
+
+const td_family td_family_xtts = {
+    .name = "xtts",
+    .help = "XTTS-v2: clones a voice from a recording, in many languages",
+    .parts = parts,
+    .n_parts = sizeof parts / sizeof *parts,
+    .buffers = buffers,
+    .keys = td_xtts_keys,
+    .n_keys = TD_XTTS_KEY_COUNT,
+    .front_ends = front_ends,
+    .n_front_ends = sizeof front_ends / sizeof *front_ends,
+    .preset = td_xtts_preset,
+    .check = td_xtts_check,
+    .describe = td_xtts_describe,
+    .fit = td_xtts_fit,
+    .importer = &td_coqui_importer,
+};
