@@ -206,6 +206,7 @@ td_status td_pickle_parse(const void *content, size_t bytes, size_t *used, td_pi
     p->content = content;
     p->bytes = bytes < TD_PICKLE_MAX_BYTES ? bytes : TD_PICKLE_MAX_BYTES;
     TD_TRY(td_alloc_grow(&p->values, &p->value_capacity, 1024, sizeof *p->values));
+    TD_TRY(td_alloc_grow(&p->stack, &p->stack_capacity, 1024, sizeof *p->stack));
     p->n_values = 1;
     while (!p->is_done) {
         const size_t at = p->at;
