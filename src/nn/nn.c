@@ -182,13 +182,18 @@ td_tensor td_nn_conv(td_nn *nn, const char *name, td_tensor x, uint32_t taps, ui
 
 td_tensor td_nn_norm(td_nn *nn, const char *name, td_tensor x)
 {
+    return td_nn_norm_eps(nn, name, x, NORM_EPS);
+}
+
+td_tensor td_nn_norm_eps(td_nn *nn, const char *name, td_tensor x, float eps)
+{
     const td_shape shape = td_dims(count_channels(nn, x));
     td_nn_push(nn, "%s", name);
     const td_tensor gamma =
         td_nn_param(nn, "gamma", shape, TD_PARAM_NO_DECAY, (td_init){.rule = TD_INIT_ONE});
     const td_tensor beta = td_nn_param(nn, "beta", shape, TD_PARAM_NO_DECAY, (td_init){.rule = TD_INIT_ZERO});
     td_nn_pop(nn);
-    return td_graph_layer_norm(nn->graph, x, gamma, beta, NORM_EPS);
+    return td_graph_layer_norm(nn->graph, x, gamma, beta, eps);
 }
 
 td_tensor td_nn_dropout(td_nn *nn, td_tensor x)

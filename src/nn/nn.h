@@ -59,8 +59,9 @@ td_tensor td_nn_linear_like(td_nn *nn, const char *name, td_tensor x, uint32_t w
 /* Along the frames of x [B, T, C], which stay as many: NAME.weight [taps, C, width], NAME.bias. */
 td_tensor td_nn_conv(td_nn *nn, const char *name, td_tensor x, uint32_t taps, uint32_t width);
 
-/* Layer norm with NAME.gamma and NAME.beta. */
+/* Layer norm with NAME.gamma and NAME.beta; with the usual eps, or another. */
 td_tensor td_nn_norm(td_nn *nn, const char *name, td_tensor x);
+td_tensor td_nn_norm_eps(td_nn *nn, const char *name, td_tensor x, float eps);
 
 td_tensor td_nn_dropout(td_nn *nn, td_tensor x);
 

@@ -116,13 +116,7 @@ static td_tensor convolve(td_nn *nn, const char *name, td_tensor x, uint32_t tap
 
 static td_tensor norm(td_nn *nn, const char *name, td_tensor x)
 {
-    const td_shape shape = td_dims(channels_of(nn, x));
-    td_nn_push(nn, "%s", name);
-    const td_tensor gamma =
-        td_nn_param(nn, "gamma", shape, TD_PARAM_NO_DECAY, (td_init){.rule = TD_INIT_ONE});
-    const td_tensor beta = td_nn_param(nn, "beta", shape, TD_PARAM_NO_DECAY, (td_init){.rule = TD_INIT_ZERO});
-    td_nn_pop(nn);
-    return td_graph_layer_norm(nn->graph, x, gamma, beta, NORM_EPS);
+    return td_nn_norm_eps(nn, name, x, NORM_EPS);
 }
 
 /* x + scale / blocks * two layers of the norm of a depthwise convolution. */
