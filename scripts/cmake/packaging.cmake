@@ -25,6 +25,20 @@ set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
     "ocl-icd-libopencl1, pocl-opencl-icd | opencl-icd, libvulkan1, mesa-vulkan-drivers | vulkan-icd")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libclblast1, libespeak-ng1")
 
+# The module for several computers is a package of its own, so that no other needs MPI.
+if(MPI_FOUND)
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENTS_ALL Unspecified mpi)
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME tandem)
+  set(CPACK_DEBIAN_UNSPECIFIED_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME tandem-mpi)
+  set(CPACK_DEBIAN_MPI_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tandem (= ${PROJECT_VERSION}), openmpi-bin")
+  set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS "")
+  set(CPACK_DEBIAN_MPI_PACKAGE_SUGGESTS "")
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "Module of tandem that joins computers by Open MPI")
+endif()
+
 # CPack's own tarball keeps the builder's name and the disk's order.
 set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/scripts/cmake/repack_tarball.cmake)
 include(CPack)

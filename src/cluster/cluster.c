@@ -298,9 +298,15 @@ static uint64_t most_in_shard(const td_cluster *c, uint64_t n)
     return n / (uint64_t)c->size + UINT64_C(2) * SHARD_ALIGN;
 }
 
+/* Of n numbers in 16 bits, so that what lies behind them is aligned. */
+static size_t packed_bytes(uint64_t n)
+{
+    return (size_t)((2 * n + SHARD_ALIGN - 1) / SHARD_ALIGN * SHARD_ALIGN);
+}
+
 size_t td_cluster_scratch_bytes(const td_cluster *c, uint64_t n)
 {
-    return (size_t)(2 * n + 4 * most_in_shard(c, n) * (uint64_t)c->size);
+    return (size_t)(packed_bytes(n) + 4 * most_in_shard(c, n) * (uint64_t)c->size);
 }
 
 static void list_shards(const td_cluster *c, uint64_t n, size_t each, int *bytes, int *at)
@@ -329,7 +335,7 @@ td_status td_cluster_do_reduce_scatter(td_cluster *c, td_wire_format format, uin
     TD_TRY(check_size(n));
     const uint64_t count = td_cluster_shard(n, (uint32_t)c->size, (uint32_t)c->rank, &first);
     const void *sent = values;
-    char *parts = (char *)scratch + 2 * n;
+    char *parts = (char *)scratch + packed_bytes(n);
     if (format == TD_WIRE_BF16) {
         td_wire_pack(values, n, scratch);
         sent = scratch;
@@ -357,7 +363,7 @@ td_status td_cluster_do_all_gather(td_cluster *c, td_wire_format format, uint64_
     if (c->calls == NULL) return TD_OK;
     TD_TRY(check_size(n));
     const uint64_t count = td_cluster_shard(n, (uint32_t)c->size, (uint32_t)c->rank, &first);
-    char *parts = (char *)scratch + 2 * n;
+    char *parts = (char *)scratch + packed_bytes(n);
     if (format == TD_WIRE_BF16)
         td_wire_pack(values + first, count, scratch);
     else

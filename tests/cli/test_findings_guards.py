@@ -139,7 +139,7 @@ class GuardsTest(unittest.TestCase):
         memory = {"devices": 24576, "dual_gpu": 16384, "single_gpu": 12288, "small_gpu": 6144, "large_gpu": 24576,
                   "ljspeech": 12288}  # the others compute on the processor, which is here
         names = sorted(name[:-4] for name in os.listdir(os.path.join(ROOT, "configs")))
-        self.assertEqual(len(names), 8)
+        self.assertEqual(len(names), 9)
         for name in names:
             with self.subTest(name):
                 card = ["--simulate-device", f"memory_mb={memory[name]}"] if name in memory else []

@@ -46,6 +46,9 @@ DEPENDS = ["libc6", "libcjson1", "libexttextcat-2.0-0", "libexttextcat-data", "l
            "libsoxr0", "libxxhash0"]
 
 
+MODULE = "lib/tandem/libtandem_mpi.so"  # in the tarball, and in a Debian package of its own
+
+
 def only(pattern):
     found = glob.glob(pattern)
     assert len(found) == 1, f"{pattern}: {found}"
@@ -57,7 +60,7 @@ def digest(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def check_members(what, members, top):
+def check_members(what, members, top, has_module):
     """All root's, of one time, readable; and the files as listed."""
     assert {(m.uid, m.gid) for m in members} == {(0, 0)}, f"{what}: not all are root's"
     assert len({m.mtime for m in members}) == 1, f"{what}: several times"
@@ -66,6 +69,8 @@ def check_members(what, members, top):
     for m in members:
         assert m.issym() or m.mode & 0o555 == (0o555 if m.isdir() or m.name.endswith("bin/tandem") else 0o444), m.name
     names = sorted(name.removeprefix(top) for name in names)
+    assert (MODULE in names) == has_module, f"{what}: {MODULE} belongs into the tarball and tandem-mpi alone"
+    names = [name for name in names if name != MODULE]
     for pattern in EXPECTED:
         assert fnmatch.filter(names, pattern), f"{what}: {pattern} is missing from {names}"
     extra = [n for n in names if not any(fnmatch.fnmatchcase(n, pattern) for pattern in EXPECTED)]
@@ -85,8 +90,8 @@ def check_hardening(archive, member):
 
 
 def main(first, second):
-    deb, tarball = only(f"{first}/*.deb"), only(f"{first}/*.tar.gz")
-    for path in (deb, tarball):
+    deb, tarball = only(f"{first}/tandem_*.deb"), only(f"{first}/*.tar.gz")
+    for path in (deb, only(f"{first}/tandem-mpi_*.deb"), tarball):
         other = os.path.join(second, os.path.basename(path))
         assert digest(path) == digest(other), f"{path} and {other} differ"
         with open(path + ".sha256", encoding="ascii") as file:
@@ -94,11 +99,12 @@ def main(first, second):
     with tarfile.open(tarball) as archive:
         members = archive.getmembers()
         check_hardening(archive, next(m for m in members if m.name.endswith("bin/tandem")))
-    count = check_members(tarball, members, members[0].name.split("/")[0] + "/")
+    count = check_members(tarball, members, members[0].name.split("/")[0] + "/", True)
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as unpacking:
         with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
-            assert check_members(deb, list(archive), "usr/") == count
+            assert check_members(deb, list(archive), "usr/", False) == count
     depends = subprocess.run(["dpkg-deb", "-f", deb, "Depends"], capture_output=True, text=True, check=True).stdout
+    assert "openmpi" not in depends, f"only tandem-mpi may need Open MPI: {depends}"
     for name in DEPENDS:
         assert re.search(rf"(^|, ){re.escape(name)}", depends), f"{name} is not among the dependencies: {depends}"
     print(f"{count} files in each, the same bytes twice")
