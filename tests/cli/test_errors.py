@@ -137,9 +137,9 @@ class ErrorTest(unittest.TestCase):
                     line.setdefault(i, []).append(([f"{flag}={text}"], flag))
                 if key and i == 0 and not key.startswith("devices."):  # those take selectors there
                     line.setdefault("set", []).append((["--set", f"{key}={text}"], key))
-            if values == "true or false":
+            if values.startswith("true"):
                 line.setdefault("set", []).append((["--set", f"{key}=perhaps"], key))
-            if not values or values == "true or false":
+            if not values or values.startswith("true"):
                 line.setdefault("truth", []).append(([f"{flag}=perhaps"], flag))
             elif flag != "--set":  # takes the next word, so it has to be the last one
                 without_value += 1
