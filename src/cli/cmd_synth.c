@@ -175,9 +175,9 @@ static td_status save_mel(const td_mel *mel, td_memory *memory, const td_audio *
 {
     const td_mel_config *config = td_mel_get_config(mel);
     td_speech speech = {.n_mels = config->n_mels};
-    td_copy_mel copy;
+    td_mel_clip copy;
     td_status status = TD_OK;
-    TD_TRY(td_copy_analyse(mel, memory, audio->samples, audio->count, &copy));
+    TD_TRY(td_mel_clip_make(mel, memory, audio->samples, audio->count, &copy));
     speech.frames = copy.frames;
     TD_TRY(TD_NEW_ARRAY(&speech.mel, copy.frames * speech.n_mels));
     TD_TRY(td_blocking_read(memory, copy.mel, (td_point){0}, speech.mel));

@@ -222,7 +222,7 @@ static td_status find_speaker(const td_voice *voice, const char *name, uint32_t 
                    n, list);
 }
 
-static td_status read_reference(td_voice *v, const char *path, td_copy_mel *out)
+static td_status read_reference(td_voice *v, const char *path, td_mel_clip *out)
 {
     const uint32_t rate = v->info->mel.rate;
     const td_decode_options options = {
@@ -237,7 +237,7 @@ static td_status read_reference(td_voice *v, const char *path, td_copy_mel *out)
                "%s: %.2f s of sound; a reference needs %.1f s, better 5", path, (double)audio.count / rate,
                REFERENCE_LEAST_S);
     const size_t most = (size_t)(REFERENCE_MOST_S * rate);
-    TD_TRY(td_copy_analyse(v->mel, v->memory, audio.samples, audio.count < most ? audio.count : most, out));
+    TD_TRY(td_mel_clip_make(v->mel, v->memory, audio.samples, audio.count < most ? audio.count : most, out));
 fail:
     td_audio_free(&audio);
     return status;
@@ -296,7 +296,7 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
                                  .sink = sink,
                                  .context = context};
     td_script script = {0};
-    td_copy_mel reference = {0};
+    td_mel_clip reference = {0};
     td_status status = TD_OK;
     td_speech_free(&v->last);
     TD_FAIL_IF(!text, TD_ERR_ARGUMENT, "a voice is to speak without a text");
