@@ -171,10 +171,13 @@ def sample(model, case):
             "sampling_settings": np.array([[50, .85, .75], [8, .85, 1], [12, 1, .6], [1, .5, .75]], np.float32)}
 
 
-def embed_exactly(model, references):
-    """The speaker encoder in double."""
-    encoder = copy.deepcopy(model.hifigan_decoder.speaker_encoder).double()
-    made = [encoder(torchaudio.functional.resample(x.double(), 22050, 16000), l2_norm=True)[0] for x in references]
+def embed_exactly(model, case):
+    """The speaker encoder in double, from the samples of the files on."""
+    encoder, made = copy.deepcopy(model.hifigan_decoder.speaker_encoder).double(), []
+    for rate, channels, samples, seed in case["references"]:
+        x = torch.from_numpy(recording(rate, channels, samples, seed).astype(np.float64).mean(1) / 32768)[None]
+        x = torchaudio.functional.resample(torchaudio.functional.resample(x, rate, 22050), 22050, 16000)
+        made.append(encoder(x, l2_norm=True)[0])
     return torch.stack(made).mean(0)
 
 
@@ -208,7 +211,7 @@ def run(case, vocab):
                                     win_length=1024)[0].T.numpy()
     out["cond_latents"] = cond[0].numpy()
     out["speaker_embedding"] = speaker[0, :, 0].numpy()
-    exact = embed_exactly(model, references)
+    exact = embed_exactly(model, case)
     filters = model.hifigan_decoder.speaker_encoder.torch_spec[1].mel_scale.fb.numpy().ravel()
     out["filter_at"] = np.flatnonzero(filters).astype(np.int32)
     out["window"] = model.hifigan_decoder.speaker_encoder.torch_spec[1].spectrogram.window.numpy()

@@ -134,7 +134,10 @@ static void read_tensor(const golden *g, char *line, td_checkpoint_tensor_data *
         fill_front_end(g, name, values, n);
     else
         fill_first(name, out, values);
-    if (strcmp(name, "gpt.mel_head.bias") == 0) values[n - 1] += (float)golden_number(g, "stop_bias");
+    if (strcmp(name, "gpt.mel_head.bias") == 0) {
+        values[n - 1] += (float)golden_number(g, "stop_bias");
+        values[g->biased_code] += g->bias;
+    }
 }
 
 /* ---------------------------------------------------------------- the voice */
@@ -210,8 +213,13 @@ static void write_reference(golden *g, const char *line)
 
 void golden_open(golden *out, const char *name)
 {
+    golden_open_biased(out, name, 0, 0);
+}
+
+void golden_open_biased(golden *out, const char *name, size_t code, float bias)
+{
     char path[300], file[64], *rest;
-    *out = (golden){0};
+    *out = (golden){.biased_code = code, .bias = bias};
     snprintf(file, sizeof file, "xtts_%s.safetensors", name);
     open_oracle(file, path, sizeof path);
     check(td_safetensors_open(path, &out->file));

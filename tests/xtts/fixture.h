@@ -17,9 +17,14 @@ typedef struct golden {
     char references[2][300];
     const char *paths[2]; /* the same, as lists are handed over */
     size_t n_references;
+    size_t biased_code;
+    float bias;
 } golden;
 
 void golden_open(golden *out, const char *name);
+
+/* The same, with something added to the logit of a code. */
+void golden_open_biased(golden *out, const char *name, size_t code, float bias);
 void golden_close(golden *g);
 
 /* Floats or words of a tensor, of which there must be `count`; 0: any number. Borrowed. */

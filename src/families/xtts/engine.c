@@ -196,3 +196,14 @@ td_status td_xtts_next(td_xtts_engine *engine, uint32_t code, td_xtts_thought *o
 fail:
     return status;
 }
+
+td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t n)
+{
+    td_status status = TD_OK;
+    TD_FAIL_IF(engine->position == 0 || n >= engine->position, TD_ERR_ARGUMENT,
+               "going back to %u of %u codes", n, engine->position);
+    engine->rows -= engine->position - 1 - n;
+    engine->position = n + 1;
+fail:
+    return status;
+}

@@ -48,6 +48,9 @@ td_status td_xtts_begin(td_xtts_engine *engine, const td_xtts_timbre *timbre, co
 /* Goes on after a code was chosen. */
 td_status td_xtts_next(td_xtts_engine *engine, uint32_t code, td_xtts_thought *out);
 
+/* Forgets all but the first n codes; what was thought behind them is thought again by td_xtts_next(). */
+td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t n);
+
 /* Codes that may be chosen at most. */
 uint32_t td_xtts_most_codes(const td_xtts *c);
 
