@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -274,6 +275,46 @@ td_status td_file_size(const char *path, uint64_t *bytes)
                        path);
     *bytes = (uint64_t)info.st_size;
     return TD_OK;
+}
+
+td_status td_file_map(const char *path, td_file_mapping *out)
+{
+    td_status status = TD_OK;
+    struct stat info;
+    *out = (td_file_mapping){0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        status = fail_with_errno(errno, "open", path);
+        goto fail;
+    }
+    TD_FAIL_IF(!S_ISREG(info.st_mode), TD_ERR_FORMAT,
+               "'%.200s' is not a regular file and cannot be mapped; name another one", path);
+    if (info.st_size > 0) {
+        void *mapped = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (mapped == MAP_FAILED) {
+            status = fail_with_errno(errno, "map", path);
+            goto fail;
+        }
+        *out = (td_file_mapping){.data = mapped, .bytes = (size_t)info.st_size};
+    }
+fail:
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+void td_file_unmap(td_file_mapping *mapping)
+{
+    if (mapping->data) munmap((void *)mapping->data, mapping->bytes);
+    *mapping = (td_file_mapping){0};
+}
+
+void td_file_forget(const td_file_mapping *mapping, const void *data, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t begin = (size_t)((const char *)data - (const char *)mapping->data) / page * page;
+    const size_t end = (size_t)((const char *)data - (const char *)mapping->data) + bytes;
+    /* Advice: what fails costs memory, not correctness. */
+    if (mapping->data && bytes > 0) (void)madvise((char *)mapping->data + begin, end - begin, MADV_DONTNEED);
 }
 
 static int compare_names(const void *a, const void *b)

@@ -35,6 +35,20 @@ void td_file_writer_close(td_file_writer *writer);
  * than `max_bytes` is TD_ERR_LIMIT, a missing one TD_ERR_NOT_FOUND. On failure *data is NULL. */
 td_status td_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes);
 
+/* A file mapped for reading: opening costs nothing, data is read when touched. Replacing the file by another
+ * meanwhile is harmless; cutting it short in place ends the program when the lost part is touched. */
+typedef struct td_file_mapping {
+    const void *data; /* NULL for an empty file */
+    size_t bytes;
+} td_file_mapping;
+
+/* *out: owned, td_file_unmap(). What is no regular file is TD_ERR_FORMAT. */
+td_status td_file_map(const char *path, td_file_mapping *out);
+void td_file_unmap(td_file_mapping *mapping);
+
+/* These bytes of it are not needed for a while and need not stay in memory. */
+void td_file_forget(const td_file_mapping *mapping, const void *data, size_t bytes);
+
 /* Creates the folder and its parents where missing. */
 td_status td_file_make_dirs(const char *path);
 

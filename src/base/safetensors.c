@@ -4,15 +4,10 @@
  * tests/fuzz/fuzz_safetensors.c.
  */
 #include <cJSON.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -37,8 +32,7 @@ struct td_safetensors {
     td_safetensors_pair *pairs;
     size_t n_pairs;
     uint64_t header_hash;
-    void *mapping; /* owned; NULL when parsed from memory */
-    size_t mapping_bytes;
+    td_file_mapping mapping; /* empty when parsed from memory */
 };
 
 static const struct {
@@ -454,51 +448,24 @@ fail:
     return status;
 }
 
-static td_status fail_with_errno(const char *action, const char *path)
-{
-    td_status status = errno == ENOENT ? TD_ERR_NOT_FOUND : errno == ENOMEM ? TD_ERR_HOST_MEMORY : TD_ERR_IO;
-    return TD_FAIL_NATIVE(status, strerrorname_np(errno),
-                          "cannot %s '%.200s': %s; check the path and its permissions", action, path,
-                          strerrordesc_np(errno));
-}
-
 td_status td_safetensors_open(const char *path, td_safetensors **out)
 {
     td_status status = TD_OK;
-    struct stat info;
-    void *mapping = NULL;
-    size_t bytes = 0;
+    td_file_mapping mapping = {0};
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        status = fail_with_errno("open", path);
-        goto fail;
-    }
-    TD_FAIL_IF(!S_ISREG(info.st_mode), TD_ERR_FORMAT,
-               "'%.200s' is not a regular file and cannot be mapped; name a .safetensors file", path);
-    bytes = (size_t)info.st_size;
-    if (bytes > 0) {
-        void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (mapped == MAP_FAILED) {
-            status = fail_with_errno("map", path);
-            goto fail;
-        }
-        mapping = mapped;
-    }
-    TD_TRY(td_safetensors_parse(mapping, bytes, path, out));
+    TD_TRY(td_file_map(path, &mapping));
+    TD_TRY(td_safetensors_parse(mapping.data, mapping.bytes, path, out));
     (*out)->mapping = mapping;
-    (*out)->mapping_bytes = bytes;
-    mapping = NULL;
+    return TD_OK;
 fail:
-    if (mapping) munmap(mapping, bytes);
-    if (fd >= 0) close(fd);
+    td_file_unmap(&mapping);
     return status;
 }
 
 void td_safetensors_close(td_safetensors *file)
 {
     if (!file) return;
-    if (file->mapping) munmap(file->mapping, file->mapping_bytes);
+    td_file_unmap(&file->mapping);
     free(file->pairs);
     free(file->by_name);
     free(file->tensors);

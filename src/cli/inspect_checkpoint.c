@@ -18,10 +18,22 @@ static void format_shape(const td_safetensors_tensor *t, char *out, size_t capac
     if (used < capacity) snprintf(out + used, capacity - used, "]");
 }
 
-/* Metadata that is worth a line: not the hashes. */
+/* Metadata that is worth a line: not the hashes, nor whole files. */
 static bool is_shown(const char *key)
 {
-    return strncmp(key, "hash.", 5) != 0;
+    const size_t bytes = strlen(key);
+    return strncmp(key, "hash.", 5) != 0 && (bytes < 5 || strcmp(key + bytes - 5, "_json") != 0);
+}
+
+/* Of a family that is not trained here, what is in the file counts. */
+static td_status count_parameters(const td_checkpoint *c, uint64_t *out)
+{
+    const td_family *family = td_checkpoint_get_info(c)->model.family;
+    if (family->n_learners > 0) return td_family_parameters(&td_checkpoint_get_info(c)->model, out);
+    *out = 0;
+    for (size_t i = 0; i < family->n_parts; ++i)
+        *out += td_checkpoint_part_size(c, i);
+    return TD_OK;
 }
 
 static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
@@ -103,7 +115,7 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
     const char *slim = td_cli_text(cli, "slim");
     TD_TRY(td_checkpoint_open(path, &c));
     TD_TRY(td_checkpoint_verify(c));
-    TD_TRY(td_family_parameters(&td_checkpoint_get_info(c)->model, &parameters));
+    TD_TRY(count_parameters(c, &parameters));
     if (slim != NULL) TD_TRY(td_checkpoint_write_slim(c, slim));
     if (cli->json) {
         code = print_json(cli, c, parameters);

@@ -49,6 +49,8 @@ const td_option_command td_cli_commands[TD_COMMAND_COUNT] = {
 #define BENCH_TEXT BIT(TD_COMMAND_BENCH_TEXT)
 #define REPORT BIT(TD_COMMAND_REPORT)
 #define DOCTOR BIT(TD_COMMAND_DOCTOR)
+#define IMPORT BIT(TD_COMMAND_IMPORT)
+#define EXPORT BIT(TD_COMMAND_EXPORT)
 #define HELP BIT(TD_COMMAND_HELP)
 
 /* Before the general keys of settings/table.h. */
@@ -61,10 +63,13 @@ static const td_option OWN[] = {
      USUAL("Synthesis", SYNTH, "Recording to copy through spectrogram and vocoder instead of a text")},
     {FLAG("output"), LETTER('o'), PATH("FILE"),
      USUAL(
-         "Output", SYNTH | REPORT | ADVISE,
+         "Output", SYNTH | REPORT | ADVISE | IMPORT | EXPORT,
          "Where it goes. synth: .wav, .flac, .ogg, - for raw samples of 16 bits, one channel, on stdout, or "
          "FOLDER/ for a file of each line of the text; "
-         "report: .html; advise: .ini")},
+         "report: .html; advise: .ini; import: .safetensors; export: a folder")},
+    {FLAG("weights"), CHOICE("fp32", "fp32|bf16|fp16"),
+     USUAL("Output", IMPORT, "How weights are stored: as they are, or in half the room")},
+    {FLAG("format"), CHOICE("coqui", "coqui"), USUAL("Output", EXPORT, "Whose files to write")},
     {KEY("synth", "reference"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording whose speaker is to be heard; at least half a second")},
     {KEY("synth", "speaker"), TEXT("ID"),

@@ -1,6 +1,7 @@
 /* See checkpoint.h. */
 #include "families/checkpoint.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,13 +249,24 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* A tensor of another program's, under its name there. */
+static bool is_imported(const td_safetensors_tensor *t)
+{
+    static const char *const OWN[] = {"param.", "moment1.", "moment2.", "average.", "state.", "optimizer."};
+    for (size_t i = 0; i < sizeof OWN / sizeof *OWN; ++i)
+        if (starts_with(t->name, OWN[i])) return false;
+    return !is_header_hash(t);
+}
+
 /* The first value that is no number, or the count. */
 static uint64_t find_broken(const td_safetensors_tensor *t)
 {
     const uint32_t exponent = 0x7f800000, *words = t->data;
-    const uint64_t n = t->bytes / 4;
+    const uint16_t *halves = t->data, half = t->dtype == TD_SAFETENSORS_F16 ? 0x7c00 : 0x7f80;
+    const uint64_t n = t->bytes / td_safetensors_dtype_bytes(t->dtype);
     uint64_t i = 0;
-    while (i < n && (words[i] & exponent) != exponent)
+    while (i < n &&
+           (t->dtype == TD_SAFETENSORS_F32 ? (words[i] & exponent) != exponent : (halves[i] & half) != half))
         ++i;
     return i;
 }
@@ -262,12 +274,13 @@ static uint64_t find_broken(const td_safetensors_tensor *t)
 /* Moments may overflow and training goes on; what a model computes with may not. */
 static td_status check_numbers(const td_checkpoint *c, const td_safetensors_tensor *t)
 {
-    if (t->dtype != TD_SAFETENSORS_F32 ||
-        !(starts_with(t->name, "param.") || starts_with(t->name, "state.") ||
-          starts_with(t->name, "average.")))
+    const bool is_float =
+        t->dtype == TD_SAFETENSORS_F32 || t->dtype == TD_SAFETENSORS_F16 || t->dtype == TD_SAFETENSORS_BF16;
+    if (!is_float || !(starts_with(t->name, "param.") || starts_with(t->name, "state.") ||
+                       starts_with(t->name, "average.") || is_imported(t)))
         return TD_OK;
     const uint64_t at = find_broken(t);
-    if (at == t->bytes / 4) return TD_OK;
+    if (at == t->bytes / td_safetensors_dtype_bytes(t->dtype)) return TD_OK;
     return TD_FAIL(TD_ERR_INTEGRITY,
                    "'%s' is damaged: value %" PRIu64 " of tensor %s is not finite; use another checkpoint",
                    c->path, at, t->name);
@@ -286,36 +299,36 @@ static td_status check_tensor(const td_checkpoint *c, const td_safetensors_tenso
     return check_numbers(c, t);
 }
 
+/* Imported voices have no prefixes. */
+static const td_safetensors_tensor *find_tensor(const td_checkpoint *c, const char *prefix, const char *name,
+                                                char full[NAME_BYTES])
+{
+    const bool is_used = strcmp(prefix, "param.") == 0 || strcmp(prefix, "state.") == 0;
+    snprintf(full, NAME_BYTES, "%s%s", prefix, name);
+    const td_safetensors_tensor *t = td_safetensors_find(c->file, full);
+    return t == NULL && is_used ? td_safetensors_find(c->file, name) : t;
+}
+
 td_status td_checkpoint_tensor(const td_checkpoint *c, const char *prefix, const char *name,
                                const td_safetensors_tensor **out)
 {
     char full[NAME_BYTES];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    *out = td_safetensors_find(c->file, full);
+    *out = find_tensor(c, prefix, name, full);
     if (*out == NULL) return TD_FAIL(TD_ERR_NOT_FOUND, "'%s' has no tensor %s", c->path, full);
     return check_tensor(c, *out);
 }
 
-static size_t find_part(const td_family *family, const char *name)
-{
-    size_t best = 0, longest = 0;
-    for (size_t i = 0; i < family->n_parts; ++i) {
-        const size_t bytes = strlen(family->parts[i].prefix);
-        if (bytes >= longest && starts_with(name, family->parts[i].prefix)) {
-            best = i;
-            longest = bytes;
-        }
-    }
-    return best;
-}
-
 uint64_t td_checkpoint_part_size(const td_checkpoint *c, size_t part)
 {
+    const td_family *family = c->info.model.family;
     uint64_t n = 0;
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
-        if (starts_with(t->name, "param.") && find_part(c->info.model.family, t->name + 6) == part)
-            n += t->bytes / 4;
+        const bool is_param = starts_with(t->name, "param.");
+        const char *name = t->name + (is_param ? 6 : 0);
+        if ((is_param || (is_imported(t) && !td_family_is_buffer(family, name))) &&
+            td_family_find_part(family, name) == part)
+            n += t->bytes / td_safetensors_dtype_bytes(t->dtype);
     }
     return n;
 }
@@ -417,7 +430,7 @@ static td_status add_hash(td_safetensors_writer *writer, const td_checkpoint_ten
     return td_safetensors_writer_add_metadata(writer, key, hash);
 }
 
-/* All is written but this. */
+/* The header is whole: all tensors were added. */
 static td_status write_header_hash(td_safetensors_writer *writer)
 {
     td_status status = TD_OK;
@@ -429,33 +442,91 @@ fail:
     return status;
 }
 
-td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
-                              const td_safetensors_pair *pairs, size_t n_pairs,
-                              const td_checkpoint_tensor_data *tensors, size_t n_tensors)
+/* Before which tensor the header's hash goes: behind all of four bytes and more, since nothing pads between tensors. */
+static size_t find_hash_place(const td_checkpoint_tensor_data *tensors, size_t n)
+{
+    size_t i = 0;
+    while (i < n && td_safetensors_dtype_bytes(tensors[i].dtype) >= sizeof(uint32_t))
+        ++i;
+    return i;
+}
+
+/* The metadata, with the hashes of tensors, and the list of these. */
+static td_status add_tensors(td_safetensors_writer *writer, const td_checkpoint_tensor_data *tensors,
+                             size_t n_tensors, td_checkpoint_load_tensor *load, void *context)
+{
+    td_status status = TD_OK;
+    const size_t place = find_hash_place(tensors, n_tensors);
+    char name[NAME_BYTES];
+    for (size_t i = 0; i < n_tensors; ++i) {
+        if (load != NULL) TD_TRY(load(context, i));
+        TD_TRY(add_hash(writer, &tensors[i]));
+    }
+    for (size_t i = 0; i <= n_tensors; ++i) {
+        const td_checkpoint_tensor_data *t = &tensors[i];
+        if (i == place)
+            TD_TRY(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1,
+                                                    (uint64_t[]){2}));
+        if (i == n_tensors) break;
+        snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
+        TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
+    }
+fail:
+    return status;
+}
+
+td_status td_checkpoint_write_loaded(const char *path, const td_checkpoint_info *info,
+                                     const td_safetensors_pair *pairs, size_t n_pairs,
+                                     const td_checkpoint_tensor_data *tensors, size_t n_tensors,
+                                     td_checkpoint_load_tensor *load, void *context)
 {
     td_status status = TD_OK;
     td_safetensors_writer *writer = NULL;
+    const size_t place = find_hash_place(tensors, n_tensors);
     char name[NAME_BYTES];
     TD_TRY(td_safetensors_writer_open(path, &writer));
     TD_TRY(add_info(writer, info));
     for (size_t i = 0; i < n_pairs; ++i)
         TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
-    for (size_t i = 0; i < n_tensors; ++i)
-        TD_TRY(add_hash(writer, &tensors[i]));
-    for (size_t i = 0; i < n_tensors; ++i) {
-        const td_checkpoint_tensor_data *t = &tensors[i];
-        snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
-        TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
-    }
-    TD_TRY(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1, (uint64_t[]){2}));
-    for (size_t i = 0; i < n_tensors; ++i) {
+    TD_TRY(add_tensors(writer, tensors, n_tensors, load, context));
+    for (size_t i = 0; i <= n_tensors; ++i) {
+        if (i == place) TD_TRY(write_header_hash(writer));
+        if (i == n_tensors) break;
+        if (load != NULL) TD_TRY(load(context, i));
         snprintf(name, sizeof name, "%s%s", tensors[i].prefix, tensors[i].name);
         TD_TRY(td_safetensors_writer_write(writer, name, tensors[i].data, tensors[i].bytes));
     }
-    TD_TRY(write_header_hash(writer));
     TD_TRY(td_safetensors_writer_commit(writer));
 fail:
     td_safetensors_writer_close(writer);
+    return status;
+}
+
+td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
+                              const td_safetensors_pair *pairs, size_t n_pairs,
+                              const td_checkpoint_tensor_data *tensors, size_t n_tensors)
+{
+    return td_checkpoint_write_loaded(path, info, pairs, n_pairs, tensors, n_tensors, NULL, NULL);
+}
+
+/* Metadata that a voice keeps besides what td_checkpoint_info has: where it came from, what it speaks. *out: owned,
+ * free(). */
+static td_status list_kept(const td_checkpoint *c, td_safetensors_pair **out, size_t *n)
+{
+    static const char *const OTHERS[] = {"format",     "family",      "mel",      "symbols",
+                                         "token_kind", "tokenizer",   "language", "speakers",
+                                         "model.*",    "front_end.*", "hash.*",   "train.*"};
+    td_status status = TD_OK;
+    *n = 0;
+    TD_TRY(TD_NEW_ARRAY(out, td_safetensors_metadata_count(c->file) + 1));
+    for (size_t i = 0; i < td_safetensors_metadata_count(c->file); ++i) {
+        const td_safetensors_pair *pair = td_safetensors_metadata_at(c->file, i);
+        size_t k = 0;
+        while (k < sizeof OTHERS / sizeof *OTHERS && fnmatch(OTHERS[k], pair->key, 0) != 0)
+            ++k;
+        if (k == sizeof OTHERS / sizeof *OTHERS) (*out)[(*n)++] = *pair;
+    }
+fail:
     return status;
 }
 
@@ -463,12 +534,14 @@ td_status td_checkpoint_write_slim(const td_checkpoint *c, const char *path)
 {
     td_status status = TD_OK;
     td_checkpoint_tensor_data *tensors = NULL;
-    size_t n = 0;
+    td_safetensors_pair *pairs = NULL;
+    size_t n = 0, n_pairs;
+    TD_TRY(list_kept(c, &pairs, &n_pairs));
     TD_TRY(TD_NEW_ARRAY(&tensors, td_safetensors_count(c->file) + 1));
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
         const bool is_param = starts_with(t->name, "param.");
-        if (!is_param && !starts_with(t->name, "state.")) continue;
+        if (!is_param && !starts_with(t->name, "state.") && !is_imported(t)) continue;
         const td_safetensors_tensor *from = t;
         char average[NAME_BYTES];
         snprintf(average, sizeof average, "average.%s", t->name + (is_param ? 6 : 0));
@@ -483,8 +556,9 @@ td_status td_checkpoint_write_slim(const td_checkpoint *c, const char *path)
                                                  .bytes = from->bytes};
         memcpy(tensors[n++].dims, t->dims, sizeof tensors[0].dims);
     }
-    TD_TRY(td_checkpoint_write(path, &c->info, NULL, 0, tensors, n));
+    TD_TRY(td_checkpoint_write(path, &c->info, pairs, n_pairs, tensors, n));
 fail:
+    free(pairs);
     free(tensors);
     return status;
 }

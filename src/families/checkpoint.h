@@ -8,7 +8,11 @@
  * token_kind, tokenizer (file of a BPE), language, speakers (names, one a line), hash.TENSOR (XXH3, 16 hex
  *             digits), and train.KEY for what only training needs
  *
- * header.hash is a tensor, the last (uint [2]: XXH3 of the file's length word and header, low word first): it
+ * Voices that were imported (families/importer.h) have their tensors under the names of the other program, without
+ * param. or state. before them; whoever asks for param.NAME or state.NAME gets NAME where there is nothing else. Their
+ * floating-point numbers may be of 16 bits.
+ *
+ * header.hash is a tensor, behind those of four bytes and more (uint [2]: XXH3 of the file's length word and header, low word first): it
  * holds what the header cannot hold of itself. Files of format 1 have none; those of formats 1 and 2 name
  * their family by model.decoder_strategy.
  *
@@ -55,10 +59,10 @@ const td_safetensors *td_checkpoint_file(const td_checkpoint *checkpoint);      
 td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *prefix, const char *name,
                                const td_safetensors_tensor **out);
 
-/* Whether a tensor is fp32 of this shape. */
+/* Whether a tensor is of this shape, and fp32. */
 bool td_checkpoint_has_shape(const td_safetensors_tensor *tensor, td_shape shape);
 
-/* Parameters (elements of param.*) that belong to part `i` of the family: of the part whose prefix fits longest. */
+/* Parameters (elements of param.*, or of an imported voice's tensors that are no buffers) of part `i` of the family. */
 uint64_t td_checkpoint_part_size(const td_checkpoint *checkpoint, size_t i);
 
 /* Checks every tensor. */
@@ -88,6 +92,14 @@ typedef struct td_checkpoint_tensor_data {
 td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
                               const td_safetensors_pair *pairs, size_t n_pairs,
                               const td_checkpoint_tensor_data *tensors, size_t n_tensors);
+
+/* The same of tensors that come one by one: `load` puts the bytes of tensor i where its `data` points to, before each
+ * use of it; it is called twice for each. */
+typedef td_status td_checkpoint_load_tensor(void *context, size_t i);
+td_status td_checkpoint_write_loaded(const char *path, const td_checkpoint_info *info,
+                                     const td_safetensors_pair *pairs, size_t n_pairs,
+                                     const td_checkpoint_tensor_data *tensors, size_t n_tensors,
+                                     td_checkpoint_load_tensor *load, void *context);
 
 /* A slim copy; the averages of the parameters take their place if there are any. */
 td_status td_checkpoint_write_slim(const td_checkpoint *checkpoint, const char *path);

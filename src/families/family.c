@@ -2,6 +2,7 @@
  * tests/families/test_families.c and tests/model. */
 #include "families/family.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -38,6 +39,26 @@ const td_family *td_family_find(const char *name)
         if (strcmp(f->name, name) == 0 || (f->alias && strcmp(f->alias, name) == 0)) return f;
     }
     return NULL;
+}
+
+size_t td_family_find_part(const td_family *family, const char *name)
+{
+    size_t best = 0, longest = 0;
+    for (size_t i = 0; i < family->n_parts; i++) {
+        const size_t bytes = strlen(family->parts[i].prefix);
+        if (bytes >= longest && strncmp(name, family->parts[i].prefix, bytes) == 0) {
+            best = i;
+            longest = bytes;
+        }
+    }
+    return best;
+}
+
+bool td_family_is_buffer(const td_family *family, const char *name)
+{
+    for (const char *const *pattern = family->buffers; pattern != NULL && *pattern != NULL; pattern++)
+        if (fnmatch(*pattern, name, 0) == 0) return true;
+    return false;
 }
 
 td_model_facts td_model_describe(const td_model_config *config)

@@ -136,6 +136,7 @@ typedef struct td_part {
 } td_part;
 
 struct td_speaker_class;
+struct td_importer;
 
 struct td_family {
     const char *name, *help;
@@ -172,6 +173,7 @@ struct td_family {
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
+    const struct td_importer *importer; /* files of another program (families/importer.h); NULL: of none */
 };
 
 /* Families that a program adds when it is linked: it defines this array, ended by NULL. Programs need not; the
@@ -182,6 +184,12 @@ extern const td_family *const td_more_families[] __attribute__((weak));
 const td_family *td_family_find(const char *name);
 size_t td_family_count(void);
 const td_family *td_family_at(size_t i);
+
+/* The part that a tensor of this name belongs to: the one whose prefix fits longest. */
+size_t td_family_find_part(const td_family *family, const char *name);
+
+/* Whether a tensor of this name is no parameter. */
+bool td_family_is_buffer(const td_family *family, const char *name);
 
 /* A graph of a learner, its loss called "loss", with gradients if build->backward. *out: owned. */
 td_status td_family_build(const td_build *build, td_graph **out);

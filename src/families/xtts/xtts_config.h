@@ -1,6 +1,7 @@
 /* What an XTTS-v2 model is configured with. Keys that Coqui's config.json has are called as there (its
  * `model_args`, the others at its top); what their code has as constants, or tells by shapes alone, has keys of
- * its own. Covered by tests/families/test_families.c and tests/families/test_xtts_import.c.
+ * its own. Tensors have the names of Coqui's current code in voices: NAME.parametrizations.weight.original0 and 1 are
+ * g and v of weight norm. Covered by tests/families/test_families.c and tests/families/test_xtts_import.c.
  */
 #ifndef TD_FAMILIES_XTTS_CONFIG_H
 #define TD_FAMILIES_XTTS_CONFIG_H
@@ -84,6 +85,8 @@ _Static_assert(sizeof(td_xtts) <= TD_MODEL_CONFIG_BYTES, "a family's struct has 
 enum {
     TD_XTTS_PERCEIVER_HEAD = 64,     /* channels of a head of the perceiver */
     TD_XTTS_SPEAKER_RATE = 16000,    /* Hz of what the speaker encoder hears */
+    TD_XTTS_SPEAKER_FFT = 512,       /* of its spectrogram */
+    TD_XTTS_SPEAKER_WINDOW = 400,    /* samples of it that are looked at */
     TD_XTTS_SPEAKER_ATTENTION = 128, /* channels inside the speaker encoder's pooling */
     TD_XTTS_SPEAKER_SQUEEZE = 8,     /* channels to each of a squeeze-and-excitation layer's inside */
     TD_XTTS_DECODER_STAGES = 4,      /* of the vocoder: strides 8, 8, 2, 2, taps 16, 16, 4, 4 */

@@ -1,0 +1,245 @@
+/* See importer.h. */
+#include "families/importer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "torch/convert.h"
+
+/* ---------------------------------------------------------------- what importers call */
+
+td_status td_import_file(td_import *import, const char *path, td_torch_file **out)
+{
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_FAIL_IF(import->n_files == TD_IMPORT_FILES, TD_ERR_LIMIT, "a source has at most %d files of tensors",
+               TD_IMPORT_FILES);
+    TD_TRY(td_torch_open(path, out));
+    import->files[import->n_files++] = *out;
+fail:
+    return status;
+}
+
+td_status td_import_tensors(td_import *import, td_torch_file *file, td_pickle_id root, size_t depth,
+                            const td_torch_tensor **out, size_t *n)
+{
+    td_status status = TD_OK;
+    size_t i = 0;
+    while (import->files[i] != file)
+        i++;
+    TD_TRY(td_torch_list(file, root, depth, &import->lists[i], n));
+    *out = import->lists[i];
+fail:
+    return status;
+}
+
+td_status td_import_add(td_import *import, const char *name, td_torch_file *file, const td_torch_tensor *from)
+{
+    td_status status = TD_OK;
+    char *copy;
+    TD_FAIL_IF(from->rank > 4, TD_ERR_FORMAT, "tensor %s has %zu dimensions; at most 4 can be stored", name,
+               from->rank);
+    TD_TRY(td_arena_strdup(import->arena, name, &copy));
+    TD_TRY(td_alloc_grow(&import->tensors, &import->tensor_capacity, import->n_tensors + 1,
+                         sizeof *import->tensors));
+    import->tensors[import->n_tensors++] = (td_import_tensor){copy, file, from, from->dtype};
+fail:
+    return status;
+}
+
+static td_status add_text(td_import *import, td_import_list *list, const char *text)
+{
+    td_status status = TD_OK;
+    char *copy;
+    TD_TRY(td_arena_strdup(import->arena, text, &copy));
+    TD_TRY(td_alloc_grow(&list->at, &list->capacity, list->n + 1, sizeof *list->at));
+    list->at[list->n++] = copy;
+fail:
+    return status;
+}
+
+td_status td_import_ignore(td_import *import, const char *name)
+{
+    return add_text(import, &import->ignored, name);
+}
+
+td_status td_import_lack(td_import *import, const char *what)
+{
+    return add_text(import, &import->missing, what);
+}
+
+td_status td_import_pair(td_import *import, const char *key, const char *value)
+{
+    td_status status = TD_OK;
+    char *copy_key, *copy_value;
+    TD_TRY(td_arena_strdup(import->arena, key, &copy_key));
+    TD_TRY(td_arena_strdup(import->arena, value, &copy_value));
+    TD_TRY(td_alloc_grow(&import->pairs, &import->pair_capacity, import->n_pairs + 1, sizeof *import->pairs));
+    import->pairs[import->n_pairs++] = (td_safetensors_pair){copy_key, copy_value};
+fail:
+    return status;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static td_status find_family(const char *source, const td_family **out)
+{
+    const char *files = "none";
+    for (size_t i = 0; i < td_family_count(); i++) {
+        *out = td_family_at(i);
+        if ((*out)->importer == NULL) continue;
+        if ((*out)->importer->recognises(source)) return TD_OK;
+        files = (*out)->importer->files;
+    }
+    return TD_FAIL(TD_ERR_NOT_FOUND, "'%.200s' has no model that can be imported; a source is %s", source,
+                   files);
+}
+
+td_status td_import_open(const char *source, td_import **out)
+{
+    td_status status = TD_OK;
+    td_import *import = NULL;
+    const td_family *family = NULL;
+    *out = NULL;
+    TD_TRY(find_family(source, &family));
+    TD_TRY(TD_NEW(&import));
+    TD_TRY(td_arena_create(0, &import->arena));
+    import->source = source;
+    TD_TRY(td_model_preset(family, "base", &import->info.model));
+    TD_TRY(family->importer->import(import));
+    *out = import;
+    return TD_OK;
+fail:
+    td_import_close(import);
+    return status;
+}
+
+void td_import_close(td_import *import)
+{
+    if (import == NULL) return;
+    for (size_t i = 0; i < import->n_files; i++) {
+        free(import->lists[i]);
+        td_torch_close(import->files[i]);
+    }
+    free(import->tensors);
+    free(import->pairs);
+    free(import->ignored.at);
+    free(import->missing.at);
+    td_arena_destroy(import->arena);
+    free(import);
+}
+
+uint64_t td_import_part_size(const td_import *import, size_t part)
+{
+    const td_family *family = import->info.model.family;
+    uint64_t n = 0;
+    for (size_t i = 0; i < import->n_tensors; i++)
+        if (!td_family_is_buffer(family, import->tensors[i].name) &&
+            td_family_find_part(family, import->tensors[i].name) == part)
+            n += import->tensors[i].from->n;
+    return n;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* What a voice is stored from: one tensor at a time. */
+typedef struct feed {
+    td_import *import;
+    td_checkpoint_tensor_data *tensors; /* in the order of the import's */
+    unsigned char *room;                /* for the largest one */
+} feed;
+
+static td_status check_numbers(const td_checkpoint_tensor_data *t, const td_import_tensor *from)
+{
+    const size_t size = td_safetensors_dtype_bytes(t->dtype);
+    if (!td_convert_is_float(t->dtype)) return TD_OK;
+    for (uint64_t i = 0; i < t->bytes / size; i++) {
+        float value;
+        td_convert((const unsigned char *)t->data + i * size, t->dtype, TD_SAFETENSORS_F32, 1, &value);
+        if (!isfinite(value))
+            return TD_FAIL(TD_ERR_INTEGRITY,
+                           "'%.200s': value %" PRIu64
+                           " of tensor %s is not finite, or too large for 16 bits; it cannot speak",
+                           td_torch_name(from->file), i, from->from->name);
+    }
+    return TD_OK;
+}
+
+static td_status load(void *context, size_t i)
+{
+    td_status status = TD_OK;
+    const feed *f = context;
+    const td_import_tensor *from = &f->import->tensors[i];
+    TD_TRY(td_torch_read(from->file, from->from, from->dtype, f->room));
+    TD_TRY(check_numbers(&f->tensors[i], from));
+fail:
+    return status;
+}
+
+/* Wide elements first, since nothing pads between tensors; then by name, so that the same voice is the same file
+ * wherever its tensors came from. */
+static int compare_tensors(const void *a, const void *b)
+{
+    const td_import_tensor *x = a, *y = b;
+    const size_t x_size = td_safetensors_dtype_bytes(x->dtype), y_size = td_safetensors_dtype_bytes(y->dtype);
+    if (x_size != y_size) return x_size > y_size ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static td_status describe_tensors(feed *f, td_safetensors_dtype dtype)
+{
+    td_status status = TD_OK;
+    td_import *import = f->import;
+    size_t largest = 1;
+    for (size_t i = 0; i < import->n_tensors; i++)
+        if (td_convert_is_float(import->tensors[i].from->dtype)) import->tensors[i].dtype = dtype;
+    qsort(import->tensors, import->n_tensors, sizeof *import->tensors, compare_tensors);
+    for (size_t i = 0; i < import->n_tensors; i++) {
+        const td_import_tensor *from = &import->tensors[i];
+        td_checkpoint_tensor_data *to = &f->tensors[i];
+        *to = (td_checkpoint_tensor_data){
+            .prefix = "", .name = from->name, .dtype = from->dtype, .rank = from->from->rank};
+        to->bytes = from->from->n * td_safetensors_dtype_bytes(to->dtype);
+        memcpy(to->dims, from->from->dims, sizeof to->dims);
+        if (to->bytes > largest) largest = (size_t)to->bytes;
+    }
+    TD_TRY(TD_NEW_ARRAY(&f->room, largest));
+    for (size_t i = 0; i < import->n_tensors; i++)
+        f->tensors[i].data = f->room;
+fail:
+    return status;
+}
+
+td_status td_import_write(td_import *import, const char *path, td_safetensors_dtype dtype)
+{
+    td_status status = TD_OK;
+    feed f = {.import = import};
+    TD_TRY(TD_NEW_ARRAY(&f.tensors, import->n_tensors + 1));
+    TD_TRY(describe_tensors(&f, dtype));
+    TD_TRY(td_checkpoint_write_loaded(path, &import->info, import->pairs, import->n_pairs, f.tensors,
+                                      import->n_tensors, load, &f));
+fail:
+    free(f.tensors);
+    free(f.room);
+    return status;
+}
+
+/* ---------------------------------------------------------------- export */
+
+td_status td_export_voice(const td_checkpoint *voice, const char *format, const char *folder)
+{
+    td_status status = TD_OK;
+    const td_family *family = td_checkpoint_get_info(voice)->model.family;
+    TD_FAIL_IF(family->importer == NULL || strcmp(family->importer->format, format) != 0, TD_ERR_UNSUPPORTED,
+               "'%.200s' is of family %s, which is not written as %.40s", td_checkpoint_path(voice),
+               family->name, format);
+    TD_TRY(td_checkpoint_verify(voice));
+    TD_TRY(td_file_make_dirs(folder));
+    TD_TRY(family->importer->export(voice, folder));
+fail:
+    return status;
+}
