@@ -474,6 +474,10 @@ static td_status use_flag(td_options *options, const td_option *option, const ch
     TD_TRY(td_arena_strdup(options->arena, flag, &copy));
     options->flag_used[row] = copy;
     snprintf(place, sizeof place, COMMAND_LINE " (%s)", flag);
+    if (former && option->repeats) {
+        TD_TRY(td_arena_printf(options->arena, &copy, "%s\n%s", options->values[row].text, text));
+        text = copy;
+    }
     TD_TRY(give_value(options, option, flag, text, TD_ORIGIN_COMMAND_LINE, COMMAND_LINE, place));
 fail:
     return status;

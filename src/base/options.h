@@ -44,6 +44,7 @@ typedef struct td_option {
     uint64_t topics;  /* bits; a command that has one of them takes the flag. 0: files and --set alone */
     const char *help; /* one line, no full stop */
     bool usual;       /* explained where --help has no room for all */
+    bool repeats; /* TEXT, PATH: given again, what it says comes behind the former, on a line of its own */
 } td_option;
 
 typedef struct td_option_command {

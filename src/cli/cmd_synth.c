@@ -249,6 +249,7 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
     const td_voice_options options = {.size = sizeof options,
                                       .path = get_text(cli, "synth.checkpoint"),
                                       .device = get_text(cli, "bench.device"),
+                                      .data_device = get_text(cli, "synth.vocoder_device"),
                                       .cache_dir = get_text(cli, "data.cache_dir")};
     td_voice_info info = {.size = sizeof info};
     td_status status = TD_OK;
@@ -256,7 +257,8 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
     TD_TRY(td_voice_get_info(run->voice, &info));
     run->info = info.device;
     run->rate = info.rate;
-    TD_FAIL_IF(info.needs_reference && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
+    const bool knows_speaker = *info.speakers && get_text(cli, "synth.speaker");
+    TD_FAIL_IF(info.needs_reference && !knows_speaker && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
                "the voice speaks like a recording; name one with --reference FILE.wav");
     if (get_text(cli, "save-mel")) td_voice_keep_mel(run->voice);
 fail:
@@ -281,7 +283,14 @@ static td_speak_options get_speak_options(const td_cli *cli)
                               .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
                               .energy = td_options_get(cli->options, "synth.energy")->real,
                               .seed = get_seed(cli),
-                              .strict_text = td_cli_is_on(cli, "synth.strict_text")};
+                              .strict_text = td_cli_is_on(cli, "synth.strict_text"),
+                              .greedy = td_cli_is_on(cli, "synth.greedy"),
+                              .no_guard = !td_cli_is_on(cli, "synth.guard"),
+                              .top_k = (uint32_t)td_options_get(cli->options, "synth.top_k")->integer,
+                              .temperature = td_options_get(cli->options, "synth.temperature")->real,
+                              .top_p = td_options_get(cli->options, "synth.top_p")->real,
+                              .repetition_penalty =
+                                  td_options_get(cli->options, "synth.repetition_penalty")->real};
 }
 
 static td_status speak_text(const td_cli *cli, synth_run *run)
@@ -303,6 +312,7 @@ static td_status speak_text(const td_cli *cli, synth_run *run)
     run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     const td_speech *speech = td_voice_last(run->voice);
     run->n_pieces = speech->n_pieces;
+    if (get_text(cli, "dump-synth")) TD_TRY(td_voice_save_parts(run->voice, get_text(cli, "dump-synth")));
     if (mel_path) TD_TRY(td_speech_save_mel(speech, &td_voice_checkpoint(run->voice)->mel, mel_path));
 fail:
     free(text);

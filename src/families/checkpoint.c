@@ -174,6 +174,7 @@ static td_status read_info(td_checkpoint *c)
     TD_TRY(read_front_ends(c));
     TD_TRY(need_text(c, "symbols", &c->info.symbols));
     TD_TRY(need_text(c, "tokenizer", &c->info.tokenizer));
+    c->info.tokenizer_json = td_checkpoint_text(c, "tokenizer_json");
     TD_TRY(need_text(c, "language", &c->info.language));
     TD_TRY(need_text(c, "speakers", &c->info.speakers));
     TD_TRY(need_text(c, "token_kind", &text));

@@ -137,6 +137,7 @@ typedef struct td_part {
 
 struct td_speaker_class;
 struct td_importer;
+struct td_talker_class;
 
 struct td_family {
     const char *name, *help;
@@ -173,6 +174,8 @@ struct td_family {
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
+    const struct td_talker_class
+        *talker; /* how it speaks if it makes samples itself (families/talker.h); or NULL */
     const struct td_importer *importer; /* files of another program (families/importer.h); NULL: of none */
 };
 

@@ -153,22 +153,47 @@ static void read_config(golden *g, td_model_config *out)
     g->c = td_xtts_get(out);
 }
 
+/* A speaker that the voice knows by name: the one that the package knew the recordings as. */
+static void add_speaker(const golden *g, td_checkpoint_tensor_data *out)
+{
+    static const char *const from[] = {"cond_latents", "speaker_embedding"};
+    static const char *const names[] = {"speakers.Ana.gpt_cond_latent", "speakers.Ana.speaker_embedding"};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t n = golden_count(g, from[i]), width = g->c.gpt_n_model_channels;
+        float *values = calloc(n, sizeof *values);
+        assert_non_null(values);
+        memcpy(values, golden_values(g, from[i], n), 4 * n);
+        out[i] = (td_checkpoint_tensor_data){.prefix = "",
+                                             .name = names[i],
+                                             .dtype = TD_SAFETENSORS_F32,
+                                             .rank = 3,
+                                             .dims = {1, i ? n : n / width, i ? 1 : width},
+                                             .data = values,
+                                             .bytes = 4 * n};
+    }
+}
+
 static void write_voice(golden *g)
 {
     static td_checkpoint_tensor_data tensors[MOST_TENSORS];
     const td_safetensors_tensor *list = td_safetensors_find(g->file, "tensors");
     char tokenizer[300], *rest, *text = strndup(list->data, (size_t)list->bytes);
-    td_checkpoint_info info = {
-        .token_kind = TD_TOKENS_BPE, .symbols = "", .tokenizer = tokenizer, .language = "en", .speakers = ""};
+    td_checkpoint_info info = {.token_kind = TD_TOKENS_BPE,
+                               .symbols = "",
+                               .tokenizer = tokenizer,
+                               .language = "en",
+                               .speakers = "Ana"};
     size_t n = 0;
     open_oracle("xtts_vocab.json", tokenizer, sizeof tokenizer);
     read_config(g, &info.model);
     info.mel = td_xtts_conditioning_mel(&g->c);
     info.front_ends[0] = td_xtts_dvae_mel(&g->c);
     for (char *line = strtok_r(text, ";", &rest); line; line = strtok_r(NULL, ";", &rest)) {
-        assert_true(n < MOST_TENSORS);
+        assert_true(n + 2 < MOST_TENSORS);
         read_tensor(g, line, &tensors[n++]);
     }
+    add_speaker(g, &tensors[n]);
+    n += 2;
     snprintf(g->voice, sizeof g->voice, "%s/voice.safetensors", g->folder);
     check(td_checkpoint_write(g->voice, &info, NULL, 0, tensors, n));
     for (size_t i = 0; i < n; i++)
