@@ -44,12 +44,13 @@ static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
     td_printf("checkpoint     %s: whole, %zu tensors, %" PRIu64 " parameters\n", td_checkpoint_path(c),
               td_safetensors_count(file), parameters);
     for (size_t i = 0; i < family->n_parts; ++i)
-        td_printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
-                  td_checkpoint_part_size(c, i));
+        if (td_checkpoint_part_size(c, i) > 0)
+            td_printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
+                      td_checkpoint_part_size(c, i));
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
         if (!is_shown(pair->key)) continue;
-        td_printf("%-24s", pair->key);
+        td_printf("%-24s%s", pair->key, strlen(pair->key) >= 24 ? " " : "");
         for (const char *at = pair->value; *at != '\0'; at += *at == '\n') {
             const size_t bytes = strcspn(at, "\n");
             td_printf("%.*s%s", (int)bytes, at, at[bytes] == '\n' ? " " : "");

@@ -30,7 +30,7 @@ static const char VOCAB[] =
 static const char CONFIG[] =
     "{\"model\":\"xtts\",\"languages\":[\"en\",\"zh-cn\"],\"temperature\":0.65,\"top_k\":40,"
     "\"max_audio_len\":Infinity,\"model_args\":{\"gpt_layers\":2,\"gpt_n_heads\":2,"
-                             "\"gpt_start_audio_token\":32,\"gpt_stop_audio_token\":33,"
+    "\"gpt_start_audio_token\":32,\"gpt_stop_audio_token\":33,"
     "\"gpt_start_text_token\":null}}";
 
 static int open_layout(void **state)

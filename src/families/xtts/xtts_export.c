@@ -179,8 +179,8 @@ static td_status describe_speaker(td_torch_writer *w, const speaker *s)
     td_status status = TD_OK;
     TD_TRY(td_torch_writer_key(w, s->name));
     TD_TRY(td_torch_writer_begin_dict(w));
-    TD_TRY(describe(w, TD_COQUI_LATENT + 1, s->latent));
-    TD_TRY(describe(w, TD_COQUI_EMBEDDING + 1, s->embedding));
+    TD_TRY(describe(w, &TD_COQUI_LATENT[1], s->latent));
+    TD_TRY(describe(w, &TD_COQUI_EMBEDDING[1], s->embedding));
     TD_TRY(td_torch_writer_end_dict(w));
 fail:
     return status;
