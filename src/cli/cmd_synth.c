@@ -246,10 +246,11 @@ fail:
 
 static td_status open_voice(const td_cli *cli, synth_run *run)
 {
+    const char *model = get_text(cli, "devices.model");
     const td_voice_options options = {.size = sizeof options,
                                       .path = get_text(cli, "synth.checkpoint"),
-                                      .device = get_text(cli, "bench.device"),
-                                      .data_device = get_text(cli, "synth.vocoder_device"),
+                                      .device = model ? model : get_text(cli, "bench.device"),
+                                      .data_device = get_text(cli, "devices.data"),
                                       .cache_dir = get_text(cli, "data.cache_dir")};
     td_voice_info info = {.size = sizeof info};
     td_status status = TD_OK;

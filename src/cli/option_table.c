@@ -95,8 +95,6 @@ static const td_option OWN[] = {
     {KEY("synth", "greedy"), BOOL("false"), FOR("Synthesis", SYNTH, "XTTS: always the likeliest code")},
     {KEY("synth", "guard"), BOOL("true"),
      FOR("Synthesis", SYNTH, "XTTS: draw loops again, and cut speech that does not end")},
-    {KEY("synth", "vocoder_device"), TEXT("SEL"),
-     FOR("Synthesis", SYNTH, "XTTS: another device for the vocoder and the speaker encoder")},
     {FLAG("dump-synth"), PATH("FILE"),
      FOR("Synthesis", SYNTH, "XTTS: write what the first piece was made of, as a .safetensors file")},
     {FLAG("save-mel"), PATH("FILE"),

@@ -46,22 +46,23 @@ static const td_option OPTIONS[] = {
      .topics = ON_ALL,
      .help = "Sets a key"},
     {"oven", "heat", NULL, 0, TD_OPTION_INT, "180", "DEGREES", NULL, 50, 300, "Oven", ON_COOK,
-     "Heat of the oven", true},
-    {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan", false},
+     "Heat of the oven", true, false},
+    {"oven", "fan", NULL, 0, TD_OPTION_BOOL, "true", NULL, NULL, 0, 0, "Oven", ON_COOK, "Use the fan", false,
+     false},
     {"oven", "lamp", "enable-lamp", 0, TD_OPTION_BOOL, NULL, NULL, NULL, 0, 0, "Oven", ON_COOK,
-     "Use the lamp", false},
+     "Use the lamp", false, false},
     {"oven", "mode", NULL, 0, TD_OPTION_CHOICE, "bake", NULL, "bake|grill|roast", 0, 0, "Oven", ON_COOK,
-     "How", false},
+     "How", false, false},
     {"oven", "size", "oven-size", 0, TD_OPTION_SIZE_MB, "8192", "MB", NULL, 1, 1048576, "Oven", ON_COOK,
-     "Room", false},
+     "Room", false, false},
     {"dish", "salt_share", NULL, 0, TD_OPTION_FLOAT, "0.5", "F", NULL, 0, 1, "Dish", ON_COOK, "How salty",
-     false},
+     false, false},
     {"dish", "recipe", NULL, 0, TD_OPTION_PATH, NULL, "FILE", NULL, 0, 0, "Dish", ON_COOK, "What to follow",
-     false},
+     false, true},
     {"dish", "plate", "plate-name", 0, TD_OPTION_TEXT, NULL, "NAME", NULL, 0, 0, "Dish", ON_ALL,
-     "Which plate", false},
+     "Which plate", false, false},
     {"dish", "plate", "plate-number", 0, TD_OPTION_INT, NULL, "N", NULL, 0, 63, "Dish", ON_ALL, "Which plate",
-     false},
+     false, false},
 };
 
 static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0],
@@ -201,6 +202,15 @@ static void test_last_of_a_repeated_flag_wins(void **state)
     assert_false(td_options_get(options, "oven.lamp")->truth);
     assert_string_equal(text_of(options, "oven.mode"), "roast");
     assert_string_equal(td_options_get(options, "oven.mode")->place, "--set");
+}
+
+static void test_a_flag_that_repeats_collects_lines(void **state)
+{
+    td_options *options = *state;
+    assert_int_equal(
+        PARSE(options, COOK, "pie", "--recipe", "soup.txt", "--recipe=cake.txt", "--recipe", "tea.txt"),
+        TD_OK);
+    assert_string_equal(td_options_get(options, "dish.recipe")->text, "soup.txt\ncake.txt\ntea.txt");
 }
 
 static void test_all_mistakes_of_the_command_line(void **state)
@@ -479,7 +489,7 @@ static void test_rows_are_added_at_run_time(void **state)
     assert_null(td_option_rows_find(&rows, "oven", "racks_2"));
     assert_int_equal(td_option_rows_text(&rows, &key, "racks_%d", 2), TD_OK);
     const td_option row = {"oven", key, NULL,   0, TD_OPTION_INT, "1",  "N", NULL,
-                           0,      5,   "Oven", 0, "Racks",       false};
+                           0,      5,   "Oven", 0, "Racks",       false, false};
     assert_int_equal(td_option_rows_add(&rows, &row, 1), TD_OK);
     assert_non_null(td_option_rows_find(&rows, "oven", "racks_2"));
     td_option_table table = TABLE;
@@ -533,6 +543,7 @@ int main(void)
         OPTIONS_TEST(test_value_that_loses_is_still_checked),
         OPTIONS_TEST(test_forms_of_the_command_line),
         OPTIONS_TEST(test_last_of_a_repeated_flag_wins),
+        OPTIONS_TEST(test_a_flag_that_repeats_collects_lines),
         OPTIONS_TEST(test_all_mistakes_of_the_command_line),
         OPTIONS_TEST(test_missing_value_and_arguments),
         cmocka_unit_test(test_bad_values_name_what_is_allowed),

@@ -7,25 +7,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/half.h"
 
 #define NAME_BYTES TD_SAFETENSORS_MAX_NAME_BYTES
 
 /* ---------------------------------------------------------------- numbers */
-
-static float from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float from_half(uint16_t h)
-{
-    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-    if (rest >= 0x7c00u) return from_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    if (rest >= 0x400u) return from_bits(sign | ((rest << 13) + ((127u - 15u) << 23)));
-    return sign ? -(float)rest * 0x1p-24f : (float)rest * 0x1p-24f;
-}
 
 static td_status convert(const td_safetensors_tensor *t, float *out)
 {
@@ -37,11 +23,11 @@ static td_status convert(const td_safetensors_tensor *t, float *out)
         return TD_OK;
     case TD_SAFETENSORS_BF16:
         for (size_t i = 0; i < n; i++)
-            out[i] = from_bits((uint32_t)halves[i] << 16);
+            out[i] = td_bf16_to_float(halves[i]);
         return TD_OK;
     case TD_SAFETENSORS_F16:
         for (size_t i = 0; i < n; i++)
-            out[i] = from_half(halves[i]);
+            out[i] = td_fp16_to_float(halves[i]);
         return TD_OK;
     default:
         return TD_FAIL(TD_ERR_FORMAT, "tensor %s is %s; F32, F16 and BF16 can be spoken with", t->name,
