@@ -15,10 +15,9 @@ const char *const golden_cases[2] = {"a", "b"};
 
 /* ---------------------------------------------------------------- the file */
 
-static void open_oracle(const char *name, char *path, size_t capacity)
+static void find_golden(const char *name, char *path, size_t capacity)
 {
-    snprintf(path, capacity, "%.*s/../oracle/golden/%s", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__,
-             name);
+    snprintf(path, capacity, GOLDEN_DIR "/%s", name);
 }
 
 const void *golden_values(const golden *g, const char *name, size_t count)
@@ -184,7 +183,7 @@ static void write_voice(golden *g)
                                .language = "en",
                                .speakers = "Ana"};
     size_t n = 0;
-    open_oracle("xtts_vocab.json", tokenizer, sizeof tokenizer);
+    find_golden("xtts_vocab.json", tokenizer, sizeof tokenizer);
     read_config(g, &info.model);
     info.mel = td_xtts_conditioning_mel(&g->c);
     info.front_ends[0] = td_xtts_dvae_mel(&g->c);
@@ -246,7 +245,7 @@ void golden_open_biased(golden *out, const char *name, size_t code, float bias)
     char path[300], file[64], *rest;
     *out = (golden){.biased_code = code, .bias = bias};
     snprintf(file, sizeof file, "xtts_%s.safetensors", name);
-    open_oracle(file, path, sizeof path);
+    find_golden(file, path, sizeof path);
     check(td_safetensors_open(path, &out->file));
     assert_int_equal(temp_dir_make(NULL), 0);
     snprintf(out->folder, sizeof out->folder, "%s", temp_dir);
