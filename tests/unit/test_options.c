@@ -488,7 +488,7 @@ static void test_rows_are_added_at_run_time(void **state)
     assert_int_equal(td_option_rows_add(&rows, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0]), TD_OK);
     assert_null(td_option_rows_find(&rows, "oven", "racks_2"));
     assert_int_equal(td_option_rows_text(&rows, &key, "racks_%d", 2), TD_OK);
-    const td_option row = {"oven", key, NULL,   0, TD_OPTION_INT, "1",  "N", NULL,
+    const td_option row = {"oven", key, NULL,   0, TD_OPTION_INT, "1",   "N",  NULL,
                            0,      5,   "Oven", 0, "Racks",       false, false};
     assert_int_equal(td_option_rows_add(&rows, &row, 1), TD_OK);
     assert_non_null(td_option_rows_find(&rows, "oven", "racks_2"));
