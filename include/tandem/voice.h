@@ -34,6 +34,7 @@ typedef struct td_voice_options {
     const char *lexicon; /* a file of lines WORD<TAB>RESPELLING or WORD<TAB>/PHONEMES/; NULL: none */
     const char *vocoder; /* "griffin-lim", or the file of a vocoder, or of a voice that holds one; NULL: the
                           * voice's own, or Griffin-Lim where it has none */
+    const char *data_device; /* of the vocoder, for voices that have one of their own; NULL: the same */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among
@@ -64,15 +65,20 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out);
 
 /* Texts are borrowed for the call. */
 typedef struct td_speak_options {
-    uint32_t size;         /* sizeof(td_speak_options) */
-    const char *speaker;   /* a name or number; NULL: the first */
-    const char *reference; /* path of a recording to speak like; for a voice that needs one */
-    const char *language;  /* a code such as "en"; NULL: the voice's */
-    double speed;          /* 2: twice as fast; 0: 1 */
-    double pitch_shift;    /* semitones */
-    double energy;         /* factor of loudness; 0: 1 */
-    uint64_t seed;         /* the same text, options and seed give the same samples on one device */
-    bool strict_text;      /* a character that the voice has not learnt is TD_ERR_FORMAT */
+    uint32_t size;       /* sizeof(td_speak_options) */
+    const char *speaker; /* a name or number; NULL: the first */
+    const char *
+        reference; /* path of a recording to speak like; for a voice that needs one. XTTS: several, one a line */
+    const char *language; /* a code such as "en"; NULL: the voice's */
+    double speed;         /* 2: twice as fast; 0: 1 */
+    double pitch_shift;   /* semitones */
+    double energy;        /* factor of loudness; 0: 1 */
+    uint64_t seed;        /* the same text, options and seed give the same samples on one device */
+    bool strict_text;     /* a character that the voice has not learnt is TD_ERR_FORMAT */
+    bool greedy;          /* XTTS: the likeliest code each time */
+    bool no_guard;        /* XTTS: loops and endless speech are left as they are */
+    uint32_t top_k;       /* XTTS, as the others: 0: the voice's own */
+    double temperature, top_p, repetition_penalty;
 } td_speak_options;
 
 /* Speaks a text (UTF-8), or SSML if it begins with <speak>: <break time="300ms"/>, <prosody rate="80%">; malformed

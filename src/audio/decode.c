@@ -297,13 +297,15 @@ static void trim(td_audio *audio, double trim_db, double margin_s)
 
 td_status td_audio_decode(const char *path, const td_decode_options *options, td_audio *out)
 {
-    decoder d = {.path = path, .options = options, .sound = {.fd = -1}, .out = out};
+    td_decode_options own = *options;
+    decoder d = {.path = path, .options = &own, .sound = {.fd = -1}, .out = out};
     td_status status = TD_OK;
     *out = (td_audio){.rate = options->rate, .samples = options->into};
-    TD_FAIL_IF(options->rate < TD_DECODE_RATE_MIN || options->rate > TD_DECODE_RATE_MAX, TD_ERR_ARGUMENT,
-               "%s: a wanted rate of %u Hz; %d to %d can be", path, options->rate, TD_DECODE_RATE_MIN,
-               TD_DECODE_RATE_MAX);
+    TD_FAIL_IF(options->rate && (options->rate < TD_DECODE_RATE_MIN || options->rate > TD_DECODE_RATE_MAX),
+               TD_ERR_ARGUMENT, "%s: a wanted rate of %u Hz; %d to %d can be", path, options->rate,
+               TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
     TD_TRY(open_file(&d));
+    if (!own.rate) own.rate = out->rate = (uint32_t)d.info.samplerate;
     out->report.source_rate = (uint32_t)d.info.samplerate;
     out->report.channels = (uint32_t)d.info.channels;
     d.chunk_frames = CHUNK_SAMPLES / (size_t)d.info.channels;

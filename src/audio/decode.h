@@ -15,7 +15,7 @@ enum { TD_DECODE_RATE_MIN = 1000, TD_DECODE_RATE_MAX = 384000 };
 
 /* All zero but the rate: the file as it is. */
 typedef struct td_decode_options {
-    uint32_t rate;   /* wanted, TD_DECODE_RATE_MIN to TD_DECODE_RATE_MAX */
+    uint32_t rate;   /* wanted, TD_DECODE_RATE_MIN to TD_DECODE_RATE_MAX; 0: the file's own */
     double trim_db;  /* > 0: cut both ends where 10 ms are this far below the loudest 10 ms */
     double margin_s; /* but keep so much before and after the rest */
     double max_s;    /* > 0: a longer file is TD_ERR_LIMIT */

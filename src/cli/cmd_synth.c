@@ -183,9 +183,9 @@ static td_status save_mel(const td_mel *mel, td_memory *memory, const td_audio *
 {
     const td_mel_config *config = td_mel_get_config(mel);
     td_speech speech = {.n_mels = config->n_mels};
-    td_copy_mel copy;
+    td_mel_clip copy;
     td_status status = TD_OK;
-    TD_TRY(td_copy_analyse(mel, memory, audio->samples, audio->count, &copy));
+    TD_TRY(td_mel_clip_make(mel, memory, audio->samples, audio->count, &copy));
     speech.frames = copy.frames;
     TD_TRY(TD_NEW_ARRAY(&speech.mel, copy.frames * speech.n_mels));
     TD_TRY(td_blocking_read(memory, copy.mel, (td_point){0}, speech.mel));
@@ -270,9 +270,11 @@ fail:
 
 static td_status open_voice(const td_cli *cli, synth_run *run)
 {
+    const char *model = get_text(cli, "devices.model");
     const td_voice_options options = {.size = sizeof options,
                                       .path = get_text(cli, "synth.checkpoint"),
-                                      .device = get_text(cli, "bench.device"),
+                                      .device = model ? model : get_text(cli, "bench.device"),
+                                      .data_device = get_text(cli, "devices.data"),
                                       .vocoder = get_text(cli, "synth.vocoder"),
                                       .cache_dir = get_text(cli, "data.cache_dir"),
                                       .lexicon = get_text(cli, "synth.lexicon")};
@@ -282,7 +284,8 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
     TD_TRY(td_voice_get_info(run->voice, &info));
     run->info = info.device;
     run->rate = info.rate;
-    TD_FAIL_IF(info.needs_reference && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
+    const bool knows_speaker = *info.speakers && get_text(cli, "synth.speaker");
+    TD_FAIL_IF(info.needs_reference && !knows_speaker && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
                "the voice speaks like a recording; name one with --reference FILE.wav");
     if (get_text(cli, "save-mel")) td_voice_keep_mel(run->voice);
 fail:
@@ -307,7 +310,14 @@ static td_speak_options get_speak_options(const td_cli *cli)
                               .pitch_shift = td_options_get(cli->options, "synth.pitch_shift")->real,
                               .energy = td_options_get(cli->options, "synth.energy")->real,
                               .seed = get_seed(cli),
-                              .strict_text = td_cli_is_on(cli, "synth.strict_text")};
+                              .strict_text = td_cli_is_on(cli, "synth.strict_text"),
+                              .greedy = td_cli_is_on(cli, "synth.greedy"),
+                              .no_guard = !td_cli_is_on(cli, "synth.guard"),
+                              .top_k = (uint32_t)td_options_get(cli->options, "synth.top_k")->integer,
+                              .temperature = td_options_get(cli->options, "synth.temperature")->real,
+                              .top_p = td_options_get(cli->options, "synth.top_p")->real,
+                              .repetition_penalty =
+                                  td_options_get(cli->options, "synth.repetition_penalty")->real};
 }
 
 static td_status speak_text(const td_cli *cli, synth_run *run)
@@ -329,6 +339,7 @@ static td_status speak_text(const td_cli *cli, synth_run *run)
     run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     const td_speech *speech = td_voice_last(run->voice);
     run->n_pieces = speech->n_pieces;
+    if (get_text(cli, "dump-synth")) TD_TRY(td_voice_save_parts(run->voice, get_text(cli, "dump-synth")));
     if (mel_path) TD_TRY(td_speech_save_mel(speech, &td_voice_checkpoint(run->voice)->mel, mel_path));
 fail:
     free(text);

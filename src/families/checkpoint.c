@@ -198,6 +198,7 @@ static td_status read_info(td_checkpoint *c)
     c->info.unseen = td_safetensors_metadata_find(c->file, "symbols_unseen");
     if (c->info.unseen == NULL) c->info.unseen = ""; /* files of earlier versions */
     TD_TRY(need_text(c, "tokenizer", &c->info.tokenizer));
+    c->info.tokenizer_json = td_checkpoint_text(c, "tokenizer_json");
     TD_TRY(need_text(c, "language", &c->info.language));
     TD_TRY(need_text(c, "speakers", &c->info.speakers));
     TD_TRY(need_text(c, "token_kind", &text));

@@ -148,6 +148,7 @@ typedef struct td_part {
 struct td_speaker_class;
 struct td_vocode_class;
 struct td_importer;
+struct td_talker_class;
 
 struct td_family {
     const char *name, *help;
@@ -189,6 +190,8 @@ struct td_family {
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
     const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
+    const struct td_talker_class
+        *talker; /* how it speaks if it makes samples itself (families/talker.h); or NULL */
     const struct td_importer *importer; /* files of another program (families/importer.h); NULL: of none */
 };
 

@@ -14,13 +14,13 @@
 
 static const td_option FIRST[] = {
     {KEY("devices", "data"), FLAG("data-device"), TEXT("SEL"),
-     FOR("Devices", TD_TOPIC_ROLES, "Data device: a selector of `tandem devices`")},
+     FOR("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Data device: a selector of `tandem devices`")},
     {KEY("devices", "model"), FLAG("model-device"), TEXT("SEL"),
-     FOR("Devices", TD_TOPIC_ROLES, "Model device: a selector of `tandem devices`")},
+     FOR("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Model device: a selector of `tandem devices`")},
     {KEY("devices", "data"), FLAG("data-gpu"), INT(NULL, 0, 9999),
-     USUAL("Devices", TD_TOPIC_ROLES, "Data device by its number in `tandem devices`")},
+     USUAL("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Data device by its number in `tandem devices`")},
     {KEY("devices", "model"), FLAG("model-gpu"), INT(NULL, 0, 9999),
-     USUAL("Devices", TD_TOPIC_ROLES, "Model device by its number in `tandem devices`")},
+     USUAL("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Model device by its number in `tandem devices`")},
     {KEY("devices", "allow_same_device"), BOOL("false"),
      FOR("Devices", TD_TOPIC_ROLES, "Permit one device, or two handles of one GPU, in both roles")},
     {KEY("pipeline", "enable_memory_isolation"), BOOL("false"),

@@ -36,17 +36,19 @@ static td_status open_writer(writer *w)
     s->model = td_model_describe(&v->model);
     TD_TRY(td_normalizer_create(s->lang, &w->normalizer));
     if (v->token_kind == TD_TOKENS_BPE) {
-        TD_TRY(td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
+        TD_TRY(v->tokenizer_json
+                   ? td_tokenizer_parse_bpe(v->tokenizer_json, strlen(v->tokenizer_json), &s->tokenizer)
+                   : td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
     } else {
         TD_TRY(td_symbols_parse(v->symbols, &s->symbols));
         if (v->unseen) TD_TRY(td_symbols_hide(s->symbols, v->unseen));
         if (td_tokenizer_create(v->token_kind, s->symbols, &s->tokenizer) != TD_OK)
             return td_error_context("the voice was trained with phonemes");
     }
-    /* Start and end are tokens too; phonemes are more than the characters they stand for. */
+    /* Start and end, or the tag of a language, are tokens too; phonemes are more than the characters they stand for. */
     const uint32_t most = s->model.max_tokens;
     w->max_characters = most > 4 ? most - 2 : 1;
-    if (v->token_kind != TD_TOKENS_CHARACTERS) w->max_characters = (w->max_characters + 1) / 2;
+    if (v->token_kind == TD_TOKENS_PHONEMES) w->max_characters = (w->max_characters + 1) / 2;
     if (w->max_characters > TD_SCRIPT_PIECE_CHARACTERS) w->max_characters = TD_SCRIPT_PIECE_CHARACTERS;
 fail:
     return status;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "synth/copy.h"
 #include "synth/sound.h"
+#include "synth/talk.h"
 
 #define REFERENCE_LEAST_S 0.5
 #define REFERENCE_MOST_S 12.0
@@ -32,7 +33,10 @@ struct td_voice {
     td_sound sound;
     td_store *store;
     td_speaker *speaker;
-    td_lexicon *lexicon; /* or NULL */
+    td_lexicon *lexicon;    /* or NULL */
+    td_device *data_device; /* where it is another one; with its memory */
+    td_memory *data_memory;
+    td_talker *talker; /* of a voice that makes samples itself, in place of the four above */
     bool keeps_mel;
     td_speech last;
     td_error error;
@@ -65,6 +69,9 @@ static td_status load(td_voice *v, const char *path, const char *vocoder)
     TD_FAIL_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
                "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged", path,
                v->facts.n_mels, v->info->mel.n_mels);
+    if (v->info->model.family->talker)
+        return v->info->model.family->talker->open(v->memory, v->data_memory ? v->data_memory : v->memory,
+                                                   v->checkpoint, &v->talker);
     TD_TRY(td_mel_create(v->memory, &v->info->mel, &v->mel));
     TD_TRY(td_sound_open(v->memory, v->mel, path, vocoder, &v->sound));
     TD_TRY(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
@@ -74,21 +81,30 @@ fail:
     return status;
 }
 
+static td_status open_selected(td_voice *v, const char *selector, const char *role, td_device **device,
+                               td_memory **memory)
+{
+    const td_device_info *info;
+    td_status status = td_registry_select(v->registry, selector ? selector : "any", &info);
+    TD_FAIL_IF(status != TD_OK && selector, TD_ERR_CONFIG, "%s", td_error_last()->message);
+    TD_TRY(status);
+    TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+               "the simulated device computes nothing, so it cannot speak");
+    TD_TRY(td_device_open(v->registry, info, device));
+    TD_TRY(td_memory_create(*device, role, 0, memory));
+fail:
+    return status;
+}
+
 static td_status open_device(td_voice *v, const td_voice_options *o)
 {
     td_registry_options settings;
-    const td_device_info *info;
     td_status status = TD_OK;
     td_registry_options_from_env(&settings);
     if (o->cache_dir) settings.cache_dir = o->cache_dir;
     TD_TRY(td_registry_open(&settings, &v->registry));
-    status = td_registry_select(v->registry, o->device ? o->device : "any", &info);
-    TD_FAIL_IF(status != TD_OK && o->device, TD_ERR_CONFIG, "%s", td_error_last()->message);
-    TD_TRY(status);
-    TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
-               "the simulated device computes nothing, so it cannot speak");
-    TD_TRY(td_device_open(v->registry, info, &v->device));
-    TD_TRY(td_memory_create(v->device, "model", 0, &v->memory));
+    TD_TRY(open_selected(v, o->device, "model", &v->device, &v->memory));
+    if (o->data_device) TD_TRY(open_selected(v, o->data_device, "data", &v->data_device, &v->data_memory));
 fail:
     return status;
 }
@@ -137,6 +153,7 @@ void td_voice_close(td_voice *voice)
 {
     if (!voice) return;
     td_speech_free(&voice->last);
+    if (voice->talker) voice->talker->class->close(voice->talker);
     td_speaker_destroy(voice->speaker);
     td_store_destroy(voice->store);
     td_sound_close(&voice->sound);
@@ -144,6 +161,8 @@ void td_voice_close(td_voice *voice)
     td_checkpoint_close(voice->checkpoint);
     td_lexicon_destroy(voice->lexicon);
     if (voice->registry) {
+        td_memory_destroy(voice->data_memory);
+        td_device_close(voice->data_device);
         td_memory_destroy(voice->memory);
         td_device_close(voice->device);
         td_registry_close(voice->registry);
@@ -162,7 +181,7 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out)
                           .languages = voice->info->language,
                           .speakers = voice->info->speakers,
                           .device = td_device_get_info(td_memory_device(voice->memory)),
-                          .rate = voice->info->mel.rate,
+                          .rate = voice->talker ? voice->talker->rate : voice->info->mel.rate,
                           .n_speakers = m->n_speakers,
                           .needs_reference = m->takes_reference,
                           .has_speed = m->sets_speed,
@@ -170,7 +189,9 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out)
                           .has_energy = m->sets_energy};
     if (out->size < sizeof out->size)
         return TD_FAIL(TD_ERR_ARGUMENT, "the size of a td_voice_info is not set");
-    for (size_t i = 0; i < td_store_count(voice->store); i++) {
+    for (size_t i = 0; voice->talker && i < voice->info->model.family->n_parts; i++)
+        info.parameters += td_checkpoint_part_size(voice->checkpoint, i);
+    for (size_t i = 0; voice->store && i < td_store_count(voice->store); i++) {
         const td_store_entry entry = td_store_get(voice->store, i);
         if (entry.role == TD_TENSOR_PARAMETER) info.parameters += td_shape_size(entry.shape);
     }
@@ -186,6 +207,14 @@ const td_checkpoint_info *td_voice_checkpoint(const td_voice *voice)
 const td_error *td_voice_error(const td_voice *voice)
 {
     return &voice->error;
+}
+
+td_status td_voice_save_parts(const td_voice *voice, const char *path)
+{
+    if (!voice->talker)
+        return TD_FAIL(TD_ERR_UNSUPPORTED, "a voice of family %s has no parts to write",
+                       voice->info->model.family->name);
+    return voice->talker->class->save(voice->talker, path);
 }
 
 void td_voice_keep_mel(td_voice *voice)
@@ -229,7 +258,7 @@ static td_status find_speaker(const td_voice *voice, const char *name, uint32_t 
                    n, list);
 }
 
-static td_status read_reference(td_voice *v, const char *path, td_copy_mel *out)
+static td_status read_reference(td_voice *v, const char *path, td_mel_clip *out)
 {
     const uint32_t rate = v->info->mel.rate;
     const td_decode_options options = {
@@ -244,7 +273,7 @@ static td_status read_reference(td_voice *v, const char *path, td_copy_mel *out)
                "%s: %.2f s of sound; a reference needs %.1f s, better 5", path, (double)audio.count / rate,
                REFERENCE_LEAST_S);
     const size_t most = (size_t)(REFERENCE_MOST_S * rate);
-    TD_TRY(td_copy_analyse(v->mel, v->memory, audio.samples, audio.count < most ? audio.count : most, out));
+    TD_TRY(td_mel_clip_make(v->mel, v->memory, audio.samples, audio.count < most ? audio.count : most, out));
 fail:
     td_audio_free(&audio);
     return status;
@@ -266,7 +295,7 @@ static td_status check_options(const td_voice *voice, const td_speak_options *o)
                "pitch shift: the voice was trained without model.pitch_predictor");
     TD_FAIL_IF(!m->sets_energy && o->energy != 1, TD_ERR_CONFIG,
                "energy: the voice was trained without model.energy_predictor");
-    TD_FAIL_IF(m->takes_reference && !o->reference, TD_ERR_CONFIG,
+    TD_FAIL_IF(m->takes_reference && !o->reference && !(voice->talker && o->speaker), TD_ERR_CONFIG,
                "the voice speaks like a recording; name a reference");
     TD_FAIL_IF(!m->takes_reference && o->reference, TD_ERR_CONFIG,
                "reference: the voice was trained without a speaker encoder and cannot follow a recording");
@@ -281,13 +310,33 @@ static td_status read_options(const td_voice *voice, const td_speak_options *giv
     TD_TRY(read_struct(given, out, sizeof *out));
     if (out->speed == 0) out->speed = 1;
     if (out->energy == 0) out->energy = 1;
-    TD_TRY(find_speaker(voice, out->speaker, speaker));
+    if (!voice->talker) TD_TRY(find_speaker(voice, out->speaker, speaker));
     TD_TRY(check_options(voice, out));
 fail:
     return status;
 }
 
 /* ---------------------------------------------------------------- calls */
+
+/* By a voice that makes samples itself. */
+static td_status talk(td_voice *v, const td_speak_options *o, const td_script *script, td_voice_sink sink,
+                      void *context)
+{
+    const td_talk_style style = {.speaker = o->speaker,
+                                 .references = o->reference,
+                                 .speed = o->speed,
+                                 .temperature = o->temperature,
+                                 .top_p = o->top_p,
+                                 .repetition_penalty = o->repetition_penalty,
+                                 .top_k = o->top_k,
+                                 .greedy = o->greedy,
+                                 .no_guard = o->no_guard,
+                                 .seed = o->seed,
+                                 .cancel = &v->cancel,
+                                 .sink = sink,
+                                 .context = context};
+    return td_talk_make(v->talker, &style, script, &v->last);
+}
 
 /* Into voice->last; samples to the sink, if there is one. */
 static td_status speak(td_voice *v, const char *text, const td_speak_options *options, td_voice_sink sink,
@@ -303,7 +352,7 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
                                  .sink = sink,
                                  .context = context};
     td_script script = {0};
-    td_copy_mel reference = {0};
+    td_mel_clip reference = {0};
     td_status status = TD_OK;
     td_speech_free(&v->last);
     TD_FAIL_IF(!text, TD_ERR_ARGUMENT, "a voice is to speak without a text");
@@ -311,6 +360,10 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
     const td_script_options words = {
         .language = o.language, .lexicon = v->lexicon, .is_strict = o.strict_text};
     TD_TRY(td_script_make(v->info, &words, text, strlen(text), &script));
+    if (v->talker) {
+        status = talk(v, &o, &script, sink, context);
+        goto fail;
+    }
     if (o.reference) TD_TRY(read_reference(v, o.reference, &reference));
     request.script = &script;
     request.reference = reference.mel;

@@ -11,6 +11,10 @@ td_status td_voice_open_on(td_memory *memory, const char *path, td_voice **out);
 
 const td_checkpoint_info *td_voice_checkpoint(const td_voice *voice); /* borrowed until close */
 
+/* Writes what the first piece of the last call was made of (docs/xtts.md), for comparisons. TD_ERR_UNSUPPORTED for a
+ * voice that makes spectrograms. */
+td_status td_voice_save_parts(const td_voice *voice, const char *path);
+
 /* From now on calls keep the spectrogram that they make. */
 void td_voice_keep_mel(td_voice *voice);
 

@@ -29,18 +29,31 @@ fail:
     return status;
 }
 
-td_status td_tokenizer_open_bpe(const char *path, td_tokenizer **out)
+/* Takes the BPE over. */
+static td_status wrap_bpe(td_bpe *bpe, td_tokenizer **out)
 {
     td_status status = TD_OK;
-    td_bpe *bpe = NULL;
-    TD_TRY(td_bpe_open(path, &bpe));
     TD_TRY(TD_NEW(out));
     (*out)->kind = TD_TOKENS_BPE;
     (*out)->bpe = bpe;
-    bpe = NULL;
+    return TD_OK;
 fail:
     td_bpe_destroy(bpe);
     return status;
+}
+
+td_status td_tokenizer_open_bpe(const char *path, td_tokenizer **out)
+{
+    td_bpe *bpe = NULL;
+    const td_status status = td_bpe_open(path, &bpe);
+    return status == TD_OK ? wrap_bpe(bpe, out) : status;
+}
+
+td_status td_tokenizer_parse_bpe(const char *json, size_t bytes, td_tokenizer **out)
+{
+    td_bpe *bpe = NULL;
+    const td_status status = td_bpe_parse(json, bytes, "the voice's tokenizer", &bpe);
+    return status == TD_OK ? wrap_bpe(bpe, out) : status;
 }
 
 void td_tokenizer_destroy(td_tokenizer *tokenizer)

@@ -1,5 +1,6 @@
 /* The family of XTTS-v2: a GPT over audio codes, told the speaker by a recording, and a HiFi-GAN that speaks
  * what the GPT has thought. docs/xtts.md. */
+#include "families/xtts/talk.h"
 #include "families/xtts/xtts_config.h"
 #include "families/xtts/xtts_coqui.h"
 
@@ -32,5 +33,6 @@ const td_family td_family_xtts = {
     .check = td_xtts_check,
     .describe = td_xtts_describe,
     .fit = td_xtts_fit,
+    .talker = &td_xtts_talker,
     .importer = &td_coqui_importer,
 };

@@ -150,7 +150,7 @@ void td_xtts_describe(const void *values, td_model_facts *out)
     const td_xtts *c = values;
     out->n_symbols = c->gpt_number_text_tokens;
     out->n_mels = c->n_mels;
-    out->max_tokens = c->gpt_max_text_tokens;
+    out->max_tokens = c->gpt_max_text_tokens - 1; /* the package takes fewer than that, too */
     out->max_frames = c->gpt_max_audio_tokens * (c->gpt_code_stride_len / c->output_hop_length);
     out->takes_reference = true;
     out->sets_speed = true;

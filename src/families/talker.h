@@ -1,0 +1,53 @@
+/* How a family speaks that makes samples itself: tokens of a piece of text go in, samples come out, at once or while
+ * they are made. Families that make spectrograms have a td_speaker_class (speak.h) instead. Covered by
+ * tests/xtts/test_xtts_voice.c.
+ */
+#ifndef TD_FAMILIES_TALKER_H
+#define TD_FAMILIES_TALKER_H
+
+#include <stdatomic.h>
+
+#include "families/checkpoint.h"
+
+/* Gets the next samples; false ends the call with TD_ERR_CANCELLED. */
+typedef bool (*td_talk_sink)(void *context, const float *samples, size_t count);
+
+/* Who speaks, and how. All is borrowed until the last piece was said. */
+typedef struct td_talk_style {
+    const char *speaker;    /* one that the voice knows by name; NULL: the references' */
+    const char *references; /* paths of recordings, one a line; NULL: none */
+    double speed;
+    double temperature, top_p, repetition_penalty; /* 0: the voice's own */
+    uint32_t top_k;                                /* 0: the voice's own */
+    bool greedy, no_guard;
+    uint64_t seed;
+    const atomic_bool *cancel;
+    td_talk_sink sink; /* or NULL */
+    void *context;
+} td_talk_style;
+
+typedef struct td_talked {
+    float *samples; /* owned by the caller: free() */
+    size_t count;
+    bool is_cut; /* it did not come to its end by itself */
+} td_talked;
+
+typedef struct td_talker td_talker;
+
+typedef struct td_talker_class {
+    /* Memories (which may be the same) and the checkpoint are borrowed until close. *out: owned. */
+    td_status (*open)(td_memory *model, td_memory *data, const td_checkpoint *checkpoint, td_talker **out);
+    void (*close)(td_talker *talker);
+    td_status (*start)(td_talker *talker, const td_talk_style *style);
+    td_status (*say)(td_talker *talker, const uint32_t *tokens, size_t n_tokens, td_talked *out);
+    td_status (*save)(const td_talker *talker,
+                      const char *path); /* what the first piece since start was made of */
+} td_talker_class;
+
+/* A talker of a family begins with this. */
+struct td_talker {
+    const td_talker_class *class;
+    uint32_t rate; /* of samples */
+};
+
+#endif

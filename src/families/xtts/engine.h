@@ -1,0 +1,73 @@
+/* XTTS-v2 ready to speak: its parts on one device or two, and what each does. The GPT and its conditioning are on the
+ * model's device; the vocoder and the speaker encoder on the data device. What passes between them goes through the
+ * host, which decides about it anyway. One thread at a time. Covered by tests/xtts/test_xtts_speak.c.
+ */
+#ifndef TD_FAMILIES_XTTS_ENGINE_H
+#define TD_FAMILIES_XTTS_ENGINE_H
+
+#include "families/checkpoint.h"
+#include "families/xtts/xtts_config.h"
+
+typedef struct td_xtts_engine td_xtts_engine;
+
+/* Loads the weights. Memories (which may be the same) and checkpoint are borrowed until close. *out: owned. */
+td_status td_xtts_engine_open(td_memory *model, td_memory *data, const td_checkpoint *checkpoint,
+                              td_xtts_engine **out);
+void td_xtts_engine_close(td_xtts_engine *engine);
+const td_xtts *td_xtts_engine_config(const td_xtts_engine *engine); /* borrowed until close */
+
+/* ---------------------------------------------------------------- who speaks */
+
+/* What the model knows of a speaker. Owned: td_xtts_timbre_free(). */
+typedef struct td_xtts_timbre {
+    float *latents;   /* [perceiver_latents, width] */
+    float *embedding; /* [d_vector_dim] */
+    float *mel;       /* [frames, n_mels]: the first piece of the references, as it was heard; or NULL */
+    uint32_t frames;
+} td_xtts_timbre;
+
+/* From recordings: the speaker encoder's vectors are averaged, and the GPT hears them one behind the other in pieces
+ * of model.gpt_cond_chunk_len, whose latents are averaged. */
+td_status td_xtts_clone(td_xtts_engine *engine, const char *const *paths, size_t n_paths,
+                        td_xtts_timbre *out);
+void td_xtts_timbre_free(td_xtts_timbre *timbre);
+
+/* ---------------------------------------------------------------- what is said */
+
+/* What the GPT makes of all so far: logits of the next code, and the latent that the vocoder speaks for it. Borrowed
+ * until the next call. */
+typedef struct td_xtts_thought {
+    const float *logits; /* [gpt_num_audio_tokens] */
+    const float *latent; /* [width] */
+} td_xtts_thought;
+
+/* Begins with a text: token ids without start and stop, fewer than model.gpt_max_text_tokens. */
+td_status td_xtts_begin(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
+                        size_t n_tokens, td_xtts_thought *out);
+
+/* Goes on after a code was chosen. */
+td_status td_xtts_next(td_xtts_engine *engine, uint32_t code, td_xtts_thought *out);
+
+/* Forgets all but the first n codes; what was thought behind them is thought again by td_xtts_next(). */
+td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t n);
+
+/* Codes that may be chosen at most. */
+uint32_t td_xtts_most_codes(const td_xtts *c);
+
+/* ---------------------------------------------------------------- how it sounds */
+
+/* Latents [n, width] that are to sound `speed` times as fast, and are all there will be. */
+typedef struct td_xtts_sounding {
+    const float *latents, *embedding; /* borrowed */
+    size_t n;
+    double speed;
+} td_xtts_sounding;
+
+/* Samples that they make. */
+size_t td_xtts_samples(const td_xtts *c, size_t n, double speed);
+
+/* Samples first .. first + count - 1 of them. Only the latents that these depend on are looked at. */
+td_status td_xtts_sound(td_xtts_engine *engine, const td_xtts_sounding *s, size_t first, size_t count,
+                        float *out);
+
+#endif

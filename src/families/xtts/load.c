@@ -1,0 +1,198 @@
+/* See load.h. */
+#include "families/xtts/load.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/half.h"
+
+#define NAME_BYTES TD_SAFETENSORS_MAX_NAME_BYTES
+
+/* ---------------------------------------------------------------- numbers */
+
+static td_status convert(const td_safetensors_tensor *t, float *out)
+{
+    const size_t n = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
+    const uint16_t *halves = t->data;
+    switch (t->dtype) {
+    case TD_SAFETENSORS_F32:
+        memcpy(out, t->data, n * sizeof *out);
+        return TD_OK;
+    case TD_SAFETENSORS_BF16:
+        for (size_t i = 0; i < n; i++)
+            out[i] = td_bf16_to_float(halves[i]);
+        return TD_OK;
+    case TD_SAFETENSORS_F16:
+        for (size_t i = 0; i < n; i++)
+            out[i] = td_fp16_to_float(halves[i]);
+        return TD_OK;
+    default:
+        return TD_FAIL(TD_ERR_FORMAT, "tensor %s is %s; F32, F16 and BF16 can be spoken with", t->name,
+                       td_safetensors_dtype_name(t->dtype));
+    }
+}
+
+/* A tensor that the voice cannot do without, or NULL where another spelling is tried next. */
+static td_status find(const td_checkpoint *file, const char *name, const td_safetensors_tensor **out)
+{
+    static const char *const prefixes[] = {"", "param.", "state."}; /* imported; written here */
+    td_status status = TD_OK;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        char whole[NAME_BYTES];
+        snprintf(whole, sizeof whole, "%s%s", prefixes[i], name);
+        if (!td_safetensors_find(td_checkpoint_file(file), whole)) continue;
+        TD_TRY(td_checkpoint_tensor(file, prefixes[i], name, out));
+        break;
+    }
+fail:
+    return status;
+}
+
+static td_status find_needed(const td_checkpoint *file, const char *name, const td_safetensors_tensor **out)
+{
+    td_status status = TD_OK;
+    TD_TRY(find(file, name, out));
+    TD_FAIL_IF(!*out, TD_ERR_FORMAT, "'%s' has no tensor %s; import the model again",
+               td_checkpoint_path(file), name);
+fail:
+    return status;
+}
+
+td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name, float **out, size_t *count)
+{
+    const td_safetensors_tensor *t;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(find_needed(checkpoint, name, &t));
+    *count = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
+    TD_TRY(TD_NEW_ARRAY(out, *count));
+    TD_TRY(convert(t, *out));
+    return TD_OK;
+fail:
+    free(*out);
+    *out = NULL;
+    return status;
+}
+
+/* ---------------------------------------------------------------- weight norm */
+
+/* Both tensors of a weight norm, in either spelling; NULL: there is none. */
+static td_status find_norm(const td_checkpoint *file, const char *name, const td_safetensors_tensor *out[2])
+{
+    static const char *const spellings[][2] = {
+        {".parametrizations.weight.original0", ".parametrizations.weight.original1"},
+        {".weight_g", ".weight_v"}};
+    const size_t stem = strlen(name) - strlen(".weight");
+    td_status status = TD_OK;
+    out[0] = out[1] = NULL;
+    for (size_t s = 0; s < 2 && !out[0]; s++) {
+        for (size_t i = 0; i < 2; i++) {
+            char part[NAME_BYTES];
+            snprintf(part, sizeof part, "%.*s%s", (int)stem, name, spellings[s][i]);
+            TD_TRY(find(file, part, &out[i]));
+        }
+    }
+    if (!out[1]) out[0] = NULL;
+fail:
+    return status;
+}
+
+/* w = g v / |v|, for each of the first axis. */
+static td_status fold(const td_safetensors_tensor *const norm[2], float *out)
+{
+    const size_t rows = (size_t)norm[1]->dims[0];
+    const size_t n = (size_t)(norm[1]->bytes / td_safetensors_dtype_bytes(norm[1]->dtype));
+    float *scales = NULL;
+    td_status status = TD_OK;
+    TD_FAIL_IF(norm[0]->bytes / td_safetensors_dtype_bytes(norm[0]->dtype) != rows, TD_ERR_FORMAT,
+               "tensor %s does not have one number for each of %zu rows", norm[0]->name, rows);
+    TD_TRY(TD_NEW_ARRAY(&scales, rows));
+    TD_TRY(convert(norm[0], scales));
+    TD_TRY(convert(norm[1], out));
+    for (size_t r = 0; r < rows; r++) {
+        float *row = out + r * (n / rows);
+        double square = 0;
+        for (size_t i = 0; i < n / rows; i++)
+            square += (double)row[i] * (double)row[i];
+        for (size_t i = 0; i < n / rows; i++)
+            row[i] = (float)((double)row[i] * (double)scales[r] / sqrt(square));
+    }
+fail:
+    free(scales);
+    return status;
+}
+
+/* ---------------------------------------------------------------- layout */
+
+static bool is_reversed(const td_store_entry *entry)
+{
+    return entry->shape.n_dims >= 3 && strncmp(entry->name, "hifigan_decoder.", 16) == 0;
+}
+
+static bool fits(const td_store_entry *entry, const td_safetensors_tensor *t)
+{
+    const size_t n = entry->shape.n_dims;
+    if (t->rank != n) return false;
+    for (size_t d = 0; d < n; d++)
+        if (t->dims[d] != entry->shape.dims[is_reversed(entry) ? n - 1 - d : d]) return false;
+    return true;
+}
+
+/* to[i, j, k ..] = from[.., k, j, i], both row by row; `shape` is that of `to`. */
+static void reverse_axes(td_shape shape, const float *from, float *to)
+{
+    const size_t n = (size_t)td_shape_size(shape);
+    for (size_t i = 0; i < n; i++) {
+        size_t rest = i, at = 0;
+        for (size_t d = shape.n_dims; d-- > 0;) {
+            at = at * shape.dims[d] + rest % shape.dims[d];
+            rest /= shape.dims[d];
+        }
+        /* `at` counts from the last axis to the first: it is the index in the reversed tensor */
+        to[i] = from[at];
+    }
+}
+
+static td_status load_entry(const td_checkpoint *file, td_store *store, size_t i)
+{
+    const td_store_entry entry = td_store_get(store, i);
+    const size_t n = (size_t)td_shape_size(entry.shape), length = strlen(entry.name);
+    const td_safetensors_tensor *norm[2] = {NULL, NULL}, *t;
+    float *values = NULL, *reversed = NULL;
+    td_status status = TD_OK;
+    if (length > 7 && strcmp(entry.name + length - 7, ".weight") == 0)
+        TD_TRY(find_norm(file, entry.name, norm));
+    if (norm[0])
+        t = norm[1];
+    else
+        TD_TRY(find_needed(file, entry.name, &t));
+    TD_FAIL_IF(!fits(&entry, t), TD_ERR_FORMAT, "tensor %s has not the shape that the model's keys ask for",
+               t->name);
+    TD_TRY(TD_NEW_ARRAY(&values, n));
+    TD_TRY(norm[0] ? fold(norm, values) : convert(t, values));
+    if (is_reversed(&entry)) {
+        TD_TRY(TD_NEW_ARRAY(&reversed, n));
+        reverse_axes(entry.shape, values, reversed);
+    }
+    TD_TRY(td_store_write(store, i, TD_BLOCK_WEIGHT, reversed ? reversed : values));
+fail:
+    free(values);
+    free(reversed);
+    return status;
+}
+
+td_status td_xtts_load(const td_checkpoint *checkpoint, td_store *store)
+{
+    td_status status = TD_OK;
+    for (size_t i = 0; i < td_store_count(store); i++) {
+        const td_store_entry entry = td_store_get(store, i);
+        if (entry.role == TD_TENSOR_STATE && entry.state_kind != TD_STATE_KEPT) continue;
+        TD_TRY(load_entry(checkpoint, store, i));
+    }
+fail:
+    return status;
+}

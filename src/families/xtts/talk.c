@@ -1,0 +1,264 @@
+/* How XTTS speaks (families/talker.h): who it is, kept as long as the recordings are the same; piece after piece; and
+ * what the first was made of, for comparisons. Covered by tests/xtts/test_xtts_voice.c. */
+#include "families/xtts/talk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "families/xtts/load.h"
+#include "families/xtts/utter.h"
+
+#define STREAM_CODES 20u
+#define MOST_REFERENCES 16u
+#define MOST_REFERENCE_BYTES ((size_t)256 << 20)
+
+typedef struct talker {
+    td_talker base;
+    const td_checkpoint *checkpoint; /* borrowed */
+    td_xtts_engine *engine;
+    td_xtts_timbre timbre;
+    uint64_t timbre_hash; /* of what it was made from; 0: there is none */
+    const td_talk_style *style;
+    uint64_t n_pieces;
+    /* the first piece */
+    uint32_t *tokens;
+    size_t n_tokens;
+    td_xtts_utterance first;
+} talker;
+
+/* ---------------------------------------------------------------- opening */
+
+static void drop_first(talker *t)
+{
+    free(t->tokens);
+    t->tokens = NULL;
+    t->n_tokens = 0;
+    td_xtts_utterance_free(&t->first);
+}
+
+static void close_talker(td_talker *base)
+{
+    talker *t = (talker *)base;
+    if (!t) return;
+    drop_first(t);
+    td_xtts_timbre_free(&t->timbre);
+    td_xtts_engine_close(t->engine);
+    free(t);
+}
+
+static td_status open_talker(td_memory *model, td_memory *data, const td_checkpoint *checkpoint,
+                             td_talker **out)
+{
+    talker *t = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&t));
+    t->base.class = &td_xtts_talker;
+    t->checkpoint = checkpoint;
+    TD_TRY(td_xtts_engine_open(model, data, checkpoint, &t->engine));
+    t->base.rate = td_xtts_engine_config(t->engine)->output_sample_rate;
+    *out = &t->base;
+    return TD_OK;
+fail:
+    close_talker(&t->base);
+    return status;
+}
+
+/* ---------------------------------------------------------------- who speaks */
+
+static td_status read_half(const talker *t, const char *speaker, const char *half, size_t count, float **out)
+{
+    char name[TD_SAFETENSORS_MAX_NAME_BYTES];
+    size_t n;
+    td_status status = TD_OK;
+    snprintf(name, sizeof name, "speakers.%s.%s", speaker, half);
+    TD_FAIL_IF(!td_safetensors_find(td_checkpoint_file(t->checkpoint), name), TD_ERR_CONFIG,
+               "speaker '%s': the voice has no speaker of this name; `tandem inspect` lists them", speaker);
+    TD_TRY(td_xtts_read_tensor(t->checkpoint, name, out, &n));
+    TD_FAIL_IF(n != count, TD_ERR_FORMAT, "tensor %s has %zu numbers instead of %zu", name, n, count);
+fail:
+    return status;
+}
+
+static td_status take_speaker(talker *t, const char *speaker)
+{
+    const td_xtts *c = td_xtts_engine_config(t->engine);
+    td_status status = TD_OK;
+    TD_TRY(read_half(t, speaker, "gpt_cond_latent", (size_t)c->perceiver_latents * c->gpt_n_model_channels,
+                     &t->timbre.latents));
+    TD_TRY(read_half(t, speaker, "speaker_embedding", c->d_vector_dim, &t->timbre.embedding));
+fail:
+    return status;
+}
+
+/* A hash of the contents of all recordings, in their order. */
+static td_status hash_files(const char *const *paths, size_t n, uint64_t *hash)
+{
+    td_status status = TD_OK;
+    *hash = 1;
+    for (size_t i = 0; i < n; i++) {
+        char *data;
+        size_t bytes;
+        TD_TRY(td_file_read(paths[i], MOST_REFERENCE_BYTES, &data, &bytes));
+        const uint64_t both[2] = {*hash, td_hash64(data, bytes)};
+        *hash = td_hash64(both, sizeof both) | 1;
+        free(data);
+    }
+fail:
+    return status;
+}
+
+/* `list` is cut into its lines. */
+static td_status take_references(talker *t, char *list)
+{
+    const char *paths[MOST_REFERENCES];
+    size_t n = 0;
+    uint64_t hash;
+    char *rest;
+    td_status status = TD_OK;
+    for (char *line = strtok_r(list, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        TD_FAIL_IF(n == MOST_REFERENCES, TD_ERR_CONFIG, "more than %u references", MOST_REFERENCES);
+        paths[n++] = line;
+    }
+    TD_TRY(hash_files(paths, n, &hash));
+    if (hash == t->timbre_hash) return TD_OK;
+    td_xtts_timbre_free(&t->timbre);
+    t->timbre_hash = 0;
+    TD_TRY(td_xtts_clone(t->engine, paths, n, &t->timbre));
+    t->timbre_hash = hash;
+fail:
+    return status;
+}
+
+static td_status start(td_talker *base, const td_talk_style *style)
+{
+    talker *t = (talker *)base;
+    char *list = NULL;
+    td_status status = TD_OK;
+    t->style = style;
+    t->n_pieces = 0;
+    drop_first(t);
+    TD_FAIL_IF(style->speaker && style->references, TD_ERR_CONFIG,
+               "a speaker and references were named; one of them tells who speaks");
+    TD_FAIL_IF(!style->speaker && !style->references, TD_ERR_CONFIG,
+               "the voice speaks like a recording or like a speaker that it knows; name one");
+    if (style->speaker) {
+        td_xtts_timbre_free(&t->timbre);
+        t->timbre_hash = 0;
+        return take_speaker(t, style->speaker);
+    }
+    TD_TRY(TD_NEW_ARRAY(&list, strlen(style->references) + 1));
+    memcpy(list, style->references, strlen(style->references));
+    TD_TRY(take_references(t, list));
+fail:
+    free(list);
+    return status;
+}
+
+/* ---------------------------------------------------------------- what is said */
+
+static td_xtts_manner make_manner(const talker *t)
+{
+    const td_xtts *c = td_xtts_engine_config(t->engine);
+    const td_talk_style *s = t->style;
+    return (td_xtts_manner){
+        .sampling = {.temperature = s->temperature > 0 ? s->temperature : (double)c->temperature,
+                     .top_p = s->top_p > 0 ? s->top_p : (double)c->top_p,
+                     .repetition_penalty =
+                         s->repetition_penalty > 0 ? s->repetition_penalty : (double)c->repetition_penalty,
+                     .top_k = s->top_k ? s->top_k : c->top_k,
+                     .greedy = s->greedy,
+                     .seed = s->seed + t->n_pieces},
+        .speed = s->speed,
+        .is_guarded = !s->no_guard,
+        .chunk_codes = s->sink ? STREAM_CODES : 0,
+        .sink = s->sink,
+        .context = s->context,
+        .cancel = s->cancel};
+}
+
+static td_status say(td_talker *base, const uint32_t *tokens, size_t n_tokens, td_talked *out)
+{
+    talker *t = (talker *)base;
+    const td_xtts_manner manner = make_manner(t);
+    td_xtts_utterance u = {0};
+    td_status status = TD_OK;
+    *out = (td_talked){0};
+    TD_TRY(td_xtts_utter(t->engine, &t->timbre, tokens, n_tokens, &manner, &u));
+    if (u.n_redrawn > 0) td_log_info("the voice repeated itself and was drawn again %u times", u.n_redrawn);
+    TD_TRY(TD_NEW_ARRAY(&out->samples, u.count));
+    memcpy(out->samples, u.samples, u.count * sizeof *u.samples);
+    out->count = u.count;
+    out->is_cut = !u.is_stopped;
+    if (t->n_pieces++ == 0) {
+        TD_TRY(TD_NEW_ARRAY(&t->tokens, n_tokens));
+        memcpy(t->tokens, tokens, n_tokens * sizeof *tokens);
+        t->n_tokens = n_tokens;
+        t->first = u;
+        u = (td_xtts_utterance){0};
+    }
+fail:
+    td_xtts_utterance_free(&u);
+    return status;
+}
+
+/* ---------------------------------------------------------------- comparisons */
+
+typedef struct part {
+    const char *name;
+    td_safetensors_dtype dtype;
+    size_t rank;
+    uint64_t dims[2];
+    const void *data; /* NULL: there is none */
+} part;
+
+static uint64_t count_bytes(const part *p)
+{
+    return 4 * p->dims[0] * (p->rank > 1 ? p->dims[1] : 1);
+}
+
+static td_status write_parts(const part *parts, size_t n, const char *path)
+{
+    td_safetensors_writer *writer = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_safetensors_writer_open(path, &writer));
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].data)
+            TD_TRY(td_safetensors_writer_add_tensor(writer, parts[i].name, parts[i].dtype, parts[i].rank,
+                                                    parts[i].dims));
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].data)
+            TD_TRY(td_safetensors_writer_write(writer, parts[i].name, parts[i].data,
+                                               (size_t)count_bytes(&parts[i])));
+    TD_TRY(td_safetensors_writer_commit(writer));
+fail:
+    td_safetensors_writer_close(writer);
+    return status;
+}
+
+static td_status save(const td_talker *base, const char *path)
+{
+    const talker *t = (const talker *)base;
+    const td_xtts *c = td_xtts_engine_config(t->engine);
+    const td_xtts_utterance *u = &t->first;
+    const uint64_t width = c->gpt_n_model_channels, n = u->n - u->is_stopped;
+    const part parts[] = {
+        {"synth.tokens", TD_SAFETENSORS_I32, 1, {t->n_tokens}, t->tokens},
+        {"synth.reference_mel", TD_SAFETENSORS_F32, 2, {t->timbre.frames, c->n_mels}, t->timbre.mel},
+        {"synth.cond_latents", TD_SAFETENSORS_F32, 2, {c->perceiver_latents, width}, t->timbre.latents},
+        {"synth.speaker_embedding", TD_SAFETENSORS_F32, 1, {c->d_vector_dim}, t->timbre.embedding},
+        {"synth.codes", TD_SAFETENSORS_I32, 1, {n}, u->codes},
+        {"synth.latents", TD_SAFETENSORS_F32, 2, {n, width}, u->latents},
+        {"synth.wave", TD_SAFETENSORS_F32, 1, {u->count}, u->samples},
+    };
+    if (!u->codes) return TD_FAIL(TD_ERR_ARGUMENT, "nothing was said yet");
+    return write_parts(parts, sizeof parts / sizeof *parts, path);
+}
+
+const td_talker_class td_xtts_talker = {
+    .open = open_talker, .close = close_talker, .start = start, .say = say, .save = save};

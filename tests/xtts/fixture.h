@@ -1,0 +1,43 @@
+/* Shrunk XTTS models as tests/oracle/make_xtts_golden.py makes them, and the numbers that the public package gave. */
+#ifndef TD_TESTS_XTTS_FIXTURE_H
+#define TD_TESTS_XTTS_FIXTURE_H
+
+#include "base/safetensors.h"
+#include "families/checkpoint.h"
+#include "families/xtts/xtts_config.h"
+#include "support/rig.h"
+
+extern const char *const golden_cases[2];
+
+typedef struct golden {
+    td_safetensors *file; /* owned */
+    td_xtts c;
+    char folder[256]; /* with the voice and the recordings; made by golden_open, removed by golden_close */
+    char voice[300];
+    char references[2][300];
+    const char *paths[2]; /* the same, as lists are handed over */
+    size_t n_references;
+    size_t biased_code;
+    float bias;
+} golden;
+
+void golden_open(golden *out, const char *name);
+
+/* The same, with something added to the logit of a code. */
+void golden_open_biased(golden *out, const char *name, size_t code, float bias);
+void golden_close(golden *g);
+
+/* Floats or words of a tensor, of which there must be `count`; 0: any number. Borrowed. */
+const void *golden_values(const golden *g, const char *name, size_t count);
+size_t golden_count(const golden *g, const char *name);
+const char *golden_text(const golden *g, const char *key);
+double golden_number(const golden *g, const char *key);
+
+/* Fails, with the name, unless the relative L2 error is within `tolerance`. */
+void golden_compare(const golden *g, const char *name, const float *got, size_t count, double tolerance);
+
+/* The same of a signal, of which the file has every so many samples. */
+void golden_compare_strided(const golden *g, const char *name, const float *got, size_t count,
+                            double tolerance);
+
+#endif
