@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "serve/wyoming.h"
 
-static const td_route *const TABLES[] = {td_openai_routes, td_xtts_api_routes, td_status_routes};
+static const td_route *const TABLES[] = {td_openai_routes, td_tts_api_routes, td_status_routes};
 
 static td_status join_routes(td_server *server, size_t *count)
 {

@@ -1,5 +1,5 @@
 /* The server behind `tandem serve`: voices that stay loaded, and who can ask them to speak over HTTP: OpenAI's
- * clients (openai.c), those of xtts-api-server (xtts_api.c), the page of the program (page.c). Uses the public
+ * clients (openai.c), those of xtts-api-server (tts_api.c), the page of the program (page.c). Uses the public
  * library alone. Covered by tests/serve.
  */
 #ifndef TD_SERVE_SERVER_H
@@ -71,6 +71,6 @@ void td_server_list_voices(const td_server *server, void (*tell)(void *context, 
 
 /* ---------------------------------------------------------------- routes, ended by one without a path */
 
-extern const td_route td_openai_routes[], td_xtts_api_routes[], td_status_routes[];
+extern const td_route td_openai_routes[], td_tts_api_routes[], td_status_routes[];
 
 #endif

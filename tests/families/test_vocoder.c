@@ -5,12 +5,12 @@
 #include "run.h"
 #include "table.h"
 
+#include "audio/mel_clip.h"
 #include "audio/mel_tables.h"
 #include "base/rng.h"
 #include "data/data.h"
 #include "device/blocking.h"
 #include "families/vocoder/vocoder.h"
-#include "synth/copy.h"
 #include "synth/sound.h"
 
 static void test_its_table_holds(void **state)
@@ -59,8 +59,8 @@ static void compare_mels(const td_data *data, const td_batch *batch, const float
     float *got = malloc(mel->span.bytes), *own = malloc(n * sizeof *own);
     check(td_blocking_read(run_rig.memory, mel->span, batch->ready, got));
     for (uint32_t item = 0; item < batch->count; item++) {
-        td_copy_mel copy;
-        check(td_copy_analyse(data->mel, run_rig.memory, samples + item * count, count, &copy));
+        td_mel_clip copy;
+        check(td_mel_clip_make(data->mel, run_rig.memory, samples + item * count, count, &copy));
         assert_int_equal(copy.mel.bytes, n * sizeof *own);
         check(td_blocking_read(run_rig.memory, copy.mel, (td_point){0}, own));
         for (size_t i = 0; i < n; i++)

@@ -148,8 +148,8 @@ static void test_texts_have_the_packages_tokens(void **state)
         td_script script;
         snprintf(key, sizeof key, "text.%s", languages[i]);
         const char *text = golden_text(&g, key);
-        check(
-            td_script_make(td_checkpoint_get_info(voice), languages[i], false, text, strlen(text), &script));
+        const td_script_options options = {.language = languages[i]};
+        check(td_script_make(td_checkpoint_get_info(voice), &options, text, strlen(text), &script));
         snprintf(key, sizeof key, "tokens.%s", languages[i]);
         /* sentences are pieces of their own here */
         const td_tokens *made = &script.pieces[0].tokens;

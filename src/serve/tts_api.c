@@ -184,7 +184,7 @@ static void refuse(td_call *call)
                    "this server writes no files and changes no folders; ask for sound with tts_to_audio");
 }
 
-const td_route td_xtts_api_routes[] = {
+const td_route td_tts_api_routes[] = {
     {"GET", "/speakers", list_speakers, false},
     {"GET", "/speakers_list", list_names, false},
     {"GET", "/languages", list_languages, false},
