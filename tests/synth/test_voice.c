@@ -108,7 +108,7 @@ static void test_parallel(void **state)
 }
 
 /* Where a file has averages, they speak. */
-static void test_averages(void **state)
+static void test_finding_02_averages_speak(void **state)
 {
     const td_checkpoint_info info = make_info("parallel");
     td_voice *averaged;
@@ -507,6 +507,6 @@ int main(void)
         cmocka_unit_test(test_steps),       cmocka_unit_test(test_speakers),
         cmocka_unit_test(test_references),  cmocka_unit_test(test_finding_06_long_sentences),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_many_shapes), cmocka_unit_test(test_averages)};
+        cmocka_unit_test(test_many_shapes), cmocka_unit_test(test_finding_02_averages_speak)};
     return cmocka_run_group_tests(tests, temp_dir_make, temp_dir_remove);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "torch/convert.h"
 
 #define NAME_BYTES TD_SAFETENSORS_MAX_NAME_BYTES
 
@@ -15,24 +15,11 @@
 
 static td_status convert(const td_safetensors_tensor *t, float *out)
 {
-    const size_t n = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
-    const uint16_t *halves = t->data;
-    switch (t->dtype) {
-    case TD_SAFETENSORS_F32:
-        memcpy(out, t->data, n * sizeof *out);
-        return TD_OK;
-    case TD_SAFETENSORS_BF16:
-        for (size_t i = 0; i < n; i++)
-            out[i] = td_bf16_to_float(halves[i]);
-        return TD_OK;
-    case TD_SAFETENSORS_F16:
-        for (size_t i = 0; i < n; i++)
-            out[i] = td_fp16_to_float(halves[i]);
-        return TD_OK;
-    default:
+    if (!td_convert_can(t->dtype, TD_SAFETENSORS_F32))
         return TD_FAIL(TD_ERR_FORMAT, "tensor %s is %s; F32, F16 and BF16 can be spoken with", t->name,
                        td_safetensors_dtype_name(t->dtype));
-    }
+    td_convert(t->data, t->dtype, TD_SAFETENSORS_F32, t->bytes / td_safetensors_dtype_bytes(t->dtype), out);
+    return TD_OK;
 }
 
 /* A tensor that the voice cannot do without, or NULL where another spelling is tried next. */
