@@ -156,14 +156,14 @@ static td_status add_line(const td_source *source, const char *file, const char 
     TD_FAIL_IF(snprintf(path, sizeof path, "%s/%s", source->dir, file) >= TD_FILE_PATH_BYTES, TD_ERR_LIMIT,
                "the path of '%s' is too long; choose a shorter one", file);
     TD_TRY(td_file_read(path, MAX_TEXT_BYTES, &text, &bytes));
-    const bool has_mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0;
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     for (size_t i = 0; i < bytes; ++i)
         if (strchr("\r\n\t", text[i]) != NULL && text[i] != '\0') text[i] = ' ';
     TD_TRY(td_buffer_append(out, id, id_bytes));
     TD_TRY(td_buffer_append(out, "\t", 1));
     TD_TRY(add_speaker(out, id, id_bytes));
     TD_TRY(td_buffer_append(out, "\t", 1));
-    TD_TRY(td_buffer_append(out, text + 3 * has_mark, bytes - 3 * has_mark));
+    TD_TRY(td_buffer_append(out, text + mark, bytes - mark));
     TD_TRY(td_buffer_append(out, "\n", 1));
 fail:
     free(text);

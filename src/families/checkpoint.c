@@ -586,7 +586,7 @@ static td_status list_kept(const td_checkpoint *c, td_safetensors_pair **out, si
 {
     static const char *const OTHERS[] = {
         "format",   "family",  "mel",         "symbols", "token_kind", "tokenizer",      "language",
-        "speakers", "model.*", "front_end.*", "hash.*",  "train.*",    "symbols_unseen", VOCODER "*"};
+        "speakers", "model.*", "front_end.*", "hash.*",  "train.*",    "symbols_unseen", "vocoder.*"};
     td_status status = TD_OK;
     *n = 0;
     TD_TRY(TD_NEW_ARRAY(out, td_safetensors_metadata_count(c->file) + 1));

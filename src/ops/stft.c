@@ -116,7 +116,7 @@ fail:
 static td_span words_of(const td_stft_args *a)
 {
     const uint64_t n = a->stft.n_fft;
-    return td_span_part(a->table, 4 * 3 * n, 4 * n / 2);
+    return td_span_part(a->table, 12 * n, 2 * n);
 }
 
 static td_span floats_of(const td_stft_args *a)

@@ -88,13 +88,14 @@ static void close_pcm(td_encoder *encoder)
 
 static td_status open_wav(td_encoder *encoder, uint32_t rate)
 {
-    unsigned char header[44];
-    memcpy(header, "RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0\1\0\1\0", 24);
+    /* RIFF, WAVE, fmt: PCM, one channel, 16 bits; data; lengths are not known. */
+    unsigned char header[44] = {
+        'R', 'I', 'F', 'F', 0xff, 0xff, 0xff,     0xff, 'W', 'A', 'V', 'E', 'f', 'm', 't',  ' ',  16,   0,
+        0,   0,   1,   0,   1,    0,    [32] = 2, 0,    16,  0,   'd', 'a', 't', 'a', 0xff, 0xff, 0xff, 0xff};
     for (int i = 0; i < 4; i++) {
         header[24 + i] = (unsigned char)(rate >> 8 * i);
         header[28 + i] = (unsigned char)(2 * rate >> 8 * i);
     }
-    memcpy(header + 32, "\2\0\x10\0data\xff\xff\xff\xff", 12);
     td_bytes_add(&encoder->out, header, sizeof header);
     return TD_OK;
 }

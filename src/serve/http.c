@@ -212,11 +212,11 @@ static void make_events(stream *s)
         td_bytes_print(&s->events, "\"}\n\n");
     }
     if (!s->has_ended || s->has_failed) return;
-    const uint64_t in = s->options.input_tokens, out = s->n_samples / 1024;
+    const unsigned long long in = s->options.input_tokens, out = s->n_samples / 1024;
     td_bytes_print(&s->events,
                    "data: {\"type\":\"speech.audio.done\",\"usage\":{\"input_tokens\":%llu,"
                    "\"output_tokens\":%llu,\"total_tokens\":%llu}}\n\n",
-                   (unsigned long long)in, (unsigned long long)out, (unsigned long long)(in + out));
+                   in, out, in + out);
 }
 
 /* Samples that are there, encoded; waits for a quarter of a second at most. */

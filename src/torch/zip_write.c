@@ -112,7 +112,8 @@ td_status td_zip_writer_add(td_zip_writer *w, const char *name, const void *data
     td_put_u32(local, 0x04034b50);
     fill_common(local + 4, crc, bytes, name_bytes);
     td_put_u16(local + 28, (uint16_t)(4 + padding));
-    memcpy(local + LOCAL_BYTES, name, name_bytes);
+    for (size_t i = 0; i < name_bytes; i++)
+        local[LOCAL_BYTES + i] = (unsigned char)name[i];
     td_put_u16(local + LOCAL_BYTES + name_bytes, PADDING_ID);
     td_put_u16(local + LOCAL_BYTES + name_bytes + 2, (uint16_t)padding);
     memset(local + LOCAL_BYTES + name_bytes + 4, 'Z', padding);

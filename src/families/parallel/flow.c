@@ -27,11 +27,12 @@ static td_tensor make_noise(td_graph *g, td_tensor x)
     const td_tensor ones = td_graph_shift(g, td_graph_scale(g, td_graph_stop_gradient(g, x), 0), 1);
     td_tensor sum = TD_NO_TENSOR;
     double weight = 1, weights = 0, squares = 0;
-    for (uint32_t i = 0; i < SIGNS; i++, weight *= SIGN_RATIO) {
+    for (uint32_t i = 0; i < SIGNS; i++) {
         const td_tensor tossed = toss(g, ones);
         sum = i == 0 ? tossed : td_graph_add_scaled(g, sum, tossed, (float)weight);
         weights += weight;
         squares += weight * weight;
+        weight *= SIGN_RATIO;
     }
     const double deviation = sqrt(squares);
     return td_graph_shift(g, td_graph_scale(g, sum, (float)(1 / deviation)), (float)(-weights / deviation));

@@ -225,8 +225,9 @@ static td_status run_neural(td_vocoder *vocoder, const td_vocoder_batch *batch, 
     TD_TRY(open_item(v, batch, &w));
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
         if (batch->frames[i] < 2) continue;
-        TD_TRY(td_blocking_read(v->base.memory, td_span_part(batch->mel, 4 * i * row, 4 * row), (td_point){0},
-                                mel));
+        TD_TRY(td_blocking_read(v->base.memory,
+                                td_span_part(batch->mel, UINT64_C(4) * i * row, UINT64_C(4) * row),
+                                (td_point){0}, mel));
         w.mel = mel;
         w.frames = batch->frames[i];
         w.stream = NOISE_STREAM + i;

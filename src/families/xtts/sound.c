@@ -114,7 +114,7 @@ td_status td_xtts_sound(td_xtts_engine *engine, const td_xtts_sounding *sounding
     s.rows = sounding->latents;
     TD_FAIL_IF(last > s.counts[STAGES] * hop, TD_ERR_ARGUMENT, "samples up to %zu of %zu", last,
                s.counts[STAGES] * hop);
-    TD_TRY(TD_NEW_ARRAY(&s.scratch, 2 * STAGES * s.width));
+    TD_TRY(TD_NEW_ARRAY(&s.scratch, (size_t)2 * STAGES * s.width));
     while (first < last) {
         const size_t from = first / hop, to = (last + hop - 1) / hop;
         size_t begin = from, end = to < from + core ? to : from + core;

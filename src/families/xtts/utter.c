@@ -97,7 +97,7 @@ static td_status sound_fading(utterance *u, size_t all, bool is_last)
     const size_t count = all - first, kept = is_last ? 0 : FADE_SAMPLES;
     float *made, tail[FADE_SAMPLES];
     td_status status = TD_OK;
-    if (count < 2 * FADE_SAMPLES && !is_last) return TD_OK; /* wait for more codes */
+    if (count < (size_t)2 * FADE_SAMPLES && !is_last) return TD_OK; /* wait for more codes */
     TD_TRY(make_samples(u, first, all, &made));
     memcpy(tail, made + count - FADE_SAMPLES, sizeof tail);
     for (size_t i = 0; u->sounded && i < FADE_SAMPLES; i++) {

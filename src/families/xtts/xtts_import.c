@@ -504,7 +504,7 @@ static td_status take_speakers(source *s)
     TD_TRY(td_import_file(s->import, path, &file));
     const td_pickle *p = td_torch_pickle(file);
     TD_TRY(td_import_tensors(s->import, file, p != NULL ? td_pickle_root(p) : 0, 2, &tensors, &n));
-    TD_FAIL_IF(n > 2 * MAX_SPEAKERS, TD_ERR_LIMIT,
+    TD_FAIL_IF(n > (size_t)2 * MAX_SPEAKERS, TD_ERR_LIMIT,
                "'%.200s' has %zu tensors; at most %d speakers can be imported", path, n, MAX_SPEAKERS);
     for (size_t i = 0; i < n; i++) {
         if (ends_with(tensors[i].name, TD_COQUI_LATENT))
