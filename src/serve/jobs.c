@@ -159,12 +159,13 @@ td_status td_jobs_add(td_jobs *jobs, const td_job_request *request, td_job **out
     *out = NULL;
     TD_TRY(new_job(jobs, request, &job));
     pthread_mutex_lock(&jobs->lock);
+    const uint32_t n_under_way = jobs->stats.waiting + jobs->stats.speaking;
     if (jobs->is_draining) {
         status = TD_FAIL(TD_ERR_CANCELLED, "the server is about to end and takes no new work");
-    } else if (jobs->stats.waiting >= jobs->settings.queue) {
+    } else if (n_under_way >= jobs->settings.queue + jobs->settings.streams) {
         jobs->stats.n_refused++;
-        status = TD_FAIL(TD_ERR_LIMIT, "%u texts are waiting, as many as may; try again soon",
-                         jobs->stats.waiting);
+        status = TD_FAIL(TD_ERR_LIMIT, "%u texts wait or are being spoken, as many as may; try again soon",
+                         n_under_way);
     } else {
         if (jobs->last)
             jobs->last->next = job;

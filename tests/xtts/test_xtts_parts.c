@@ -136,7 +136,7 @@ static void test_what_cannot_be_is_refused(void **state)
     float sample;
     uint32_t tokens[64] = {0};
     td_xtts_thought thought;
-    td_xtts_timbre t;
+    td_xtts_timbre t, none;
     (void)state;
     if (!open_bench(&b, RIG_CL_CPU, "a")) skip();
     t = golden_timbre(&b.g);
@@ -145,9 +145,10 @@ static void test_what_cannot_be_is_refused(void **state)
     tokens[1] = 5000;
     refuse(TD_ERR_FORMAT, "5000", td_xtts_begin(b.engine, &t, tokens, 2, &thought));
     refuse(TD_ERR_NOT_FOUND, "/no/such.wav",
-           td_xtts_clone(b.engine, (const char *const[]){"/no/such.wav"}, 1, &t));
+           td_xtts_clone(b.engine, (const char *const[]){"/no/such.wav"}, 1, &none));
     const td_xtts_sounding s = {.latents = &sample, .embedding = &sample, .n = 1, .speed = 1};
     refuse(TD_ERR_ARGUMENT, "samples", td_xtts_sound(b.engine, &s, 0, 1 << 20, &sample));
+    td_xtts_timbre_free(&t);
     close_bench(&b);
 }
 
