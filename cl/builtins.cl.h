@@ -14,6 +14,7 @@ typedef __typeof__(sizeof(int)) size_t;
 VECTORS_OF_(float)
 VECTORS_OF_(int)
 VECTORS_OF_(uint)
+VECTORS_OF_(char)
 VECTORS_OF_(ushort)
 VECTORS_OF_(ulong)
 #ifdef cl_khr_fp64

@@ -101,6 +101,7 @@
 #define LOAD_F_OR(buffer, i, end, other) ((buffer)[i])
 #define LOAD_U(buffer, i, end) ((buffer)[i])
 #define LOAD_H(buffer, i, end) HALF_AT(buffer, i)
+#define LOAD_B(buffer, i, end) BYTE_AT(buffer, i)
 #define STORE_F(buffer, i, end, v) ((buffer)[i] = (v))
 #define STORE_U(buffer, i, end, v) ((buffer)[i] = (v))
 #define SUM(v) (v)
@@ -148,7 +149,8 @@
 #define AHEAD(buffer, i) __builtin_prefetch((const void *)(size_t)((buffer) + (i)))
 #define LOAD_F(buffer, i, end) load_f_(WHERE_(buffer, i, end), 0.0f)
 #define LOAD_U(buffer, i, end) load_u_(WHERE_(buffer, i, end), 0u)
-#define LOAD_H(buffer, i, end) load_h_((__global const ushort *)(buffer), (i), (end))
+#define LOAD_H(buffer, i, end) load_h_(WHERE_((__global const ushort *)(buffer), i, end))
+#define LOAD_B(buffer, i, end) load_b_(WHERE_((__global const char *)(buffer), i, end))
 #define STORE_F(buffer, i, end, v) store_f_(WHERE_(buffer, i, end), (v))
 #define STORE_U(buffer, i, end, v) store_u_(WHERE_(buffer, i, end), (v))
 #define SUM(v) sum_(v)
@@ -170,6 +172,9 @@
 typedef VF vf_anywhere_ __attribute__((aligned(4)));
 typedef VU vu_anywhere_ __attribute__((aligned(4)));
 typedef JOIN_(ushort, VW) vh_anywhere_ __attribute__((aligned(2)));
+typedef JOIN_(char, VW) vb_anywhere_ __attribute__((aligned(1)));
+typedef VU VU_anywhere_ __attribute__((aligned(4)));
+typedef VI VI_anywhere_ __attribute__((aligned(4)));
 
 /* Whole vectors go at once; of the last one of a row `left` elements go one by one, and zeros fill it up.
  * Addresses are computed where the index is known, so that one of type INDEX is not cut to 32 bits. */
@@ -197,15 +202,18 @@ typedef JOIN_(ushort, VW) vh_anywhere_ __attribute__((aligned(2)));
 VECTOR_ACCESS_(f, float, VF)
 VECTOR_ACCESS_(u, uint, VU)
 
-/* Two to a word in the order of memory, so that any element can be the first. */
-static inline VU load_h_(__global const ushort *buffer, uint i, uint end)
-{
-    if (i + VW <= end) return CONVERT_(*(__global const vh_anywhere_ *)(buffer + i), uint);
-    uint part[VW];
-    for (uint e = 0; e < VW; e++)
-        part[e] = i + e < end ? buffer[i + e] : 0;
-    return *(const vu_anywhere_ *)part;
-}
+/* Two or four to a word in the order of memory, so that any element can be the first. */
+#define NARROW_LOAD_(suffix, type, wide, vector)                                                             \
+    static inline vector load_##suffix##_(__global const type *at, bool is_whole, uint left)                 \
+    {                                                                                                        \
+        if (is_whole) return CONVERT_(*(__global const v##suffix##_anywhere_ *)at, wide);                    \
+        wide part[VW];                                                                                       \
+        for (uint e = 0; e < VW; e++)                                                                        \
+            part[e] = e < left ? at[e] : 0;                                                                  \
+        return *(const vector##_anywhere_ *)part;                                                            \
+    }
+NARROW_LOAD_(h, ushort, uint, VU)
+NARROW_LOAD_(b, char, int, VI)
 
 static inline VU iota_(void)
 {

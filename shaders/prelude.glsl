@@ -87,6 +87,7 @@
 #define LOAD_F(buffer_, i, end) (buffer_[i])
 #define LOAD_U(buffer_, i, end) (buffer_[i])
 #define LOAD_H(buffer_, i, end) HALF_AT(buffer_, i)
+#define LOAD_B(buffer_, i, end) BYTE_AT(buffer_, i)
 #define STORE_F(buffer_, i, end, v) (buffer_[i] = (v))
 #define STORE_U(buffer_, i, end, v) (buffer_[i] = (v))
 #define SUM(v) (v)

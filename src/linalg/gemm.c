@@ -108,35 +108,33 @@ static void fold_batch(td_gemm_desc *d)
 
 static td_status check_shape(const td_gemm_desc *d)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF((unsigned)d->layout >= TD_GEMM_LAYOUT_COUNT || (unsigned)d->provider >= TD_GEMM_PROVIDER_COUNT,
-               TD_ERR_ARGUMENT, "a matrix product has layout %d and provider %d, which do not exist",
-               d->layout, d->provider);
-    TD_FAIL_IF(!d->m || !d->n || !d->k, TD_ERR_ARGUMENT, "a matrix product of %u x %u x %u is empty", d->m,
-               d->n, d->k);
-    TD_FAIL_IF(d->b_format > TD_FORMAT_FP16 || (d->b_format && d->layout == TD_GEMM_TN), TD_ERR_ARGUMENT,
-               "operand B of a matrix product (%s) has format %u; only nn and nt take 16-bit numbers",
-               td_gemm_layout_name(d->layout), d->b_format);
-    TD_FAIL_IF(d->activation > TD_GEMM_SIGMOID, TD_ERR_ARGUMENT, "activation %u does not exist",
-               d->activation);
-    TD_FAIL_IF(d->ldb < shape_b(d).columns || d->ldc < d->n, TD_ERR_ARGUMENT,
-               "rows of a %u x %u x %u product (%s) lie %u (B) and %u (C) elements apart, so they overlap",
-               d->m, d->n, d->k, td_gemm_layout_name(d->layout), d->ldb, d->ldc);
+    TD_REFUSE_IF((unsigned)d->layout >= TD_GEMM_LAYOUT_COUNT ||
+                     (unsigned)d->provider >= TD_GEMM_PROVIDER_COUNT,
+                 TD_ERR_ARGUMENT, "a matrix product has layout %d and provider %d, which do not exist",
+                 d->layout, d->provider);
+    TD_REFUSE_IF(!d->m || !d->n || !d->k, TD_ERR_ARGUMENT, "a matrix product of %u x %u x %u is empty", d->m,
+                 d->n, d->k);
+    TD_REFUSE_IF(d->b_format > TD_FORMAT_FP16 || (d->b_format && d->layout == TD_GEMM_TN), TD_ERR_ARGUMENT,
+                 "operand B of a matrix product (%s) has format %u; only nn and nt take 16-bit numbers",
+                 td_gemm_layout_name(d->layout), d->b_format);
+    TD_REFUSE_IF(d->activation > TD_GEMM_SIGMOID, TD_ERR_ARGUMENT, "activation %u does not exist",
+                 d->activation);
+    TD_REFUSE_IF(d->ldb < shape_b(d).columns || d->ldc < d->n, TD_ERR_ARGUMENT,
+                 "rows of a %u x %u x %u product (%s) lie %u (B) and %u (C) elements apart, so they overlap",
+                 d->m, d->n, d->k, td_gemm_layout_name(d->layout), d->ldb, d->ldc);
     const bool is_apart = d->stride_c >= (uint64_t)(d->m - 1) * d->ldc + d->n;
     const bool is_side_by_side =
         d->stride_c >= d->n && (uint64_t)(d->batch - 1) * d->stride_c + d->n <= d->ldc;
-    TD_FAIL_IF(d->batch > 1 && !is_apart && !is_side_by_side, TD_ERR_ARGUMENT,
-               "matrices of the result lie %u elements apart, so they overlap", d->stride_c);
+    TD_REFUSE_IF(d->batch > 1 && !is_apart && !is_side_by_side, TD_ERR_ARGUMENT,
+                 "matrices of the result lie %u elements apart, so they overlap", d->stride_c);
     const td_gemm_extent spans = td_gemm_extents(d);
-    TD_FAIL_IF(spans.a >= MAX_ELEMENTS || spans.b >= MAX_ELEMENTS || spans.c >= MAX_ELEMENTS, TD_ERR_LIMIT,
-               "an operand of a matrix product spans 2^31 elements or more; split the batch");
-fail:
-    return status;
+    TD_REFUSE_IF(spans.a >= MAX_ELEMENTS || spans.b >= MAX_ELEMENTS || spans.c >= MAX_ELEMENTS, TD_ERR_LIMIT,
+                 "an operand of a matrix product spans 2^31 elements or more; split the batch");
+    return TD_OK;
 }
 
 td_status td_gemm_problem_make(const td_gemm_desc *desc, td_device *device, td_gemm_problem *out)
 {
-    td_status status = TD_OK;
     *out = (td_gemm_problem){
         .desc = *desc,
         .device = device,
@@ -147,10 +145,9 @@ td_status td_gemm_problem_make(const td_gemm_desc *desc, td_device *device, td_g
         .k_part = desc->k,
     };
     fill_defaults(&out->desc);
-    TD_TRY(check_shape(&out->desc));
+    TD_CHECK(check_shape(&out->desc));
     fold_batch(&out->desc);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status check_span(td_span span, uint64_t elements, const char *what)
@@ -164,15 +161,13 @@ static td_status check_span(td_span span, uint64_t elements, const char *what)
 static td_status check_spans(const td_gemm_desc *d)
 {
     const td_gemm_extent spans = td_gemm_extents(d);
-    td_status status = TD_OK;
-    TD_TRY(check_span(d->a, spans.a, "operand A"));
-    TD_TRY(check_span(d->b, d->b_format ? TD_HALF_WORDS(spans.b) : spans.b, "operand B"));
-    TD_TRY(check_span(d->c, spans.c, "result C"));
-    if (d->bias.buffer) TD_TRY(check_span(d->bias, d->n, "the bias"));
-    if (d->pre.buffer) TD_TRY(check_span(d->pre, spans.c, "the saved pre-activation"));
-    if (d->residual.buffer) TD_TRY(check_span(d->residual, spans.c, "the residual"));
-fail:
-    return status;
+    TD_CHECK(check_span(d->a, spans.a, "operand A"));
+    TD_CHECK(check_span(d->b, d->b_format ? TD_HALF_WORDS(spans.b) : spans.b, "operand B"));
+    TD_CHECK(check_span(d->c, spans.c, "result C"));
+    if (d->bias.buffer) TD_CHECK(check_span(d->bias, d->n, "the bias"));
+    if (d->pre.buffer) TD_CHECK(check_span(d->pre, spans.c, "the saved pre-activation"));
+    if (d->residual.buffer) TD_CHECK(check_span(d->residual, spans.c, "the residual"));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- workspace */
@@ -216,13 +211,11 @@ td_status td_gemm_workspace(const td_gemm_desc *desc, td_device *device, uint64_
 {
     td_gemm_problem problem;
     td_gemm_choice choice;
-    td_status status = TD_OK;
     *bytes = 0;
-    TD_TRY(td_gemm_problem_make(desc, device, &problem));
-    TD_TRY(choose(&problem, &choice));
+    TD_CHECK(td_gemm_problem_make(desc, device, &problem));
+    TD_CHECK(choose(&problem, &choice));
     *bytes = td_gemm_workspace_of(&problem, choice);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- recording */
@@ -272,34 +265,29 @@ td_status td_gemm_record(td_list *list, const td_gemm_problem *problem, td_gemm_
     const td_gemm_variant_info *way = &WAYS[choice.variant];
     const uint64_t need = td_gemm_workspace_of(problem, choice);
     td_gemm_problem inner = *problem;
-    td_status status = TD_OK;
     inner.splits = choice.splits;
     const char *reason = choice.splits > 1 && !way->splits ? "it cannot split k" : way->refuse(&inner);
-    TD_FAIL_IF(reason, TD_ERR_UNSUPPORTED, "a %u x %u x %u product (%s) cannot be made by %s: %s",
-               problem->desc.m, problem->desc.n, problem->desc.k, td_gemm_layout_name(problem->desc.layout),
-               way->name, reason);
-    TD_FAIL_IF(need > problem->desc.workspace.bytes, TD_ERR_ARGUMENT,
-               "a %u x %u x %u product (%s) by %s wants %llu bytes of workspace and was given %llu; ask "
-               "td_gemm_workspace()",
-               problem->desc.m, problem->desc.n, problem->desc.k, td_gemm_layout_name(problem->desc.layout),
-               way->name, (unsigned long long)need, (unsigned long long)problem->desc.workspace.bytes);
+    TD_REFUSE_IF(reason, TD_ERR_UNSUPPORTED, "a %u x %u x %u product (%s) cannot be made by %s: %s",
+                 problem->desc.m, problem->desc.n, problem->desc.k, td_gemm_layout_name(problem->desc.layout),
+                 way->name, reason);
+    TD_REFUSE_IF(need > problem->desc.workspace.bytes, TD_ERR_ARGUMENT,
+                 "a %u x %u x %u product (%s) by %s wants %llu bytes of workspace and was given %llu; ask "
+                 "td_gemm_workspace()",
+                 problem->desc.m, problem->desc.n, problem->desc.k, td_gemm_layout_name(problem->desc.layout),
+                 way->name, (unsigned long long)need, (unsigned long long)problem->desc.workspace.bytes);
     if (choice.splits > 1) split(&inner, choice.splits);
-    TD_TRY(way->record(list, &inner, choice.variant));
+    TD_CHECK(way->record(list, &inner, choice.variant));
     if (choice.splits > 1 || (!way->finishes && has_finish(&problem->desc)))
-        TD_TRY(td_gemm_record_finish(list, problem, &inner));
-fail:
-    return status;
+        TD_CHECK(td_gemm_record_finish(list, problem, &inner));
+    return TD_OK;
 }
 
 td_status td_gemm(td_list *list, const td_gemm_desc *desc)
 {
     td_gemm_problem problem;
     td_gemm_choice choice;
-    td_status status = TD_OK;
-    TD_TRY(td_gemm_problem_make(desc, td_list_device(list), &problem));
-    TD_TRY(check_spans(&problem.desc));
-    TD_TRY(choose(&problem, &choice));
-    TD_TRY(td_gemm_record(list, &problem, choice));
-fail:
-    return status;
+    TD_CHECK(td_gemm_problem_make(desc, td_list_device(list), &problem));
+    TD_CHECK(check_spans(&problem.desc));
+    TD_CHECK(choose(&problem, &choice));
+    return td_gemm_record(list, &problem, choice);
 }

@@ -146,10 +146,9 @@ td_status td_gemm_record_register(td_list *list, const td_gemm_problem *problem,
     const td_gemm_desc *d = &problem->desc;
     td_gemm_register_params params = make_params(problem, variant == TD_GEMM_V_REGISTER_COLUMNS);
     td_span b = d->b;
-    td_status status = TD_OK;
     if (variant != TD_GEMM_V_REGISTER_DIRECT) {
         b = td_span_part(d->workspace, 0, panel_bytes(problem));
-        TD_TRY(record_pack(list, problem, b));
+        TD_CHECK(record_pack(list, problem, b));
         /* B is now read in vectors. */
         params.stride_b = d->stride_b ? (uint32_t)(panel_elements(problem) / problem->vector) : 0;
     }
@@ -157,8 +156,6 @@ td_status td_gemm_record_register(td_list *list, const td_gemm_problem *problem,
         d->a, b, d->c, td_gemm_or(d->bias, d->a), td_gemm_or(d->residual, d->a), td_gemm_or(d->pre, d->c)};
     const uint64_t items = (uint64_t)d->batch * problem->splits * td_divide_up(d->m, params.row_block) *
                            td_divide_up(d->n, params.column_block);
-    TD_TRY(td_list_dispatch(list, KERNELS[variant], spans, &params,
-                            td_gemm_grid(problem, KERNELS[variant], items), td_gemm_cost(problem)));
-fail:
-    return status;
+    return td_list_dispatch(list, KERNELS[variant], spans, &params,
+                            td_gemm_grid(problem, KERNELS[variant], items), td_gemm_cost(problem));
 }

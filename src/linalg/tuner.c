@@ -50,14 +50,12 @@ typedef struct tuner {
 static td_status run_list(const tuner *t, td_list *list, double *ns)
 {
     td_point done;
-    td_status status = TD_OK;
     const uint64_t begin = td_clock_ns();
-    TD_TRY(
+    TD_CHECK(
         td_queue_submit(td_device_queue(t->device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, &done));
-    TD_TRY(td_point_wait(done, PATIENCE_NS));
+    TD_CHECK(td_point_wait(done, PATIENCE_NS));
     *ns = (double)(td_clock_ns() - begin);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status record(const tuner *t, td_gemm_choice choice, uint32_t repeats, td_list **out)
@@ -90,17 +88,15 @@ static td_status make_operands(tuner *t)
     td_gemm_desc *d = &t->problem.desc;
     const td_gemm_extent spans = td_gemm_extents(d);
     const uint64_t most_ab = spans.a > spans.b ? spans.a : spans.b;
-    td_status status = TD_OK;
     t->n_c = spans.c;
-    TD_TRY(td_memory_alloc(t->memory, TD_MEMORY_DEVICE, 4 * spans.a, &d->a));
-    TD_TRY(td_memory_alloc(t->memory, TD_MEMORY_DEVICE, 4 * spans.b, &d->b));
-    TD_TRY(td_memory_alloc(t->memory, TD_MEMORY_DEVICE, 4 * spans.c, &d->c));
-    TD_TRY(td_memory_alloc(t->memory, TD_MEMORY_HOST, 4 * (most_ab > spans.c ? most_ab : spans.c), &t->host));
-    TD_TRY(TD_NEW_ARRAY(&t->want, t->n_c));
-    TD_TRY(fill_random(t, d->a, spans.a, 0));
-    TD_TRY(fill_random(t, d->b, spans.b, 1));
-fail:
-    return status;
+    TD_CHECK(td_memory_alloc(t->memory, TD_MEMORY_DEVICE, 4 * spans.a, &d->a));
+    TD_CHECK(td_memory_alloc(t->memory, TD_MEMORY_DEVICE, 4 * spans.b, &d->b));
+    TD_CHECK(td_memory_alloc(t->memory, TD_MEMORY_DEVICE, 4 * spans.c, &d->c));
+    TD_CHECK(
+        td_memory_alloc(t->memory, TD_MEMORY_HOST, 4 * (most_ab > spans.c ? most_ab : spans.c), &t->host));
+    TD_CHECK(TD_NEW_ARRAY(&t->want, t->n_c));
+    TD_CHECK(fill_random(t, d->a, spans.a, 0));
+    return fill_random(t, d->b, spans.b, 1);
 }
 
 /* Runs one product by `choice` from a C full of NaN; its result is then in host memory. */
@@ -224,13 +220,12 @@ static td_status try_candidate(tuner *t, size_t i, double *best_ns)
 
 static td_status measure(tuner *t, uint32_t rounds)
 {
-    td_status status = TD_OK;
     for (uint32_t round = 0; round < rounds; round++) {
         for (size_t i = 0; i < t->result->n_candidates; i++) {
             trial *x = &t->trials[i];
             double ns = 0;
             if (!x->list) continue;
-            TD_TRY(run_list(t, x->list, &ns));
+            TD_CHECK(run_list(t, x->list, &ns));
             x->sample_ns[round] = ns / x->repeats;
         }
     }
@@ -238,8 +233,7 @@ static td_status measure(tuner *t, uint32_t rounds)
     for (size_t i = 0; i < t->result->n_candidates; i++)
         if (t->trials[i].list)
             t->result->candidates[i].gflops = flops / td_stats_of(t->trials[i].sample_ns, rounds).median;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status pick(tuner *t)
@@ -273,23 +267,21 @@ static td_status prepare(tuner *t, const td_gemm_desc *desc)
     td_gemm_desc shape = {
         .layout = desc->layout, .m = desc->m, .n = desc->n, .k = desc->k, .batch = desc->batch};
     double ns = 0;
-    td_status status = TD_OK;
-    TD_FAIL_IF(td_device_get_info(t->device)->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
-               "the simulated device computes nothing, so there is nothing to tune");
+    TD_REFUSE_IF(td_device_get_info(t->device)->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+                 "the simulated device computes nothing, so there is nothing to tune");
     if (shape.batch > 1) {
         shape.stride_a = shape.m * shape.k;
         shape.stride_b = shape.k * shape.n;
         shape.stride_c = shape.m * shape.n;
     }
-    TD_TRY(td_gemm_problem_make(&shape, t->device, &t->problem));
-    TD_TRY(td_memory_create(t->device, "tuning", 0, &t->memory));
-    TD_TRY(make_operands(t));
+    TD_CHECK(td_gemm_problem_make(&shape, t->device, &t->problem));
+    TD_CHECK(td_memory_create(t->device, "tuning", 0, &t->memory));
+    TD_CHECK(make_operands(t));
     list_candidates(t);
-    TD_TRY(reserve_workspace(t));
-    TD_TRY(compute_once(t, (td_gemm_choice){TD_GEMM_V_PLAIN, 1}, &ns));
+    TD_CHECK(reserve_workspace(t));
+    TD_CHECK(compute_once(t, (td_gemm_choice){TD_GEMM_V_PLAIN, 1}, &ns));
     memcpy(t->want, td_span_host(t->host), 4 * t->n_c);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_tuner_run(td_device *device, const td_gemm_desc *desc, const td_tuner_options *options,

@@ -84,18 +84,15 @@ static td_cost cost_of(const td_attention_shape *s, double products)
 
 static td_status check_shape(const td_attention_shape *s)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(s->head_size % 32 || s->head_size < 32 || s->head_size > 32 * HEAD_SIZES, TD_ERR_ARGUMENT,
-               "attention: heads of %u elements; 32, 64, 96 or 128 are possible", s->head_size);
-    TD_FAIL_IF(s->causal && s->keys < s->queries, TD_ERR_ARGUMENT,
-               "attention: %u queries but %u keys; causal attention needs a key for each query", s->queries,
-               s->keys);
-    TD_FAIL_IF(s->keys > MOST_KEYS, TD_ERR_ARGUMENT, "attention: %u keys; at most %u are possible", s->keys,
-               MOST_KEYS);
-    TD_TRY(td_op_check_size(s->batch, s->heads, 1 + 2 * (uint64_t)s->queries, "attention"));
-    TD_TRY(td_op_check_size(s->batch, s->keys, s->heads, "attention"));
-fail:
-    return status;
+    TD_REFUSE_IF(s->head_size % 32 || s->head_size < 32 || s->head_size > 32 * HEAD_SIZES, TD_ERR_ARGUMENT,
+                 "attention: heads of %u elements; 32, 64, 96 or 128 are possible", s->head_size);
+    TD_REFUSE_IF(s->causal && s->keys < s->queries, TD_ERR_ARGUMENT,
+                 "attention: %u queries but %u keys; causal attention needs a key for each query", s->queries,
+                 s->keys);
+    TD_REFUSE_IF(s->keys > MOST_KEYS, TD_ERR_ARGUMENT, "attention: %u keys; at most %u are possible", s->keys,
+                 MOST_KEYS);
+    TD_CHECK(td_op_check_size(s->batch, s->heads, 1 + 2 * (uint64_t)s->queries, "attention"));
+    return td_op_check_size(s->batch, s->keys, s->heads, "attention");
 }
 
 /* One of q, k, v, o or a gradient, `steps` long, with rows `row` apart. */
@@ -103,17 +100,14 @@ static td_status check_tensor(const td_attention_shape *s, td_span span, uint32_
                               const char *name)
 {
     const uint64_t width = (uint64_t)s->heads * s->head_size;
-    td_status status = TD_OK;
-    TD_FAIL_IF(row % 4 || row < width, TD_ERR_ARGUMENT,
-               "attention: rows of %s are %u elements apart; a multiple of 4, at least %llu, is needed", name,
-               row, (unsigned long long)width);
-    TD_FAIL_IF(span.offset % 16, TD_ERR_ARGUMENT,
-               "attention: %s starts at byte %llu, not at a multiple of 16", name,
-               (unsigned long long)span.offset);
-    TD_TRY(td_op_check_size(s->batch, steps, row, "attention"));
-    TD_TRY(td_op_check_span(span, ((uint64_t)s->batch * steps - 1) * row + width, "attention", name));
-fail:
-    return status;
+    TD_REFUSE_IF(row % 4 || row < width, TD_ERR_ARGUMENT,
+                 "attention: rows of %s are %u elements apart; a multiple of 4, at least %llu, is needed",
+                 name, row, (unsigned long long)width);
+    TD_REFUSE_IF(span.offset % 16, TD_ERR_ARGUMENT,
+                 "attention: %s starts at byte %llu, not at a multiple of 16", name,
+                 (unsigned long long)span.offset);
+    TD_CHECK(td_op_check_size(s->batch, steps, row, "attention"));
+    return td_op_check_span(span, ((uint64_t)s->batch * steps - 1) * row + width, "attention", name);
 }
 
 /* Bindings start where the device lets them, and so perhaps before the tensors: parts of a packed projection start
@@ -146,14 +140,12 @@ static td_status align_gradient(const td_list *list, td_span *span, uint32_t fir
 /* What every launch reads: q and k, and the lengths where there are any. */
 static td_status check_scores(const td_attention_args *a, const td_attention_params *p)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_shape(&a->shape));
-    TD_TRY(check_tensor(&a->shape, a->q, p->queries, p->q_row, "q"));
-    TD_TRY(check_tensor(&a->shape, a->k, p->keys, p->k_row, "k"));
-    TD_TRY(td_op_check_span(a->lse, (uint64_t)p->batch * p->heads * p->queries, "attention", "lse"));
-    if (p->padded) TD_TRY(td_op_check_span(a->lengths, p->batch, "attention", "lengths"));
-fail:
-    return status;
+    TD_CHECK(check_shape(&a->shape));
+    TD_CHECK(check_tensor(&a->shape, a->q, p->queries, p->q_row, "q"));
+    TD_CHECK(check_tensor(&a->shape, a->k, p->keys, p->k_row, "k"));
+    TD_CHECK(td_op_check_span(a->lse, (uint64_t)p->batch * p->heads * p->queries, "attention", "lse"));
+    if (p->padded) TD_CHECK(td_op_check_span(a->lengths, p->batch, "attention", "lengths"));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- forward */
@@ -162,18 +154,15 @@ td_status td_op_attention(td_list *list, const td_attention_args *given)
 {
     const td_attention_shape *s = &given->shape;
     td_attention_params params = make_params(given);
-    td_status status = TD_OK;
-    TD_TRY(check_scores(given, &params));
-    TD_TRY(check_tensor(s, given->v, s->keys, params.v_row, "v"));
-    TD_TRY(check_tensor(s, given->o, s->queries, params.o_row, "o"));
+    TD_CHECK(check_scores(given, &params));
+    TD_CHECK(check_tensor(s, given->v, s->keys, params.v_row, "v"));
+    TD_CHECK(check_tensor(s, given->o, s->queries, params.o_row, "o"));
     const td_attention_args a = align_inputs(list, given, &params);
     const td_span spans[] = {a.q, a.k, a.v, td_op_or(a.lengths, a.q), a.o, a.lse};
     const td_kernel_id kernel = kernels[kernel_row(s)].forward;
-    TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
-    TD_TRY(
-        td_list_dispatch(list, kernel, spans, &params, grid_of(list, kernel, s, s->queries), cost_of(s, 2)));
-fail:
-    return status;
+    TD_CHECK(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
+    return td_list_dispatch(list, kernel, spans, &params, grid_of(list, kernel, s, s->queries),
+                            cost_of(s, 2));
 }
 
 td_status td_op_attention_weights(td_list *list, const td_attention_args *given, td_span w)
@@ -181,16 +170,13 @@ td_status td_op_attention_weights(td_list *list, const td_attention_args *given,
     const td_attention_shape *s = &given->shape;
     td_attention_params params = make_params(given);
     const uint64_t n = (uint64_t)s->batch * s->queries * s->keys;
-    td_status status = TD_OK;
-    TD_TRY(check_scores(given, &params));
-    TD_TRY(td_op_check_size(s->batch, s->queries, s->keys, "attention weights"));
-    TD_TRY(td_op_check_span(w, n, "attention weights", "w"));
+    TD_CHECK(check_scores(given, &params));
+    TD_CHECK(td_op_check_size(s->batch, s->queries, s->keys, "attention weights"));
+    TD_CHECK(td_op_check_span(w, n, "attention weights", "w"));
     const td_attention_args a = align_inputs(list, given, &params);
     const td_span spans[] = {a.q, a.k, a.lse, td_op_or(a.lengths, a.q), w};
-    TD_TRY(td_list_dispatch(list, TD_K_attention_weights, spans, &params,
-                            td_grid_elements(td_list_class(list), (uint32_t)n), cost_of(s, 1)));
-fail:
-    return status;
+    return td_list_dispatch(list, TD_K_attention_weights, spans, &params,
+                            td_grid_elements(td_list_class(list), (uint32_t)n), cost_of(s, 1));
 }
 
 /* ---------------------------------------------------------------- backward */
@@ -203,17 +189,14 @@ uint64_t td_op_attention_stats(const td_attention_shape *s)
 static td_status check_back(const td_attention_back_args *a, const td_attention_params *p)
 {
     const td_attention_shape *s = &a->forward.shape;
-    td_status status = TD_OK;
-    TD_TRY(check_scores(&a->forward, p));
-    TD_TRY(check_tensor(s, a->forward.v, s->keys, p->v_row, "v"));
-    TD_TRY(check_tensor(s, a->forward.o, s->queries, p->o_row, "o"));
-    TD_TRY(check_tensor(s, a->d_o, s->queries, p->o_row, "d_o"));
-    TD_TRY(check_tensor(s, a->d_q, s->queries, p->q_row, "d_q"));
-    TD_TRY(check_tensor(s, a->d_k, s->keys, p->k_row, "d_k"));
-    TD_TRY(check_tensor(s, a->d_v, s->keys, p->v_row, "d_v"));
-    TD_TRY(td_op_check_span(a->stats, td_op_attention_stats(s), "attention", "stats"));
-fail:
-    return status;
+    TD_CHECK(check_scores(&a->forward, p));
+    TD_CHECK(check_tensor(s, a->forward.v, s->keys, p->v_row, "v"));
+    TD_CHECK(check_tensor(s, a->forward.o, s->queries, p->o_row, "o"));
+    TD_CHECK(check_tensor(s, a->d_o, s->queries, p->o_row, "d_o"));
+    TD_CHECK(check_tensor(s, a->d_q, s->queries, p->q_row, "d_q"));
+    TD_CHECK(check_tensor(s, a->d_k, s->keys, p->k_row, "d_k"));
+    TD_CHECK(check_tensor(s, a->d_v, s->keys, p->v_row, "d_v"));
+    return td_op_check_span(a->stats, td_op_attention_stats(s), "attention", "stats");
 }
 
 static td_status record_stats(td_list *list, const td_attention_back_args *a, const td_attention_params *p)
@@ -253,20 +236,17 @@ td_status td_op_attention_back(td_list *list, const td_attention_back_args *give
     const td_attention_shape *s = &given->forward.shape;
     td_attention_params params = make_params(&given->forward);
     td_attention_back_args a = *given;
-    td_status status = TD_OK;
     params.fused = td_device_vector(td_list_device(list)) > 1 && (uint64_t)s->batch * s->heads >= FUSED_HEADS;
-    TD_TRY(check_back(given, &params));
+    TD_CHECK(check_back(given, &params));
     a.forward = align_inputs(list, &given->forward, &params);
-    TD_TRY(align_gradient(list, &a.d_q, params.q_first, "q"));
-    TD_TRY(align_gradient(list, &a.d_k, TD_ATTENTION_K_FIRST(params.kv_first), "k"));
-    TD_TRY(align_gradient(list, &a.d_v, TD_ATTENTION_V_FIRST(params.kv_first), "v"));
+    TD_CHECK(align_gradient(list, &a.d_q, params.q_first, "q"));
+    TD_CHECK(align_gradient(list, &a.d_k, TD_ATTENTION_K_FIRST(params.kv_first), "k"));
+    TD_CHECK(align_gradient(list, &a.d_v, TD_ATTENTION_V_FIRST(params.kv_first), "v"));
     if (!params.fused) {
-        TD_TRY(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
-        TD_TRY(td_op_check_iterations(list, iterations_of(s, s->queries, 2), "attention"));
+        TD_CHECK(td_op_check_iterations(list, iterations_of(s, s->keys, 1), "attention"));
+        TD_CHECK(td_op_check_iterations(list, iterations_of(s, s->queries, 2), "attention"));
     }
-    TD_TRY(record_stats(list, &a, &params));
-    if (!params.fused) TD_TRY(record_dq(list, &a, &params));
-    TD_TRY(record_dkv(list, &a, &params));
-fail:
-    return status;
+    TD_CHECK(record_stats(list, &a, &params));
+    if (!params.fused) TD_CHECK(record_dq(list, &a, &params));
+    return record_dkv(list, &a, &params);
 }

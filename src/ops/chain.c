@@ -197,44 +197,40 @@ static bool do_overlap(td_span a, uint64_t a_bytes, td_span b, uint64_t b_bytes)
 static td_status check_output(const td_chain *chain, const folded *f, uint64_t n, size_t o)
 {
     const td_span out = chain->outputs[o];
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_span(out, n, "chain", "an output"));
+    TD_CHECK(td_op_check_span(out, n, "chain", "an output"));
     for (size_t k = 0; k < chain->n_inputs; k++) {
         const td_span in = chain->inputs[k];
         if (!do_overlap(out, 4 * n, in, 4 * measure_input(f, k))) continue;
-        TD_FAIL_IF(
+        TD_REFUSE_IF(
             in.offset != out.offset || !is_dense(f, k) || chain->last_use[k] > chain->stored_at[o],
             TD_ERR_ARGUMENT,
             "chain: output %zu lies over input %zu, which is laid out otherwise or read later; give it "
             "memory of its own",
             o, k);
     }
-    TD_FAIL_IF(o == 1 && do_overlap(out, 4 * n, chain->outputs[0], 4 * n), TD_ERR_ARGUMENT,
-               "chain: the two outputs overlap");
-fail:
-    return status;
+    TD_REFUSE_IF(o == 1 && do_overlap(out, 4 * n, chain->outputs[0], 4 * n), TD_ERR_ARGUMENT,
+                 "chain: the two outputs overlap");
+    return TD_OK;
 }
 
 static td_status check_chain(const td_chain *chain, const folded *f, uint64_t n)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(chain->mistake, TD_ERR_ARGUMENT, "chain: %s", chain->mistake);
-    TD_FAIL_IF(chain->n_inputs == 0 || chain->n_outputs == 0, TD_ERR_ARGUMENT,
-               "chain: needs an input and an output");
-    TD_TRY(td_op_check_size(n, 1, 1, "chain"));
-    TD_FAIL_IF(f->n_dims > TD_CHAIN_DIMS, TD_ERR_UNSUPPORTED,
-               "chain: %zu axes that cannot be joined, at most %u; permute an input first", f->n_dims,
-               TD_CHAIN_DIMS);
+    TD_REFUSE_IF(chain->mistake, TD_ERR_ARGUMENT, "chain: %s", chain->mistake);
+    TD_REFUSE_IF(chain->n_inputs == 0 || chain->n_outputs == 0, TD_ERR_ARGUMENT,
+                 "chain: needs an input and an output");
+    TD_CHECK(td_op_check_size(n, 1, 1, "chain"));
+    TD_REFUSE_IF(f->n_dims > TD_CHAIN_DIMS, TD_ERR_UNSUPPORTED,
+                 "chain: %zu axes that cannot be joined, at most %u; permute an input first", f->n_dims,
+                 TD_CHAIN_DIMS);
     for (size_t k = 0; k < chain->n_inputs; k++) {
-        TD_TRY(td_op_check_span(chain->inputs[k], measure_input(f, k), "chain", "an input"));
-        TD_FAIL_IF(f->n_dims > 0 && f->steps[k][f->n_dims - 1] > 1, TD_ERR_UNSUPPORTED,
-                   "chain: input %zu has step %u along the innermost axis; permute it first", k,
-                   f->steps[k][f->n_dims - 1]);
+        TD_CHECK(td_op_check_span(chain->inputs[k], measure_input(f, k), "chain", "an input"));
+        TD_REFUSE_IF(f->n_dims > 0 && f->steps[k][f->n_dims - 1] > 1, TD_ERR_UNSUPPORTED,
+                     "chain: input %zu has step %u along the innermost axis; permute it first", k,
+                     f->steps[k][f->n_dims - 1]);
     }
     for (size_t o = 0; o < chain->n_outputs; o++)
-        TD_TRY(check_output(chain, f, n, o));
-fail:
-    return status;
+        TD_CHECK(check_output(chain, f, n, o));
+    return TD_OK;
 }
 
 static td_chain_params make_params(const td_chain *chain, const folded *f, uint32_t n)
@@ -274,10 +270,9 @@ td_status td_chain_launch(const td_chain *chain, td_list *list)
 {
     const folded f = fold_axes(chain);
     uint64_t n = 1;
-    td_status status = TD_OK;
     for (size_t d = 0; d < chain->n_dims && n < UINT64_C(1) << 31; d++)
         n *= chain->dims[d];
-    TD_TRY(check_chain(chain, &f, n));
+    TD_CHECK(check_chain(chain, &f, n));
     const td_chain_params params = make_params(chain, &f, (uint32_t)n);
     td_span spans[TD_CHAIN_INPUTS + TD_CHAIN_OUTPUTS];
     td_cost cost = {.flops = 4.0 * (double)n * (double)chain->n_code,
@@ -290,13 +285,12 @@ td_status td_chain_launch(const td_chain *chain, td_list *list)
         spans[TD_CHAIN_INPUTS + o] = chain->outputs[o < chain->n_outputs ? o : 0];
     const td_grid grid = td_grid_elements(td_list_class(list), (uint32_t)n);
     if (is_plain_sum(chain, &f)) {
-        TD_TRY(td_list_dispatch(list, TD_K_add, (td_span[]){spans[0], spans[1], chain->outputs[0]},
-                                &(td_add_params){.n = (uint32_t)n}, grid, cost));
+        TD_CHECK(td_list_dispatch(list, TD_K_add, (td_span[]){spans[0], spans[1], chain->outputs[0]},
+                                  &(td_add_params){.n = (uint32_t)n}, grid, cost));
     } else {
-        TD_TRY(td_list_dispatch(list, TD_K_chain, spans, &params, grid, cost));
+        TD_CHECK(td_list_dispatch(list, TD_K_chain, spans, &params, grid, cost));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- dropout */
@@ -305,13 +299,12 @@ td_status td_op_dropout(td_list *list, const td_dropout_args *a)
 {
     const uint32_t keep = (uint32_t)((1.0 - (double)a->p) * 65536 + 0.5);
     const uint32_t block = td_list_class(list) == TD_CLASS_GPU ? TD_DROPOUT_BLOCK_GPU : TD_DROPOUT_BLOCK_CPU;
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->n, 1, 1, "dropout"));
-    TD_TRY(td_op_check_span(a->x, a->n, "dropout", "x"));
-    TD_TRY(td_op_check_span(a->step, 1, "dropout", "step"));
-    TD_TRY(td_op_check_span(a->y, a->n, "dropout", "y"));
-    TD_FAIL_IF(!(a->p >= 0 && a->p < 1) || keep == 0, TD_ERR_ARGUMENT,
-               "dropout: a probability of %g; it must be at least 0 and below 1", (double)a->p);
+    TD_CHECK(td_op_check_size(a->n, 1, 1, "dropout"));
+    TD_CHECK(td_op_check_span(a->x, a->n, "dropout", "x"));
+    TD_CHECK(td_op_check_span(a->step, 1, "dropout", "step"));
+    TD_CHECK(td_op_check_span(a->y, a->n, "dropout", "y"));
+    TD_REFUSE_IF(!(a->p >= 0 && a->p < 1) || keep == 0, TD_ERR_ARGUMENT,
+                 "dropout: a probability of %g; it must be at least 0 and below 1", (double)a->p);
     const td_dropout_params params = {.n = a->n,
                                       .seed_lo = (uint32_t)a->seed,
                                       .seed_hi = (uint32_t)(a->seed >> 32),
@@ -319,9 +312,7 @@ td_status td_op_dropout(td_list *list, const td_dropout_args *a)
                                       .stream_hi = (uint32_t)(a->stream >> 32),
                                       .keep = keep,
                                       .scale = (float)(65536.0 / keep)};
-    TD_TRY(td_list_dispatch(list, TD_K_dropout, (td_span[]){a->x, a->step, a->y}, &params,
+    return td_list_dispatch(list, TD_K_dropout, (td_span[]){a->x, a->step, a->y}, &params,
                             td_grid_groups(td_divide_up(a->n, block)),
-                            (td_cost){.flops = 20.0 * a->n, .bytes = 8.0 * a->n}));
-fail:
-    return status;
+                            (td_cost){.flops = 20.0 * a->n, .bytes = 8.0 * a->n});
 }

@@ -58,23 +58,21 @@ static td_status check_groups(td_channel_norm_kind kind, uint32_t channels, uint
 
 static td_status check_forward(const td_channel_norm_args *a, const shape *s)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_groups(a->kind, a->channels, a->groups));
-    TD_TRY(td_op_check_span(a->x, s->n, "channel_norm", "x"));
-    TD_TRY(td_op_check_span(a->y, s->n, "channel_norm", "y"));
-    TD_TRY(td_op_check_span(a->gamma, a->channels, "channel_norm", "gamma"));
-    TD_TRY(td_op_check_span(a->beta, a->channels, "channel_norm", "beta"));
-    TD_TRY(td_op_check_span(a->table, (uint64_t)s->segments * 2 * a->channels, "channel_norm", "table"));
+    TD_CHECK(check_groups(a->kind, a->channels, a->groups));
+    TD_CHECK(td_op_check_span(a->x, s->n, "channel_norm", "x"));
+    TD_CHECK(td_op_check_span(a->y, s->n, "channel_norm", "y"));
+    TD_CHECK(td_op_check_span(a->gamma, a->channels, "channel_norm", "gamma"));
+    TD_CHECK(td_op_check_span(a->beta, a->channels, "channel_norm", "beta"));
+    TD_CHECK(td_op_check_span(a->table, (uint64_t)s->segments * 2 * a->channels, "channel_norm", "table"));
     if (a->kind != TD_NORM_GROUP) {
-        TD_TRY(td_op_check_span(a->running_mean, a->channels, "channel_norm", "running_mean"));
-        TD_TRY(td_op_check_span(a->running_var, a->channels, "channel_norm", "running_var"));
+        TD_CHECK(td_op_check_span(a->running_mean, a->channels, "channel_norm", "running_mean"));
+        TD_CHECK(td_op_check_span(a->running_var, a->channels, "channel_norm", "running_var"));
     }
     if (a->kind != TD_NORM_BATCH_EVAL) {
         const uint64_t words = (uint64_t)s->segments * s->blocks * 2 * a->channels;
-        TD_TRY(td_op_check_span(a->partial, words, "channel_norm", "partial"));
+        TD_CHECK(td_op_check_span(a->partial, words, "channel_norm", "partial"));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status launch_stats(td_list *list, const td_channel_norm_args *a, const shape *s)
@@ -118,15 +116,12 @@ static td_status launch_norm(td_list *list, const td_channel_norm_args *a, const
 
 td_status td_op_channel_norm(td_list *list, const td_channel_norm_args *a)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->items, a->frames, a->channels, "channel_norm"));
+    TD_CHECK(td_op_check_size(a->items, a->frames, a->channels, "channel_norm"));
     const shape s = make_shape(td_list_class(list), a->kind, a->items, a->frames, a->channels, a->groups);
-    TD_TRY(check_forward(a, &s));
-    if (a->kind != TD_NORM_BATCH_EVAL) TD_TRY(launch_stats(list, a, &s));
-    TD_TRY(launch_merge(list, a, &s));
-    TD_TRY(launch_norm(list, a, &s));
-fail:
-    return status;
+    TD_CHECK(check_forward(a, &s));
+    if (a->kind != TD_NORM_BATCH_EVAL) TD_CHECK(launch_stats(list, a, &s));
+    TD_CHECK(launch_merge(list, a, &s));
+    return launch_norm(list, a, &s);
 }
 
 /* ---------------------------------------------------------------- backward */
@@ -134,20 +129,18 @@ fail:
 static td_status check_backward(const td_channel_norm_back_args *a, const shape *s)
 {
     const uint64_t table = (uint64_t)s->segments * 2 * a->channels;
-    td_status status = TD_OK;
-    TD_TRY(check_groups(a->kind, a->channels, a->groups));
-    TD_TRY(td_op_check_span(a->dy, s->n, "channel_norm_back", "dy"));
-    TD_TRY(td_op_check_span(a->x, s->n, "channel_norm_back", "x"));
-    TD_TRY(td_op_check_span(a->gamma, a->channels, "channel_norm_back", "gamma"));
-    TD_TRY(td_op_check_span(a->table, table, "channel_norm_back", "table"));
-    TD_TRY(td_op_check_span(a->dx, s->n, "channel_norm_back", "dx"));
-    TD_TRY(td_op_check_span(a->dgamma, a->channels, "channel_norm_back", "dgamma"));
-    TD_TRY(td_op_check_span(a->dbeta, a->channels, "channel_norm_back", "dbeta"));
-    TD_TRY(td_op_check_span(a->partial, table * s->blocks, "channel_norm_back", "partial"));
+    TD_CHECK(check_groups(a->kind, a->channels, a->groups));
+    TD_CHECK(td_op_check_span(a->dy, s->n, "channel_norm_back", "dy"));
+    TD_CHECK(td_op_check_span(a->x, s->n, "channel_norm_back", "x"));
+    TD_CHECK(td_op_check_span(a->gamma, a->channels, "channel_norm_back", "gamma"));
+    TD_CHECK(td_op_check_span(a->table, table, "channel_norm_back", "table"));
+    TD_CHECK(td_op_check_span(a->dx, s->n, "channel_norm_back", "dx"));
+    TD_CHECK(td_op_check_span(a->dgamma, a->channels, "channel_norm_back", "dgamma"));
+    TD_CHECK(td_op_check_span(a->dbeta, a->channels, "channel_norm_back", "dbeta"));
+    TD_CHECK(td_op_check_span(a->partial, table * s->blocks, "channel_norm_back", "partial"));
     if (a->kind != TD_NORM_BATCH_EVAL)
-        TD_TRY(td_op_check_span(a->means, table, "channel_norm_back", "means"));
-fail:
-    return status;
+        TD_CHECK(td_op_check_span(a->means, table, "channel_norm_back", "means"));
+    return TD_OK;
 }
 
 static td_status launch_back_sums(td_list *list, const td_channel_norm_back_args *a, const shape *s)
@@ -185,15 +178,12 @@ static td_status launch_back(td_list *list, const td_channel_norm_back_args *a, 
 
 td_status td_op_channel_norm_back(td_list *list, const td_channel_norm_back_args *a)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->items, a->frames, a->channels, "channel_norm_back"));
+    TD_CHECK(td_op_check_size(a->items, a->frames, a->channels, "channel_norm_back"));
     const shape s = make_shape(td_list_class(list), a->kind, a->items, a->frames, a->channels, a->groups);
-    TD_TRY(check_backward(a, &s));
-    TD_TRY(launch_back_sums(list, a, &s));
-    TD_TRY(td_op_norm_finish(list, s.segments * s.blocks, 2, s.channels, a->accumulate, a->partial, a->dgamma,
-                             a->dbeta));
-    if (a->kind != TD_NORM_BATCH_EVAL) TD_TRY(launch_back_merge(list, a, &s));
-    TD_TRY(launch_back(list, a, &s));
-fail:
-    return status;
+    TD_CHECK(check_backward(a, &s));
+    TD_CHECK(launch_back_sums(list, a, &s));
+    TD_CHECK(td_op_norm_finish(list, s.segments * s.blocks, 2, s.channels, a->accumulate, a->partial,
+                               a->dgamma, a->dbeta));
+    if (a->kind != TD_NORM_BATCH_EVAL) TD_CHECK(launch_back_merge(list, a, &s));
+    return launch_back(list, a, &s);
 }

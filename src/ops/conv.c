@@ -5,6 +5,8 @@
  *             stride_width columns apart, and nothing is copied per tap but the taps of other lines
  *   unfolded  every window is written out (dilated columns, groups)
  *
+ * or, where that pays, it is Winograd's with fewer products (ops/winograd.h).
+ *
  * Gradients: dw = windows^T dy; dx = fold(dy w^T), each position gathering its windows, or the convolution of
  * dy with transposed weights. A transposed convolution is the data gradient of its mirror, and the reverse.
  * Each pass is one walk over its steps, which measures the workspace without a list and records with one. Covered
@@ -15,6 +17,7 @@
 #include "linalg/gemm.h"
 #include "ops/reduce.h"
 #include "ops/rows.h"
+#include "ops/winograd.h"
 
 #define BLOCK_CPU 4096u /* elements, about, that a group of unfold or fold writes */
 #define BLOCK_GPU 1024u
@@ -74,41 +77,37 @@ static td_status measure_axis(const td_conv *c, uint32_t in, uint32_t kernel, ui
 {
     const uint64_t span = (uint64_t)dilation * (kernel - 1) + 1;
     uint64_t length = 0;
-    td_status status = TD_OK;
-    TD_FAIL_IF(extra && (!c->transposed || extra >= stride), TD_ERR_ARGUMENT,
-               "conv: %u more at the end; only a transposed convolution can have it, less than its stride %u",
-               extra, stride);
+    TD_REFUSE_IF(
+        extra && (!c->transposed || extra >= stride), TD_ERR_ARGUMENT,
+        "conv: %u more at the end; only a transposed convolution can have it, less than its stride %u", extra,
+        stride);
     if (c->transposed) {
         length = (uint64_t)(in - 1) * stride + span + extra;
         length = length > pads ? length - pads : 0;
     } else if (in + pads >= span) {
         length = (in + pads - span) / stride + 1;
     }
-    TD_FAIL_IF(
+    TD_REFUSE_IF(
         length == 0, TD_ERR_ARGUMENT,
         "conv: nothing is left of %u elements by %u taps (dilation %u) and pads of %llu; change the pads", in,
         kernel, dilation, (unsigned long long)pads);
-    TD_TRY(td_op_check_size(length, 1, 1, "conv"));
+    TD_CHECK(td_op_check_size(length, 1, 1, "conv"));
     *out = (uint32_t)length;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status measure(const td_conv *c, uint32_t *height, uint32_t *width)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(c->batch, c->in_channels, c->out_channels, "conv"));
-    TD_TRY(td_op_check_size(c->in_height, c->in_width, 1, "conv"));
-    TD_TRY(td_op_check_size(c->kernel_height, c->kernel_width, 1, "conv"));
-    TD_FAIL_IF(c->in_channels % c->groups || c->out_channels % c->groups, TD_ERR_ARGUMENT,
-               "conv: %u and %u channels cannot be split into %u groups", c->in_channels, c->out_channels,
-               c->groups);
-    TD_TRY(measure_axis(c, c->in_height, c->kernel_height, c->stride_height, c->dilation_height,
-                        (uint64_t)c->pad_top + c->pad_bottom, c->extra_height, height));
-    TD_TRY(measure_axis(c, c->in_width, c->kernel_width, c->stride_width, c->dilation_width,
-                        (uint64_t)c->pad_left + c->pad_right, c->extra_width, width));
-fail:
-    return status;
+    TD_CHECK(td_op_check_size(c->batch, c->in_channels, c->out_channels, "conv"));
+    TD_CHECK(td_op_check_size(c->in_height, c->in_width, 1, "conv"));
+    TD_CHECK(td_op_check_size(c->kernel_height, c->kernel_width, 1, "conv"));
+    TD_REFUSE_IF(c->in_channels % c->groups || c->out_channels % c->groups, TD_ERR_ARGUMENT,
+                 "conv: %u and %u channels cannot be split into %u groups", c->in_channels, c->out_channels,
+                 c->groups);
+    TD_CHECK(measure_axis(c, c->in_height, c->kernel_height, c->stride_height, c->dilation_height,
+                          (uint64_t)c->pad_top + c->pad_bottom, c->extra_height, height));
+    return measure_axis(c, c->in_width, c->kernel_width, c->stride_width, c->dilation_width,
+                        (uint64_t)c->pad_left + c->pad_right, c->extra_width, width);
 }
 
 td_status td_conv_output(const td_conv *conv, uint32_t *height, uint32_t *width)
@@ -140,13 +139,13 @@ static bool is_walkable(const td_conv *c)
 static td_status make_plan(const td_conv *c, plan *out)
 {
     plan p = {.c = *c};
-    td_status status = TD_OK;
-    TD_TRY(measure(c, &p.out_height, &p.out_width));
-    TD_TRY(td_op_check_size(c->batch, p.out_height, p.out_width, "conv"));
+    TD_CHECK(measure(c, &p.out_height, &p.out_width));
+    TD_CHECK(td_op_check_size(c->batch, p.out_height, p.out_width, "conv"));
     p.lines = c->batch * p.out_height;
     p.rows = p.lines * p.out_width;
     const uint32_t channels = c->in_channels / c->groups;
-    TD_TRY(td_op_check_size((uint64_t)c->kernel_height * c->kernel_width, channels, c->out_channels, "conv"));
+    TD_CHECK(
+        td_op_check_size((uint64_t)c->kernel_height * c->kernel_width, channels, c->out_channels, "conv"));
     p.depth = c->kernel_height * c->kernel_width * channels;
     p.walks = is_walkable(c);
     p.columns = p.out_width;
@@ -155,20 +154,19 @@ static td_status make_plan(const td_conv *c, plan *out)
         /* Whole strides, so that windows go on evenly from line to line. */
         const uint64_t used = (uint64_t)(p.out_width - 1) * c->stride_width + c->kernel_width;
         const uint64_t columns = (used + c->stride_width - 1) / c->stride_width * c->stride_width;
-        TD_TRY(td_op_check_size(columns, (uint64_t)c->kernel_height * c->stride_width, channels, "conv"));
+        TD_CHECK(td_op_check_size(columns, (uint64_t)c->kernel_height * c->stride_width, channels, "conv"));
         p.columns = (uint32_t)columns;
         p.step = c->stride_width * c->kernel_height * channels;
         p.in_place = c->pad_left + c->pad_right + c->pad_top + c->pad_bottom == 0 && c->kernel_height == 1 &&
                      c->stride_height == 1 && c->in_width % c->stride_width == 0;
         if (p.in_place) p.columns = c->in_width;
     }
-    TD_TRY(td_op_check_size((uint64_t)c->batch * c->in_height, c->in_width, c->in_channels, "conv"));
-    TD_TRY(td_op_check_size(p.rows, 1, c->out_channels, "conv"));
-    TD_TRY(td_op_check_size(p.walks ? p.columns / c->stride_width : p.columns, (uint64_t)p.lines * c->groups,
-                            p.step, "conv, unfolded"));
+    TD_CHECK(td_op_check_size((uint64_t)c->batch * c->in_height, c->in_width, c->in_channels, "conv"));
+    TD_CHECK(td_op_check_size(p.rows, 1, c->out_channels, "conv"));
+    TD_CHECK(td_op_check_size(p.walks ? p.columns / c->stride_width : p.columns,
+                              (uint64_t)p.lines * c->groups, p.step, "conv, unfolded"));
     *out = p;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The plan of a convolution, or of the one that a transposed convolution is the data gradient of. */
@@ -176,8 +174,7 @@ static td_status plan_mirrored(const td_conv *given, plan *out)
 {
     td_conv c = fill_defaults(given);
     uint32_t height = 0, width = 0;
-    td_status status = TD_OK;
-    TD_TRY(measure(&c, &height, &width));
+    TD_CHECK(measure(&c, &height, &width));
     if (c.transposed) {
         c.in_height = height;
         c.in_width = width;
@@ -186,9 +183,7 @@ static td_status plan_mirrored(const td_conv *given, plan *out)
         c.transposed = false;
         c.extra_height = c.extra_width = 0;
     }
-    TD_TRY(make_plan(&c, out));
-fail:
-    return status;
+    return make_plan(&c, out);
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -215,12 +210,10 @@ static td_status multiply(walk *w, const td_gemm_desc *given)
 {
     td_gemm_desc d = *given;
     uint64_t bytes = 0;
-    td_status status = TD_OK;
-    TD_TRY(td_gemm_workspace(&d, w->device, &bytes));
+    TD_CHECK(td_gemm_workspace(&d, w->device, &bytes));
     d.workspace = take(w, bytes / 4);
-    if (w->list) TD_TRY(td_gemm(w->list, &d));
-fail:
-    return status;
+    if (w->list) TD_CHECK(td_gemm(w->list, &d));
+    return TD_OK;
 }
 
 static uint32_t choose_block(const walk *w, uint32_t elements)
@@ -380,9 +373,31 @@ typedef struct operands {
     bool w_transposed; /* w is [out, depth] */
 } operands;
 
+static bool is_winograd(const walk *w, const plan *p, const operands *o)
+{
+    if (o->add || o->w_transposed) return false;
+    return p->c.way == TD_CONV_WINOGRAD ? td_winograd_can(&p->c, w->device)
+                                        : td_winograd_pays(&p->c, w->device);
+}
+
+static td_status convolve_winograd(walk *w, const plan *p, const operands *o)
+{
+    const td_conv_args args = {.conv = p->c,
+                               .x = o->x,
+                               .w = o->w,
+                               .y = o->y,
+                               .bias = o->bias,
+                               .pre = o->pre,
+                               .residual = o->residual,
+                               .activation = o->activation,
+                               .workspace = take(w, td_winograd_words(&p->c, w->device))};
+    return w->list ? td_winograd_record(w->list, &args) : TD_OK;
+}
+
 static td_status convolve(walk *w, const plan *p, const operands *o)
 {
     const td_conv *c = &p->c;
+    if (is_winograd(w, p, o)) return convolve_winograd(w, p, o);
     const uint32_t columns = c->out_channels / c->groups;
     td_gemm_desc d = {.layout = o->w_transposed ? TD_GEMM_NT : TD_GEMM_NN,
                       .m = p->walks ? p->out_width : p->rows,
@@ -398,8 +413,7 @@ static td_status convolve(walk *w, const plan *p, const operands *o)
                       .bias = o->bias,
                       .pre = o->pre,
                       .residual = o->residual};
-    td_status status = TD_OK;
-    TD_TRY(gather_windows(w, p, o->x, &d.a));
+    TD_CHECK(gather_windows(w, p, o->x, &d.a));
     if (p->walks) {
         d.batch = p->lines;
         d.stride_a = p->columns / c->stride_width * p->step;
@@ -411,14 +425,12 @@ static td_status convolve(walk *w, const plan *p, const operands *o)
         d.stride_c = columns;
         /* A product knows one bias for all of its batch. */
         if (td_op_given(o->bias)) {
-            if (w->list) TD_TRY(repeat_row(w, p->rows, c->out_channels, o->bias, o->y));
+            if (w->list) TD_CHECK(repeat_row(w, p->rows, c->out_channels, o->bias, o->y));
             d.accumulate = true;
             d.bias = (td_span){0};
         }
     }
-    TD_TRY(multiply(w, &d));
-fail:
-    return status;
+    return multiply(w, &d);
 }
 
 /* The convolution that takes dy to dx, where there is one and it is the shorter way. On PoCL, 2 x 2000 steps
@@ -452,16 +464,15 @@ static td_status spread(walk *w, const plan *p, const operands *o)
     const uint32_t columns = c->out_channels / c->groups;
     td_conv data_conv;
     td_span windows;
-    td_status status = TD_OK;
     if (find_data_conv(p, &data_conv)) {
         operands back = *o;
         plan back_plan;
         back.w_transposed = true;
-        TD_TRY(make_plan(&data_conv, &back_plan));
-        TD_TRY(transpose_weights(w, c, o->w, &back.w));
-        TD_TRY(convolve(w, &back_plan, &back));
+        TD_CHECK(make_plan(&data_conv, &back_plan));
+        TD_CHECK(transpose_weights(w, c, o->w, &back.w));
+        TD_CHECK(convolve(w, &back_plan, &back));
     } else {
-        TD_TRY(td_op_check_size(p->rows, (uint64_t)p->depth, c->groups, "conv, unfolded"));
+        TD_CHECK(td_op_check_size(p->rows, (uint64_t)p->depth, c->groups, "conv, unfolded"));
         windows = take(w, (uint64_t)p->rows * p->depth * c->groups);
         const td_gemm_desc d = {.layout = TD_GEMM_NT,
                                 .m = p->rows,
@@ -476,11 +487,10 @@ static td_status spread(walk *w, const plan *p, const operands *o)
                                 .a = o->x,
                                 .b = o->w,
                                 .c = windows};
-        TD_TRY(multiply(w, &d));
-        TD_TRY(fold(w, p, windows, o->bias, o->add, o->y));
+        TD_CHECK(multiply(w, &d));
+        TD_CHECK(fold(w, p, windows, o->bias, o->add, o->y));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* y [columns] = sums of x [rows, columns] over the rows; without a y nothing but scratch for it. */
@@ -514,20 +524,17 @@ static td_status correlate(walk *w, const plan *p, const operands *o)
                       .accumulate = o->add,
                       .b = o->y,
                       .c = o->w};
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(p->lines, per_line, c->out_channels, "conv"));
-    TD_TRY(gather_windows(w, p, o->x, &d.a));
+    TD_CHECK(td_op_check_size(p->lines, per_line, c->out_channels, "conv"));
+    TD_CHECK(gather_windows(w, p, o->x, &d.a));
     /* Between lines of overlapping windows are some that belong to no position: they meet zeros of dy. */
-    TD_TRY(pad_lines(w, p, per_line, o->y, &d.b));
+    TD_CHECK(pad_lines(w, p, per_line, o->y, &d.b));
     if (c->groups > 1) {
         d.batch = c->groups;
         d.stride_a = p->rows * p->depth;
         d.stride_b = columns;
         d.stride_c = p->depth * columns;
     }
-    TD_TRY(multiply(w, &d));
-fail:
-    return status;
+    return multiply(w, &d);
 }
 
 /* ---------------------------------------------------------------- passes of any convolution */
@@ -572,26 +579,24 @@ static td_status check_operands(const pass *a)
 {
     const operands *o = &a->o;
     plan p;
-    td_status status = TD_OK;
-    TD_TRY(plan_mirrored(&a->conv, &p));
+    TD_CHECK(plan_mirrored(&a->conv, &p));
     const uint64_t inner = (uint64_t)p.c.batch * p.c.in_height * p.c.in_width * p.c.in_channels;
     const uint64_t outer = (uint64_t)p.rows * p.c.out_channels;
     const bool is_transposed = a->conv.transposed;
-    TD_TRY(td_op_check_span(o->x, is_transposed ? outer : inner, "conv", "x"));
-    TD_TRY(td_op_check_span(o->y, is_transposed ? inner : outer, "conv", "y"));
+    TD_CHECK(td_op_check_span(o->x, is_transposed ? outer : inner, "conv", "x"));
+    TD_CHECK(td_op_check_span(o->y, is_transposed ? inner : outer, "conv", "y"));
     const uint64_t weights = (uint64_t)p.depth * p.c.out_channels;
     const bool is_narrow = p.c.w_format && a->kind != TD_CONV_BACK_WEIGHTS;
-    TD_TRY(td_op_check_span(o->w, is_narrow ? TD_HALF_WORDS(weights) : weights, "conv", "w"));
-    if (td_op_given(o->bias)) TD_TRY(td_op_check_span(o->bias, a->conv.out_channels, "conv", "bias"));
-    if (td_op_given(o->pre)) TD_TRY(td_op_check_span(o->pre, outer, "conv", "pre"));
-    if (td_op_given(o->residual)) TD_TRY(td_op_check_span(o->residual, outer, "conv", "residual"));
-    if (td_op_given(a->dbias)) TD_TRY(td_op_check_span(a->dbias, a->conv.out_channels, "conv", "dbias"));
-    TD_FAIL_IF(is_transposed &&
-                   (o->activation != TD_GEMM_LINEAR || td_op_given(o->pre) || td_op_given(o->residual)),
-               TD_ERR_UNSUPPORTED,
-               "conv: a transposed convolution has no activation, pre and residual; add them by a chain");
-fail:
-    return status;
+    TD_CHECK(td_op_check_span(o->w, is_narrow ? TD_HALF_WORDS(weights) : weights, "conv", "w"));
+    if (td_op_given(o->bias)) TD_CHECK(td_op_check_span(o->bias, a->conv.out_channels, "conv", "bias"));
+    if (td_op_given(o->pre)) TD_CHECK(td_op_check_span(o->pre, outer, "conv", "pre"));
+    if (td_op_given(o->residual)) TD_CHECK(td_op_check_span(o->residual, outer, "conv", "residual"));
+    if (td_op_given(a->dbias)) TD_CHECK(td_op_check_span(a->dbias, a->conv.out_channels, "conv", "dbias"));
+    TD_REFUSE_IF(is_transposed &&
+                     (o->activation != TD_GEMM_LINEAR || td_op_given(o->pre) || td_op_given(o->residual)),
+                 TD_ERR_UNSUPPORTED,
+                 "conv: a transposed convolution has no activation, pre and residual; add them by a chain");
+    return TD_OK;
 }
 
 td_status td_conv_workspace(const td_conv *conv, td_conv_pass kind, td_device *device, uint64_t *bytes)
@@ -607,15 +612,12 @@ static td_status record(td_list *list, const pass *a, td_span workspace)
 {
     walk w = {.list = list, .device = td_list_device(list), .workspace = workspace};
     uint64_t bytes = 0;
-    td_status status = TD_OK;
-    TD_TRY(check_operands(a));
-    TD_TRY(td_conv_workspace(&a->conv, a->kind, w.device, &bytes));
-    TD_FAIL_IF(bytes > 0 && (!workspace.buffer || workspace.bytes < bytes), TD_ERR_ARGUMENT,
-               "conv: the workspace needs %llu bytes and has %llu; ask td_conv_workspace()",
-               (unsigned long long)bytes, (unsigned long long)(workspace.buffer ? workspace.bytes : 0));
-    TD_TRY(take_steps(&w, a));
-fail:
-    return status;
+    TD_CHECK(check_operands(a));
+    TD_CHECK(td_conv_workspace(&a->conv, a->kind, w.device, &bytes));
+    TD_REFUSE_IF(bytes > 0 && (!workspace.buffer || workspace.bytes < bytes), TD_ERR_ARGUMENT,
+                 "conv: the workspace needs %llu bytes and has %llu; ask td_conv_workspace()",
+                 (unsigned long long)bytes, (unsigned long long)(workspace.buffer ? workspace.bytes : 0));
+    return take_steps(&w, a);
 }
 
 td_status td_op_conv(td_list *list, const td_conv_args *args)

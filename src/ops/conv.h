@@ -14,6 +14,12 @@
 #include "device/dispatch.h"
 #include "kernels/gemm_geometry.h"
 
+/* How it is computed. AUTO decides by device and shape; the other is for tests. */
+typedef enum td_conv_way {
+    TD_CONV_AUTO,
+    TD_CONV_WINOGRAD /* with fewer products, where that can be done (ops/winograd.h), else as AUTO */
+} td_conv_way;
+
 /* Zero means one for heights, strides, dilations and groups: one dimension is a height of one. */
 typedef struct td_conv {
     uint32_t batch, in_height, in_width, in_channels, out_channels;
@@ -26,6 +32,7 @@ typedef struct td_conv {
     uint32_t extra_height, extra_width; /* transposed: more of y at its end, below the stride */
     uint32_t
         w_format; /* of w where it is read: TD_FORMAT_FP32, or TD_FORMAT_BF16 ... with an even last axis */
+    td_conv_way way;
 } td_conv;
 
 /* Sets the pads so that y is in / stride long, rounded up, with the odd zero at the end. */

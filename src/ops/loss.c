@@ -27,27 +27,24 @@ static td_status launch_total(td_list *list, uint32_t n, td_span partial, td_spa
 static td_status check_cross_entropy(const td_cross_entropy_args *a)
 {
     const uint64_t n = (uint64_t)a->rows * a->classes;
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->rows, a->classes, 1, "cross_entropy"));
-    TD_FAIL_IF(!(a->smoothing >= 0 && a->smoothing < 1), TD_ERR_ARGUMENT,
-               "cross_entropy: label smoothing is %g but must be at least 0 and below 1",
-               (double)a->smoothing);
-    TD_TRY(td_op_check_span(a->x, n, "cross_entropy", "x"));
-    TD_TRY(td_op_check_span(a->target, a->rows, "cross_entropy", "target"));
-    TD_TRY(td_op_check_span(a->per_row, a->rows, "cross_entropy", "per_row"));
-    TD_TRY(td_op_check_span(a->scale, 1, "cross_entropy", "scale"));
-    TD_TRY(td_op_check_span(a->loss, 1, "cross_entropy", "loss"));
-    if (td_op_given(a->dx)) TD_TRY(td_op_check_span(a->dx, n, "cross_entropy", "dx"));
-fail:
-    return status;
+    TD_CHECK(td_op_check_size(a->rows, a->classes, 1, "cross_entropy"));
+    TD_REFUSE_IF(!(a->smoothing >= 0 && a->smoothing < 1), TD_ERR_ARGUMENT,
+                 "cross_entropy: label smoothing is %g but must be at least 0 and below 1",
+                 (double)a->smoothing);
+    TD_CHECK(td_op_check_span(a->x, n, "cross_entropy", "x"));
+    TD_CHECK(td_op_check_span(a->target, a->rows, "cross_entropy", "target"));
+    TD_CHECK(td_op_check_span(a->per_row, a->rows, "cross_entropy", "per_row"));
+    TD_CHECK(td_op_check_span(a->scale, 1, "cross_entropy", "scale"));
+    TD_CHECK(td_op_check_span(a->loss, 1, "cross_entropy", "loss"));
+    if (td_op_given(a->dx)) TD_CHECK(td_op_check_span(a->dx, n, "cross_entropy", "dx"));
+    return TD_OK;
 }
 
 td_status td_op_cross_entropy(td_list *list, const td_cross_entropy_args *a)
 {
     const bool has_dx = td_op_given(a->dx);
     const double n = (double)a->rows * a->classes;
-    td_status status = TD_OK;
-    TD_TRY(check_cross_entropy(a));
+    TD_CHECK(check_cross_entropy(a));
     const td_rows rows = td_rows_make(td_list_class(list), a->rows, a->classes);
     const td_loss_count_params count = {.n = a->rows, .classes = a->classes, .ignore = a->ignore};
     const td_cross_entropy_params params = {.rows = a->rows,
@@ -58,12 +55,10 @@ td_status td_op_cross_entropy(td_list *list, const td_cross_entropy_args *a)
                                             .smoothing = a->smoothing,
                                             .weight = a->weight};
     const td_span spans[] = {a->x, a->target, a->scale, a->per_row, td_op_or(a->dx, a->per_row)};
-    TD_TRY(launch_count(list, &count, a->target, a->scale));
-    TD_TRY(td_list_dispatch(list, has_dx ? TD_K_cross_entropy_back : TD_K_cross_entropy, spans, &params,
-                            rows.grid, (td_cost){.flops = 20 * n, .bytes = (has_dx ? 8 : 4) * n}));
-    TD_TRY(launch_total(list, a->rows, a->per_row, a->scale, a->loss));
-fail:
-    return status;
+    TD_CHECK(launch_count(list, &count, a->target, a->scale));
+    TD_CHECK(td_list_dispatch(list, has_dx ? TD_K_cross_entropy_back : TD_K_cross_entropy, spans, &params,
+                              rows.grid, (td_cost){.flops = 20 * n, .bytes = (has_dx ? 8 : 4) * n}));
+    return launch_total(list, a->rows, a->per_row, a->scale, a->loss);
 }
 
 /* ---------------------------------------------------------------- element-wise */
@@ -82,20 +77,18 @@ uint64_t td_op_masked_loss_partial(td_kernel_class kernel_class, uint32_t items,
 static td_status check_masked_loss(td_kernel_class kernel_class, const td_masked_loss_args *a)
 {
     const uint64_t n = (uint64_t)a->items * a->frames * a->channels;
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->items, a->frames, a->channels, "masked_loss"));
-    TD_FAIL_IF(a->kind == TD_LOSS_HUBER && !(a->shape > 0), TD_ERR_ARGUMENT,
-               "masked_loss: Huber's bend is at %g but must lie above 0", (double)a->shape);
+    TD_CHECK(td_op_check_size(a->items, a->frames, a->channels, "masked_loss"));
+    TD_REFUSE_IF(a->kind == TD_LOSS_HUBER && !(a->shape > 0), TD_ERR_ARGUMENT,
+                 "masked_loss: Huber's bend is at %g but must lie above 0", (double)a->shape);
     const uint64_t words = td_op_masked_loss_partial(kernel_class, a->items, a->frames, a->channels);
-    TD_TRY(td_op_check_span(a->x, n, "masked_loss", "x"));
-    TD_TRY(td_op_check_span(a->y, n, "masked_loss", "y"));
-    TD_TRY(td_op_check_span(a->lengths, a->items, "masked_loss", "lengths"));
-    TD_TRY(td_op_check_span(a->partial, words, "masked_loss", "partial"));
-    TD_TRY(td_op_check_span(a->scale, 1, "masked_loss", "scale"));
-    TD_TRY(td_op_check_span(a->loss, 1, "masked_loss", "loss"));
-    if (td_op_given(a->dx)) TD_TRY(td_op_check_span(a->dx, n, "masked_loss", "dx"));
-fail:
-    return status;
+    TD_CHECK(td_op_check_span(a->x, n, "masked_loss", "x"));
+    TD_CHECK(td_op_check_span(a->y, n, "masked_loss", "y"));
+    TD_CHECK(td_op_check_span(a->lengths, a->items, "masked_loss", "lengths"));
+    TD_CHECK(td_op_check_span(a->partial, words, "masked_loss", "partial"));
+    TD_CHECK(td_op_check_span(a->scale, 1, "masked_loss", "scale"));
+    TD_CHECK(td_op_check_span(a->loss, 1, "masked_loss", "loss"));
+    if (td_op_given(a->dx)) TD_CHECK(td_op_check_span(a->dx, n, "masked_loss", "dx"));
+    return TD_OK;
 }
 
 td_status td_op_masked_loss(td_list *list, const td_masked_loss_args *a)
@@ -107,8 +100,7 @@ td_status td_op_masked_loss(td_list *list, const td_masked_loss_args *a)
     const td_kernel_class kernel_class = td_list_class(list);
     const bool has_dx = td_op_given(a->dx);
     const double n = (double)a->items * a->frames * a->channels;
-    td_status status = TD_OK;
-    TD_TRY(check_masked_loss(kernel_class, a));
+    TD_CHECK(check_masked_loss(kernel_class, a));
     const td_loss_count_params count = {.n = a->items, .limit = a->frames, .row = a->channels};
     const td_loss_masked_params params = {
         .items = a->items,
@@ -122,10 +114,8 @@ td_status td_op_masked_loss(td_list *list, const td_masked_loss_args *a)
     };
     const uint32_t blocks = params.items * params.blocks;
     const td_span spans[] = {a->x, a->y, a->lengths, a->scale, a->partial, td_op_or(a->dx, a->partial)};
-    TD_TRY(launch_count(list, &count, a->lengths, a->scale));
-    TD_TRY(td_list_dispatch(list, kernels[a->kind], spans, &params, td_grid_groups(blocks),
-                            (td_cost){.flops = 8 * n, .bytes = (has_dx ? 12 : 8) * n}));
-    TD_TRY(launch_total(list, blocks, a->partial, a->scale, a->loss));
-fail:
-    return status;
+    TD_CHECK(launch_count(list, &count, a->lengths, a->scale));
+    TD_CHECK(td_list_dispatch(list, kernels[a->kind], spans, &params, td_grid_groups(blocks),
+                              (td_cost){.flops = 8 * n, .bytes = (has_dx ? 12 : 8) * n}));
+    return launch_total(list, blocks, a->partial, a->scale, a->loss);
 }

@@ -17,16 +17,14 @@ typedef struct axis {
 
 static td_status check_shape(td_shape shape, const char *op, uint64_t *n)
 {
-    td_status status = TD_OK;
     *n = 1;
-    TD_FAIL_IF(shape.n_dims == 0 || shape.n_dims > TD_MOVE_AXES, TD_ERR_ARGUMENT,
-               "%s: %zu axes; it takes 1 to 4", op, shape.n_dims);
+    TD_REFUSE_IF(shape.n_dims == 0 || shape.n_dims > TD_MOVE_AXES, TD_ERR_ARGUMENT,
+                 "%s: %zu axes; it takes 1 to 4", op, shape.n_dims);
     for (size_t d = 0; d < shape.n_dims; d++) {
-        TD_TRY(td_op_check_size(*n, shape.dims[d], 1, op));
+        TD_CHECK(td_op_check_size(*n, shape.dims[d], 1, op));
         *n *= shape.dims[d];
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Steps of a dense tensor of this shape. */
@@ -111,23 +109,20 @@ td_status td_op_slice(td_list *list, td_span x, td_shape shape, const uint32_t *
     td_shape part = shape;
     uint64_t n = 0, n_part = 0;
     uint32_t x_at = 0;
-    td_status status = TD_OK;
-    TD_TRY(check_shape(shape, "slice", &n));
+    TD_CHECK(check_shape(shape, "slice", &n));
     memcpy(part.dims, size, part.n_dims * sizeof *size);
-    TD_TRY(check_shape(part, "slice", &n_part));
-    TD_TRY(td_op_check_span(x, n, "slice", "x"));
-    TD_TRY(td_op_check_span(y, n_part, "slice", "y"));
+    TD_CHECK(check_shape(part, "slice", &n_part));
+    TD_CHECK(td_op_check_span(x, n, "slice", "x"));
+    TD_CHECK(td_op_check_span(y, n_part, "slice", "y"));
     make_steps(shape, x_steps);
     make_steps(part, y_steps);
     for (size_t d = 0; d < shape.n_dims; d++) {
-        TD_FAIL_IF(start[d] > shape.dims[d] || size[d] > shape.dims[d] - start[d], TD_ERR_ARGUMENT,
-                   "slice: %u elements from %u on of an axis of %u", size[d], start[d], shape.dims[d]);
+        TD_REFUSE_IF(start[d] > shape.dims[d] || size[d] > shape.dims[d] - start[d], TD_ERR_ARGUMENT,
+                     "slice: %u elements from %u on of an axis of %u", size[d], start[d], shape.dims[d]);
         axes[d] = (axis){size[d], x_steps[d], y_steps[d], 0, size[d]};
         x_at += start[d] * x_steps[d];
     }
-    TD_TRY(record_move(list, x, x_at, y, 0, axes, shape.n_dims, 0));
-fail:
-    return status;
+    return record_move(list, x, x_at, y, 0, axes, shape.n_dims, 0);
 }
 
 td_status td_op_set_slice(td_list *list, td_span x, td_shape shape, td_span y, td_shape y_shape,
@@ -137,25 +132,22 @@ td_status td_op_set_slice(td_list *list, td_span x, td_shape shape, td_span y, t
     uint32_t x_steps[TD_MOVE_AXES], y_steps[TD_MOVE_AXES];
     uint64_t n = 0, n_y = 0;
     uint32_t y_at = 0;
-    td_status status = TD_OK;
-    TD_TRY(check_shape(shape, "set_slice", &n));
-    TD_TRY(check_shape(y_shape, "set_slice", &n_y));
-    TD_TRY(td_op_check_span(x, n, "set_slice", "x"));
-    TD_TRY(td_op_check_span(y, n_y, "set_slice", "y"));
-    TD_FAIL_IF(shape.n_dims != y_shape.n_dims, TD_ERR_ARGUMENT, "set_slice: %zu axes into %zu", shape.n_dims,
-               y_shape.n_dims);
+    TD_CHECK(check_shape(shape, "set_slice", &n));
+    TD_CHECK(check_shape(y_shape, "set_slice", &n_y));
+    TD_CHECK(td_op_check_span(x, n, "set_slice", "x"));
+    TD_CHECK(td_op_check_span(y, n_y, "set_slice", "y"));
+    TD_REFUSE_IF(shape.n_dims != y_shape.n_dims, TD_ERR_ARGUMENT, "set_slice: %zu axes into %zu",
+                 shape.n_dims, y_shape.n_dims);
     make_steps(shape, x_steps);
     make_steps(y_shape, y_steps);
     for (size_t d = 0; d < shape.n_dims; d++) {
         const uint32_t length = shape.dims[d];
-        TD_FAIL_IF(start[d] > y_shape.dims[d] || length > y_shape.dims[d] - start[d], TD_ERR_ARGUMENT,
-                   "set_slice: %u elements from %u on of an axis of %u", length, start[d], y_shape.dims[d]);
+        TD_REFUSE_IF(start[d] > y_shape.dims[d] || length > y_shape.dims[d] - start[d], TD_ERR_ARGUMENT,
+                     "set_slice: %u elements from %u on of an axis of %u", length, start[d], y_shape.dims[d]);
         axes[d] = (axis){length, x_steps[d], y_steps[d], 0, length};
         y_at += start[d] * y_steps[d];
     }
-    TD_TRY(record_move(list, x, 0, y, y_at, axes, shape.n_dims, 0));
-fail:
-    return status;
+    return record_move(list, x, 0, y, y_at, axes, shape.n_dims, 0);
 }
 
 td_status td_op_pad(td_list *list, td_span x, td_shape shape, const uint32_t *before, const uint32_t *after,
@@ -165,24 +157,21 @@ td_status td_op_pad(td_list *list, td_span x, td_shape shape, const uint32_t *be
     uint32_t x_steps[TD_MOVE_AXES], y_steps[TD_MOVE_AXES], fill;
     td_shape padded = shape;
     uint64_t n = 0, n_y = 0;
-    td_status status = TD_OK;
-    TD_TRY(check_shape(shape, "pad", &n));
+    TD_CHECK(check_shape(shape, "pad", &n));
     for (size_t d = 0; d < shape.n_dims; d++) {
         const uint64_t length = (uint64_t)before[d] + shape.dims[d] + after[d];
-        TD_TRY(td_op_check_size(length, 1, 1, "pad"));
+        TD_CHECK(td_op_check_size(length, 1, 1, "pad"));
         padded.dims[d] = (uint32_t)length;
     }
-    TD_TRY(check_shape(padded, "pad", &n_y));
-    TD_TRY(td_op_check_span(x, n, "pad", "x"));
-    TD_TRY(td_op_check_span(y, n_y, "pad", "y"));
+    TD_CHECK(check_shape(padded, "pad", &n_y));
+    TD_CHECK(td_op_check_span(x, n, "pad", "x"));
+    TD_CHECK(td_op_check_span(y, n_y, "pad", "y"));
     make_steps(shape, x_steps);
     make_steps(padded, y_steps);
     for (size_t d = 0; d < shape.n_dims; d++)
         axes[d] = (axis){padded.dims[d], x_steps[d], y_steps[d], before[d], shape.dims[d]};
     memcpy(&fill, &value, sizeof fill);
-    TD_TRY(record_move(list, x, 0, y, 0, axes, shape.n_dims, fill));
-fail:
-    return status;
+    return record_move(list, x, 0, y, 0, axes, shape.n_dims, fill);
 }
 
 /* ---------------------------------------------------------------- permute */
@@ -241,24 +230,22 @@ td_status td_op_permute(td_list *list, td_span x, td_shape shape, const uint32_t
     axis axes[TD_MOVE_AXES];
     uint64_t n = 0;
     unsigned seen = 0;
-    td_status status = TD_OK;
-    TD_TRY(check_shape(shape, "permute", &n));
-    TD_TRY(td_op_check_span(x, n, "permute", "x"));
-    TD_TRY(td_op_check_span(y, n, "permute", "y"));
+    TD_CHECK(check_shape(shape, "permute", &n));
+    TD_CHECK(td_op_check_span(x, n, "permute", "x"));
+    TD_CHECK(td_op_check_span(y, n, "permute", "y"));
     for (size_t d = 0; d < shape.n_dims; d++)
         seen |= order[d] < shape.n_dims ? 1u << order[d] : 0;
-    TD_FAIL_IF(seen != (1u << shape.n_dims) - 1, TD_ERR_ARGUMENT,
-               "permute: the order does not name each of %zu axes once", shape.n_dims);
+    TD_REFUSE_IF(seen != (1u << shape.n_dims) - 1, TD_ERR_ARGUMENT,
+                 "permute: the order does not name each of %zu axes once", shape.n_dims);
     const size_t count = make_permuted(shape, order, axes);
     size_t inner_of_x = 0;
     while (axes[inner_of_x].x_step != 1)
         inner_of_x++;
     if (inner_of_x == count - 1)
-        TD_TRY(record_move(list, x, 0, y, 0, axes, count, 0));
+        TD_CHECK(record_move(list, x, 0, y, 0, axes, count, 0));
     else
-        TD_TRY(record_transpose(list, x, y, axes, count, inner_of_x));
-fail:
-    return status;
+        TD_CHECK(record_transpose(list, x, y, axes, count, inner_of_x));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- casts */
@@ -270,16 +257,13 @@ static td_status record_cast(td_list *list, td_kernel_id kernel, const td_cast_h
     const char *op = td_kernel_get(kernel)->name;
     const bool to_half = kernel == TD_K_cast_half;
     const uint32_t n = params->n, format = params->format, words = TD_HALF_WORDS(n);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(n, 1, 1, op));
-    TD_TRY(td_op_check_span(x, to_half ? n : words, op, "x"));
-    TD_TRY(td_op_check_span(y, to_half ? words : n, op, "y"));
-    TD_FAIL_IF(format != TD_FORMAT_BF16 && format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
-               "%s: format %u does not exist", op, format);
-    TD_TRY(td_list_dispatch(list, kernel, (td_span[]){x, y}, params,
-                            td_grid_elements(td_list_class(list), words), (td_cost){.bytes = 6.0 * n}));
-fail:
-    return status;
+    TD_CHECK(td_op_check_size(n, 1, 1, op));
+    TD_CHECK(td_op_check_span(x, to_half ? n : words, op, "x"));
+    TD_CHECK(td_op_check_span(y, to_half ? words : n, op, "y"));
+    TD_REFUSE_IF(format != TD_FORMAT_BF16 && format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
+                 "%s: format %u does not exist", op, format);
+    return td_list_dispatch(list, kernel, (td_span[]){x, y}, params,
+                            td_grid_elements(td_list_class(list), words), (td_cost){.bytes = 6.0 * n});
 }
 
 td_status td_op_cast_half(td_list *list, uint32_t format, uint32_t n, td_span x, td_span y)
@@ -304,20 +288,17 @@ static uint32_t choose_rows(td_kernel_class kernel_class, uint32_t columns)
 td_status td_op_gather_rows(td_list *list, const td_gather_args *a)
 {
     const uint32_t block = choose_rows(td_list_class(list), a->columns ? a->columns : 1);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->items, a->in_rows, a->columns, "gather_rows"));
-    TD_TRY(td_op_check_size(a->items, a->out_rows, a->columns, "gather_rows"));
+    TD_CHECK(td_op_check_size(a->items, a->in_rows, a->columns, "gather_rows"));
+    TD_CHECK(td_op_check_size(a->items, a->out_rows, a->columns, "gather_rows"));
     const uint32_t rows = a->items * a->out_rows;
-    TD_TRY(td_op_check_span(a->x, (uint64_t)a->items * a->in_rows * a->columns, "gather_rows", "x"));
-    TD_TRY(td_op_check_span(a->index, rows, "gather_rows", "index"));
-    TD_TRY(td_op_check_span(a->y, (uint64_t)rows * a->columns, "gather_rows", "y"));
+    TD_CHECK(td_op_check_span(a->x, (uint64_t)a->items * a->in_rows * a->columns, "gather_rows", "x"));
+    TD_CHECK(td_op_check_span(a->index, rows, "gather_rows", "index"));
+    TD_CHECK(td_op_check_span(a->y, (uint64_t)rows * a->columns, "gather_rows", "y"));
     const td_gather_rows_params params = {
         .rows = rows, .columns = a->columns, .in_rows = a->in_rows, .out_rows = a->out_rows, .block = block};
-    TD_TRY(td_list_dispatch(list, TD_K_gather_rows, (td_span[]){a->x, a->index, a->y}, &params,
+    return td_list_dispatch(list, TD_K_gather_rows, (td_span[]){a->x, a->index, a->y}, &params,
                             td_grid_groups(td_divide_up(rows, block)),
-                            (td_cost){.bytes = 8.0 * rows * a->columns}));
-fail:
-    return status;
+                            (td_cost){.bytes = 8.0 * rows * a->columns});
 }
 
 td_status td_op_scatter_rows(td_list *list, const td_scatter_args *a)
@@ -325,31 +306,28 @@ td_status td_op_scatter_rows(td_list *list, const td_scatter_args *a)
     const td_kernel_class kernel_class = td_list_class(list);
     const uint32_t block =
         kernel_class == TD_CLASS_GPU ? 1 : choose_rows(kernel_class, a->columns ? a->columns : 1);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->items, a->in_rows, a->columns, "scatter_rows"));
-    TD_TRY(td_op_check_size(a->items, a->out_rows, a->columns, "scatter_rows"));
+    TD_CHECK(td_op_check_size(a->items, a->in_rows, a->columns, "scatter_rows"));
+    TD_CHECK(td_op_check_size(a->items, a->out_rows, a->columns, "scatter_rows"));
     const uint32_t rows = a->items * a->out_rows;
     const uint32_t dx_rows = a->items * a->in_rows;
-    TD_FAIL_IF(rows >= 1u << 24, TD_ERR_LIMIT, "scatter_rows: %u rows, at most 2^24 - 1; split the batch",
-               rows);
-    TD_TRY(td_op_check_span(a->dy, (uint64_t)rows * a->columns, "scatter_rows", "dy"));
-    TD_TRY(td_op_check_span(a->index, rows, "scatter_rows", "index"));
-    TD_TRY(td_op_check_span(a->order, rows, "scatter_rows", "order"));
-    TD_TRY(td_op_check_span(a->dx, (uint64_t)dx_rows * a->columns, "scatter_rows", "dx"));
+    TD_REFUSE_IF(rows >= 1u << 24, TD_ERR_LIMIT, "scatter_rows: %u rows, at most 2^24 - 1; split the batch",
+                 rows);
+    TD_CHECK(td_op_check_span(a->dy, (uint64_t)rows * a->columns, "scatter_rows", "dy"));
+    TD_CHECK(td_op_check_span(a->index, rows, "scatter_rows", "index"));
+    TD_CHECK(td_op_check_span(a->order, rows, "scatter_rows", "order"));
+    TD_CHECK(td_op_check_span(a->dx, (uint64_t)dx_rows * a->columns, "scatter_rows", "dx"));
     const td_rank_rows_params rank = {.rows = rows, .out_rows = a->out_rows};
-    TD_TRY(td_list_dispatch(list, TD_K_rank_rows, (td_span[]){a->index, a->order}, &rank,
-                            td_grid_groups(td_divide_up(
-                                rows, kernel_class == TD_CLASS_GPU ? TD_RANK_ROWS_GPU : TD_RANK_ROWS_CPU)),
-                            (td_cost){.flops = 3.0 * rows * a->out_rows}));
+    TD_CHECK(td_list_dispatch(list, TD_K_rank_rows, (td_span[]){a->index, a->order}, &rank,
+                              td_grid_groups(td_divide_up(
+                                  rows, kernel_class == TD_CLASS_GPU ? TD_RANK_ROWS_GPU : TD_RANK_ROWS_CPU)),
+                              (td_cost){.flops = 3.0 * rows * a->out_rows}));
     const td_scatter_rows_params params = {.dx_rows = dx_rows,
                                            .columns = a->columns,
                                            .in_rows = a->in_rows,
                                            .out_rows = a->out_rows,
                                            .block = block,
                                            .add = a->add};
-    TD_TRY(td_list_dispatch(list, TD_K_scatter_rows, (td_span[]){a->dy, a->index, a->order, a->dx}, &params,
+    return td_list_dispatch(list, TD_K_scatter_rows, (td_span[]){a->dy, a->index, a->order, a->dx}, &params,
                             td_grid_groups(td_divide_up(dx_rows, block)),
-                            (td_cost){.bytes = 4.0 * ((double)rows + dx_rows) * a->columns}));
-fail:
-    return status;
+                            (td_cost){.bytes = 4.0 * ((double)rows + dx_rows) * a->columns});
 }

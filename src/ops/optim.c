@@ -25,19 +25,16 @@ uint32_t td_op_square_sum_parts(td_kernel_class kernel_class, uint32_t n)
 td_status td_op_square_sum(td_list *list, uint32_t n, td_span x, td_span partial, uint32_t first)
 {
     const td_kernel_class kernel_class = td_list_class(list);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(n, 1, 1, "square_sum"));
+    TD_CHECK(td_op_check_size(n, 1, 1, "square_sum"));
     const td_square_sum_params params = {.n = n,
                                          .block = part_of(kernel_class, n),
                                          .blocks = td_op_square_sum_parts(kernel_class, n),
                                          .first = first};
-    TD_TRY(td_op_check_span(x, n, "square_sum", "x"));
-    TD_TRY(td_op_check_span(partial, (uint64_t)first + params.blocks, "square_sum", "partial"));
+    TD_CHECK(td_op_check_span(x, n, "square_sum", "x"));
+    TD_CHECK(td_op_check_span(partial, (uint64_t)first + params.blocks, "square_sum", "partial"));
     const td_span spans[] = {x, partial};
-    TD_TRY(td_list_dispatch(list, TD_K_square_sum, spans, &params, td_grid_groups(params.blocks),
-                            (td_cost){.flops = 2.0 * n, .bytes = 4.0 * n}));
-fail:
-    return status;
+    return td_list_dispatch(list, TD_K_square_sum, spans, &params, td_grid_groups(params.blocks),
+                            (td_cost){.flops = 2.0 * n, .bytes = 4.0 * n});
 }
 
 static td_status check_betas(float beta1, float beta2, const char *op)
@@ -55,23 +52,20 @@ static float log_of(float beta)
 
 td_status td_op_clip(td_list *list, const td_clip_args *a)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_betas(a->beta1, a->beta2, "clip"));
-    TD_TRY(td_op_check_size(a->parts, 1, 1, "clip"));
-    TD_TRY(td_op_check_span(a->partial, a->parts, "clip", "partial"));
-    TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "clip", "control"));
-    TD_FAIL_IF(!(a->max_norm >= 0), TD_ERR_ARGUMENT, "clip: a maximum norm of %g; give 0 for no clipping",
-               (double)a->max_norm);
+    TD_CHECK(check_betas(a->beta1, a->beta2, "clip"));
+    TD_CHECK(td_op_check_size(a->parts, 1, 1, "clip"));
+    TD_CHECK(td_op_check_span(a->partial, a->parts, "clip", "partial"));
+    TD_CHECK(td_op_check_span(a->control, TD_CONTROL_WORDS, "clip", "control"));
+    TD_REFUSE_IF(!(a->max_norm >= 0), TD_ERR_ARGUMENT, "clip: a maximum norm of %g; give 0 for no clipping",
+                 (double)a->max_norm);
     const td_clip_control_params params = {.n = a->parts,
                                            .growth_steps = a->growth_steps,
                                            .max_norm = a->max_norm,
                                            .log_beta1 = log_of(a->beta1),
                                            .log_beta2 = log_of(a->beta2)};
     const td_span spans[] = {a->partial, a->control};
-    TD_TRY(td_list_dispatch(list, TD_K_clip_control, spans, &params, (td_grid){1, 1, 1},
-                            (td_cost){.flops = a->parts, .bytes = 4.0 * a->parts}));
-fail:
-    return status;
+    return td_list_dispatch(list, TD_K_clip_control, spans, &params, (td_grid){1, 1, 1},
+                            (td_cost){.flops = a->parts, .bytes = 4.0 * a->parts});
 }
 
 /* ---------------------------------------------------------------- AdamW */
@@ -87,33 +81,31 @@ static td_status check_range(const td_adamw_args *a, size_t i)
     const td_decay_range *range = &a->ranges[i];
     const uint64_t end = (uint64_t)range->first + range->count;
     const bool has_shadow = td_op_given(a->shadow);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(range->count, 1, 1, "adamw"));
-    TD_TRY(td_op_check_size(end, 1, 1, "adamw"));
-    TD_TRY(td_op_check_span(a->g, end, "adamw", "g"));
-    TD_TRY(td_op_check_span(a->w, end, "adamw", "w"));
-    TD_TRY(td_op_check_span(a->m, end, "adamw", "m"));
-    TD_TRY(td_op_check_span(a->v, end, "adamw", "v"));
-    if (has_shadow) TD_TRY(td_op_check_span(a->shadow, TD_HALF_WORDS(end), "adamw", "shadow"));
-    TD_FAIL_IF(has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)), TD_ERR_ARGUMENT,
-               "adamw: range %zu (from %u, %u elements) cuts a word of two 16-bit numbers; pad tensors to "
-               "even sizes",
-               i, range->first, range->count);
-fail:
-    return status;
+    TD_CHECK(td_op_check_size(range->count, 1, 1, "adamw"));
+    TD_CHECK(td_op_check_size(end, 1, 1, "adamw"));
+    TD_CHECK(td_op_check_span(a->g, end, "adamw", "g"));
+    TD_CHECK(td_op_check_span(a->w, end, "adamw", "w"));
+    TD_CHECK(td_op_check_span(a->m, end, "adamw", "m"));
+    TD_CHECK(td_op_check_span(a->v, end, "adamw", "v"));
+    if (has_shadow) TD_CHECK(td_op_check_span(a->shadow, TD_HALF_WORDS(end), "adamw", "shadow"));
+    TD_REFUSE_IF(has_shadow && (range->first % 2 || (range->count % 2 && i + 1 < a->n_ranges)),
+                 TD_ERR_ARGUMENT,
+                 "adamw: range %zu (from %u, %u elements) cuts a word of two 16-bit numbers; pad tensors to "
+                 "even sizes",
+                 i, range->first, range->count);
+    return TD_OK;
 }
 
 td_status td_op_adamw(td_list *list, const td_adamw_args *a)
 {
     const bool has_shadow = td_op_given(a->shadow);
     const td_span spans[] = {a->g, a->control, a->w, a->m, a->v, td_op_or(a->shadow, a->v)};
-    td_status status = TD_OK;
-    TD_TRY(check_betas(a->beta1, a->beta2, "adamw"));
-    TD_FAIL_IF(has_shadow && a->format != TD_FORMAT_BF16 && a->format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
-               "adamw: format %u of the shadow does not exist", a->format);
-    TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "adamw", "control"));
+    TD_CHECK(check_betas(a->beta1, a->beta2, "adamw"));
+    TD_REFUSE_IF(has_shadow && a->format != TD_FORMAT_BF16 && a->format != TD_FORMAT_FP16, TD_ERR_ARGUMENT,
+                 "adamw: format %u of the shadow does not exist", a->format);
+    TD_CHECK(td_op_check_span(a->control, TD_CONTROL_WORDS, "adamw", "control"));
     for (size_t i = 0; i < a->n_ranges; i++) {
-        TD_TRY(check_range(a, i));
+        TD_CHECK(check_range(a, i));
         const td_adamw_params params = {.first = a->ranges[i].first,
                                         .n = a->ranges[i].count,
                                         .format = has_shadow ? a->format : TD_FORMAT_FP32,
@@ -121,12 +113,11 @@ td_status td_op_adamw(td_list *list, const td_adamw_args *a)
                                         .one_minus_beta2 = (float)(1.0 - (double)a->beta2),
                                         .eps = a->eps,
                                         .decay = a->ranges[i].decay};
-        TD_TRY(td_list_dispatch(
+        TD_CHECK(td_list_dispatch(
             list, TD_K_adamw, spans, &params, grid_of(list, params.n),
             (td_cost){.flops = 16.0 * params.n, .bytes = (has_shadow ? 30.0 : 28.0) * params.n}));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- running average */
@@ -134,15 +125,12 @@ fail:
 td_status td_op_ema(td_list *list, const td_ema_args *a)
 {
     const bool has_control = td_op_given(a->control);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->n, 1, 1, "ema"));
-    TD_TRY(td_op_check_span(a->w, a->n, "ema", "w"));
-    TD_TRY(td_op_check_span(a->average, a->n, "ema", "average"));
-    if (has_control) TD_TRY(td_op_check_span(a->control, TD_CONTROL_WORDS, "ema", "control"));
+    TD_CHECK(td_op_check_size(a->n, 1, 1, "ema"));
+    TD_CHECK(td_op_check_span(a->w, a->n, "ema", "w"));
+    TD_CHECK(td_op_check_span(a->average, a->n, "ema", "average"));
+    if (has_control) TD_CHECK(td_op_check_span(a->control, TD_CONTROL_WORDS, "ema", "control"));
     const td_ema_params params = {.n = a->n, .warm_up = has_control, .decay = a->decay};
     const td_span spans[] = {a->w, td_op_or(a->control, a->w), a->average};
-    TD_TRY(td_list_dispatch(list, TD_K_ema, spans, &params, grid_of(list, a->n),
-                            (td_cost){.flops = 2.0 * a->n, .bytes = 12.0 * a->n}));
-fail:
-    return status;
+    return td_list_dispatch(list, TD_K_ema, spans, &params, grid_of(list, a->n),
+                            (td_cost){.flops = 2.0 * a->n, .bytes = 12.0 * a->n});
 }

@@ -86,10 +86,9 @@ static td_status record_pass(td_list *list, const pass *s, td_span x, td_span y)
 td_status td_op_reduce(td_list *list, const td_reduce_args *a)
 {
     const float scale = a->kind == TD_REDUCE_MEAN ? (float)(1.0 / a->axis) : 1;
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->outer, a->axis, a->inner, "reduce"));
-    TD_TRY(td_op_check_span(a->x, (uint64_t)a->outer * a->axis * a->inner, "reduce", "x"));
-    TD_TRY(td_op_check_span(a->y, (uint64_t)a->outer * a->inner, "reduce", "y"));
+    TD_CHECK(td_op_check_size(a->outer, a->axis, a->inner, "reduce"));
+    TD_CHECK(td_op_check_span(a->x, (uint64_t)a->outer * a->axis * a->inner, "reduce", "x"));
+    TD_CHECK(td_op_check_span(a->y, (uint64_t)a->outer * a->inner, "reduce", "y"));
     pass first = {.outer = a->outer,
                   .axis = a->axis,
                   .inner = a->inner,
@@ -100,10 +99,10 @@ td_status td_op_reduce(td_list *list, const td_reduce_args *a)
     /* No chunk may be empty: each is rounded up, so fewer may do. */
     first.chunks = td_divide_up(a->axis, td_divide_up(a->axis, first.chunks));
     if (first.chunks == 1) {
-        TD_TRY(record_pass(list, &first, a->x, a->y));
+        TD_CHECK(record_pass(list, &first, a->x, a->y));
         return TD_OK;
     }
-    TD_TRY(
+    TD_CHECK(
         td_op_check_span(a->workspace, (uint64_t)a->outer * first.chunks * a->inner, "reduce", "workspace"));
     const pass second = {.outer = a->outer,
                          .axis = first.chunks,
@@ -113,10 +112,8 @@ td_status td_op_reduce(td_list *list, const td_reduce_args *a)
                          .add = a->add};
     first.scale = 1;
     first.add = false;
-    TD_TRY(record_pass(list, &first, a->x, a->workspace));
-    TD_TRY(record_pass(list, &second, a->workspace, a->y));
-fail:
-    return status;
+    TD_CHECK(record_pass(list, &first, a->x, a->workspace));
+    return record_pass(list, &second, a->workspace, a->y);
 }
 
 /* d(sum)/dx = 1, d(mean)/dx = 1 / axis, d(x^2)/dx = 2 x, each times dy. */
@@ -152,41 +149,36 @@ td_status td_op_max(td_list *list, const td_max_args *a)
     const td_kernel_class kernel_class = td_list_class(list);
     const td_cost cost = {.bytes = 4.0 * a->outer * a->axis * a->inner};
     const td_span spans[] = {a->x, a->y, a->arg};
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->outer, a->axis, a->inner, "max"));
-    TD_TRY(td_op_check_span(a->x, (uint64_t)a->outer * a->axis * a->inner, "max", "x"));
-    TD_TRY(td_op_check_span(a->y, (uint64_t)a->outer * a->inner, "max", "y"));
-    TD_TRY(td_op_check_span(a->arg, (uint64_t)a->outer * a->inner, "max", "arg"));
-    TD_FAIL_IF(a->axis >= 1u << 24, TD_ERR_LIMIT, "max: an axis of %u elements, at most 2^24 - 1", a->axis);
+    TD_CHECK(td_op_check_size(a->outer, a->axis, a->inner, "max"));
+    TD_CHECK(td_op_check_span(a->x, (uint64_t)a->outer * a->axis * a->inner, "max", "x"));
+    TD_CHECK(td_op_check_span(a->y, (uint64_t)a->outer * a->inner, "max", "y"));
+    TD_CHECK(td_op_check_span(a->arg, (uint64_t)a->outer * a->inner, "max", "arg"));
+    TD_REFUSE_IF(a->axis >= 1u << 24, TD_ERR_LIMIT, "max: an axis of %u elements, at most 2^24 - 1", a->axis);
     if (a->inner > 1) {
         const uint32_t tile = choose_max_tile(kernel_class, a->outer, a->inner);
         const td_column_max_params params = {
             .outer = a->outer, .axis = a->axis, .inner = a->inner, .tile = tile};
         const uint64_t groups = (uint64_t)a->outer * td_divide_up(a->inner, tile);
-        TD_TRY(td_list_dispatch(list, TD_K_column_max, spans, &params, td_grid_groups(groups), cost));
+        TD_CHECK(td_list_dispatch(list, TD_K_column_max, spans, &params, td_grid_groups(groups), cost));
     } else {
         const td_rows rows = td_rows_make(kernel_class, a->outer, a->axis);
         const td_row_max_params params = {
             .rows = a->outer, .columns = a->axis, .block = rows.block, .lanes = rows.lanes};
-        TD_TRY(td_list_dispatch(list, TD_K_row_max, spans, &params, rows.grid, cost));
+        TD_CHECK(td_list_dispatch(list, TD_K_row_max, spans, &params, rows.grid, cost));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_op_max_back(td_list *list, const td_max_back_args *a)
 {
     const uint64_t n = (uint64_t)a->outer * a->inner;
     const td_max_back_params params = {.outer = a->outer, .axis = a->axis, .inner = a->inner};
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->outer, a->axis, a->inner, "max_back"));
-    TD_TRY(td_op_check_span(a->dy, n, "max_back", "dy"));
-    TD_TRY(td_op_check_span(a->arg, n, "max_back", "arg"));
-    TD_TRY(td_op_check_span(a->dx, n * a->axis, "max_back", "dx"));
-    TD_TRY(td_list_fill(list, td_span_part(a->dx, 0, 4 * n * a->axis), 0));
-    TD_TRY(td_list_dispatch(list, TD_K_max_back, (td_span[]){a->dy, a->arg, a->dx}, &params,
+    TD_CHECK(td_op_check_size(a->outer, a->axis, a->inner, "max_back"));
+    TD_CHECK(td_op_check_span(a->dy, n, "max_back", "dy"));
+    TD_CHECK(td_op_check_span(a->arg, n, "max_back", "arg"));
+    TD_CHECK(td_op_check_span(a->dx, n * a->axis, "max_back", "dx"));
+    TD_CHECK(td_list_fill(list, td_span_part(a->dx, 0, 4 * n * a->axis), 0));
+    return td_list_dispatch(list, TD_K_max_back, (td_span[]){a->dy, a->arg, a->dx}, &params,
                             td_grid_elements(td_list_class(list), (uint32_t)n),
-                            (td_cost){.bytes = 12.0 * (double)n}));
-fail:
-    return status;
+                            (td_cost){.bytes = 12.0 * (double)n});
 }

@@ -76,20 +76,17 @@ uint32_t td_stft_frames(const td_stft *stft, uint32_t samples)
 
 td_status td_stft_check(const td_stft *s)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(s->n_fft != 512 && s->n_fft != 1024 && s->n_fft != 2048, TD_ERR_ARGUMENT,
-               "stft: transforms of %u samples; there are 512, 1024 and 2048", s->n_fft);
-    TD_FAIL_IF(s->hop == 0 || s->hop > s->n_fft, TD_ERR_ARGUMENT, "stft: a hop of %u; from 1 to %u", s->hop,
-               s->n_fft);
-    TD_FAIL_IF(s->win < 2 || s->win > s->n_fft, TD_ERR_ARGUMENT, "stft: a window of %u; from 2 to %u", s->win,
-               s->n_fft);
-    TD_FAIL_IF(s->frames == 0 || s->frames != td_stft_frames(s, s->samples), TD_ERR_ARGUMENT,
-               "stft: %u samples have %u frames, not %u", s->samples, td_stft_frames(s, s->samples),
-               s->frames);
-    TD_TRY(td_op_check_size(s->items, s->samples, 1, "stft"));
-    TD_TRY(td_op_check_size(s->items, s->frames, s->n_fft + 2, "stft"));
-fail:
-    return status;
+    TD_REFUSE_IF(s->n_fft != 512 && s->n_fft != 1024 && s->n_fft != 2048, TD_ERR_ARGUMENT,
+                 "stft: transforms of %u samples; there are 512, 1024 and 2048", s->n_fft);
+    TD_REFUSE_IF(s->hop == 0 || s->hop > s->n_fft, TD_ERR_ARGUMENT, "stft: a hop of %u; from 1 to %u", s->hop,
+                 s->n_fft);
+    TD_REFUSE_IF(s->win < 2 || s->win > s->n_fft, TD_ERR_ARGUMENT, "stft: a window of %u; from 2 to %u",
+                 s->win, s->n_fft);
+    TD_REFUSE_IF(s->frames == 0 || s->frames != td_stft_frames(s, s->samples), TD_ERR_ARGUMENT,
+                 "stft: %u samples have %u frames, not %u", s->samples, td_stft_frames(s, s->samples),
+                 s->frames);
+    TD_CHECK(td_op_check_size(s->items, s->samples, 1, "stft"));
+    return td_op_check_size(s->items, s->frames, s->n_fft + 2, "stft");
 }
 
 uint64_t td_stft_workspace(const td_stft *s, bool to_signal)
@@ -101,16 +98,14 @@ uint64_t td_stft_workspace(const td_stft *s, bool to_signal)
 static td_status check_args(const td_stft_args *a, bool to_signal)
 {
     const td_stft *s = &a->stft;
-    td_status status = TD_OK;
-    TD_TRY(td_stft_check(s));
-    TD_TRY(td_op_check_span(a->signal, (uint64_t)s->items * s->samples, "stft", "the signal"));
-    TD_TRY(td_op_check_span(a->spectrum, (uint64_t)s->items * s->frames * (s->n_fft + 2), "stft",
-                            "the spectrum"));
-    TD_TRY(td_op_check_span(a->table, td_stft_table_words(s->n_fft), "stft", "the table"));
+    TD_CHECK(td_stft_check(s));
+    TD_CHECK(td_op_check_span(a->signal, (uint64_t)s->items * s->samples, "stft", "the signal"));
+    TD_CHECK(td_op_check_span(a->spectrum, (uint64_t)s->items * s->frames * (s->n_fft + 2), "stft",
+                              "the spectrum"));
+    TD_CHECK(td_op_check_span(a->table, td_stft_table_words(s->n_fft), "stft", "the table"));
     if (td_stft_workspace(s, to_signal))
-        TD_TRY(td_op_check_span(a->workspace, td_stft_workspace(s, to_signal), "stft", "the workspace"));
-fail:
-    return status;
+        TD_CHECK(td_op_check_span(a->workspace, td_stft_workspace(s, to_signal), "stft", "the workspace"));
+    return TD_OK;
 }
 
 static td_span words_of(const td_stft_args *a)
@@ -168,15 +163,14 @@ static td_status overlap(td_list *list, const td_stft_args *a, td_span from, td_
 td_status td_op_stft(td_list *list, const td_stft_args *a)
 {
     const td_stft *s = &a->stft;
-    td_status status = TD_OK;
-    TD_TRY(check_args(a, false));
+    TD_CHECK(check_args(a, false));
     const td_kernel_id kernel = s->n_fft == 512    ? TD_K_stft_512
                                 : s->n_fft == 1024 ? TD_K_stft_1024
                                                    : TD_K_stft_2048;
     td_span signal = a->signal;
     if (s->inverse) {
         signal = td_span_part(a->workspace, 0, UINT64_C(4) * s->items * s->samples);
-        TD_TRY(overlap(list, a, a->signal, signal, true));
+        TD_CHECK(overlap(list, a, a->signal, signal, true));
     }
     const td_stft_params params = {.items = s->items,
                                    .max_frames = s->frames,
@@ -184,26 +178,21 @@ td_status td_op_stft(td_list *list, const td_stft_args *a)
                                    .samples = s->samples,
                                    .inner = inner_of(s),
                                    .edge = edge_of(s)};
-    TD_TRY(td_list_dispatch(list, kernel, (td_span[]){signal, floats_of(a), words_of(a), a->spectrum},
-                            &params, frame_grid(list, s), frame_cost(s)));
-fail:
-    return status;
+    return td_list_dispatch(list, kernel, (td_span[]){signal, floats_of(a), words_of(a), a->spectrum},
+                            &params, frame_grid(list, s), frame_cost(s));
 }
 
 td_status td_op_istft(td_list *list, const td_stft_args *a)
 {
     const td_stft *s = &a->stft;
-    td_status status = TD_OK;
-    TD_TRY(check_args(a, true));
+    TD_CHECK(check_args(a, true));
     const td_kernel_id kernel = s->n_fft == 512    ? TD_K_istft_512
                                 : s->n_fft == 1024 ? TD_K_istft_1024
                                                    : TD_K_istft_2048;
     const td_span frames = td_span_part(a->workspace, 0, UINT64_C(4) * s->items * s->frames * s->n_fft);
     const td_istft_params params = {
         .items = s->items, .max_frames = s->frames, .inner = inner_of(s), .edge = edge_of(s)};
-    TD_TRY(td_list_dispatch(list, kernel, (td_span[]){a->spectrum, floats_of(a), words_of(a), frames},
-                            &params, frame_grid(list, s), frame_cost(s)));
-    TD_TRY(overlap(list, a, frames, a->signal, false));
-fail:
-    return status;
+    TD_CHECK(td_list_dispatch(list, kernel, (td_span[]){a->spectrum, floats_of(a), words_of(a), frames},
+                              &params, frame_grid(list, s), frame_cost(s)));
+    return overlap(list, a, frames, a->signal, false);
 }

@@ -278,7 +278,7 @@ static void fill_forward(op_case *c, const conv_args *r, const double *sums)
 
 static void add_forward(op_suite *suite, td_device *device, conv_case a)
 {
-    op_case c = {.op = "conv", .kernels = "unfold fold", .launch = launch_forward};
+    op_case c = {.op = "conv", .kernels = "unfold fold winograd_weights winograd", .launch = launch_forward};
     conv_args *r = start(&c, a);
     const sizes s = measure(&r->a.conv);
     const size_t terms = terms_of(&r->a.conv);
@@ -391,6 +391,26 @@ static const conv_case TINY[] = {
     {.conv = LINE(2, 3, 2, 3, 4, .stride_width = 2, .pad_left = 1, .pad_right = 1, .transposed = true)},
 };
 
+/* With fewer products; the suite's own vectors have 8 or 16 lanes, so channels are multiples of 16. */
+#define WINOGRAD(items, length, in, out, taps, ...)                                                          \
+    LINE(items, length, in, out, taps, .way = TD_CONV_WINOGRAD, __VA_ARGS__)
+
+static const conv_case FEWER[] = {
+    {.conv = WINOGRAD(1, 1, 16, 1, 1, .groups = 1), .extras = BIAS},
+    {.conv = WINOGRAD(2, 13, 16, 12, 3, .groups = 1), .padding = PAD_SAME, .extras = BIAS},
+    {.conv = WINOGRAD(1, 5, 16, 33, 3, .groups = 1)},
+    {.conv = WINOGRAD(3, 101, 32, 32, 7, .dilation_width = 3),
+     .padding = PAD_SAME,
+     .extras = BIAS | PRE | RESIDUAL,
+     .activation = TD_GEMM_SILU},
+    {.conv = WINOGRAD(1, 411, 16, 16, 11, .dilation_width = 5), .padding = PAD_SAME, .extras = RESIDUAL},
+    {.conv = WINOGRAD(1, 37, 48, 16, 8, .dilation_width = 2), .padding = PAD_CAUSAL, .extras = BIAS},
+    {.conv = WINOGRAD(2, 6, 16, 16, 4, .pad_left = 9, .pad_right = 4), .extras = BIAS},
+    {.conv = WINOGRAD(1, 60, 1040, 16, 5, .groups = 1), .extras = BIAS | PRE, .activation = TD_GEMM_RELU},
+    /* where it is chosen by itself */
+    {.conv = LINE(1, 300, 64, 64, 7, .dilation_width = 3), .padding = PAD_SAME, .extras = BIAS | RESIDUAL},
+};
+
 static const conv_case CASES[] = {
     {.conv = LINE(1, 1, 1, 1, 1, .groups = 1), .extras = BIAS},
     {.conv = LINE(3, 11, 5, 7, 1, .groups = 1), .extras = BIAS | PRE, .activation = TD_GEMM_SILU},
@@ -426,6 +446,20 @@ static const conv_case CASES[] = {
     {.conv = IMAGE(2, 9, 7, 2, 3, 3, .dilation_height = 2, .dilation_width = 1, .pad_top = 2, .pad_left = 1)},
     {.conv = IMAGE(1, 5, 13, 3, 2, 2, .dilation_height = 1, .dilation_width = 3, .pad_bottom = 1),
      .extras = BIAS},
+    {.conv = {.batch = 2,
+              .in_height = 5,
+              .in_width = 33,
+              .in_channels = 1,
+              .out_channels = 6,
+              .kernel_height = 3,
+              .kernel_width = 9,
+              .stride_width = 2,
+              .pad_top = 1,
+              .pad_bottom = 1,
+              .pad_left = 4,
+              .pad_right = 4},
+     .extras = BIAS},
+    {.conv = LINE(6, 41, 1, 8, 5, .stride_width = 3, .pad_left = 2, .pad_right = 2), .extras = BIAS},
     {.conv = LINE(2, 7, 4, 6, 3, .pad_left = 1, .pad_right = 1, .transposed = true), .extras = BIAS},
     {.conv = LINE(2, 7, 6, 4, 4, .stride_width = 2, .pad_left = 1, .pad_right = 1, .transposed = true),
      .extras = BIAS},
@@ -479,6 +513,8 @@ void cases_conv(op_suite *suite, td_device *device)
 {
     for (size_t t = 0; t < sizeof TINY / sizeof *TINY; t++)
         add_all(suite, device, TINY[t], true);
+    for (size_t t = 0; t < sizeof FEWER / sizeof *FEWER; t++)
+        add_forward(suite, device, FEWER[t]);
     for (size_t t = 0; t < sizeof CASES / sizeof *CASES; t++)
         add_all(suite, device, CASES[t], false);
     for (size_t t = 0; t < sizeof HALF / sizeof *HALF; t++) {

@@ -1,0 +1,35 @@
+/* How one step of a decoder is cut up: the numbers that ops/decode.c and the decode kernels must agree on. Preprocessor
+ * lines only, because C, OpenCL C and GLSL all read this file. */
+#ifndef TD_KERNELS_DECODE_GEOMETRY_H
+#define TD_KERNELS_DECODE_GEOMETRY_H
+
+/* Weights of the decoder besides those of half_geometry.h: signed bytes, four to a word, the first in the lowest. Each
+ * output has a scale. */
+#define TD_FORMAT_INT8 3u
+
+/* Terms of a product that one part of `decode_qkv` sums. */
+#define TD_DECODE_TERMS_CPU 64u
+#define TD_DECODE_TERMS_GPU 128u
+
+/* Columns that a group of class GPU makes of `decode_qkv` and of `decode_attend`: four to a work-item. A work-item of
+ * class CPU makes all. */
+#define TD_DECODE_COLUMNS_GPU 512u
+
+/* Rows of the first matrix that a group of `decode_mlp`, or of the matrix of `decode_head`, goes through. */
+#define TD_DECODE_ROWS_CPU 128u
+#define TD_DECODE_ROWS_GPU 64u
+
+/* Rows of the cache that a work-item of class CPU looks at side by side. */
+#define TD_DECODE_KEYS_CPU 4u
+
+/* Class GPU keeps a row in local memory. */
+#define TD_DECODE_MAX_WIDTH 2048u
+#define TD_DECODE_MAX_HEAD 128u
+
+/* Words of what tells a step where it is. */
+#define TD_DECODE_CODE 0u     /* the last code, */
+#define TD_DECODE_POSITION 1u /* its position, */
+#define TD_DECODE_ROW 2u      /* its row of the cache */
+#define TD_DECODE_WORDS 3u
+
+#endif
