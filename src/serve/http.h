@@ -1,6 +1,6 @@
 /* HTTP for the server: a request with its body, and the ways to answer it. libmicrohttpd gives each
  * connection a thread, so that a handler may wait. Who may ask is decided here: the key, the host that was
- * asked for, the page that asks. Covered by tests/serve.
+ * asked for, the page that asks, how often, how slowly. Covered by tests/cli/test_serve.py.
  */
 #ifndef TD_SERVE_HTTP_H
 #define TD_SERVE_HTTP_H
@@ -10,8 +10,6 @@
 
 #include "base/json.h"
 #include "serve/bytes.h"
-#include "serve/encoder.h"
-#include "serve/jobs.h"
 
 struct MHD_Connection;
 
@@ -21,10 +19,13 @@ typedef struct td_http td_http;
 typedef struct td_call {
     td_http *http;
     struct MHD_Connection *connection;
-    void *context;      /* of the routes */
-    const char *method; /* "POST" */
-    const char *path;   /* without what follows ?, and without a slash at its end */
-    td_bytes body;      /* zero-terminated behind its end */
+    void *context;                /* of the routes */
+    const char *method;           /* "POST" */
+    const char *path;             /* without what follows ?, and without a slash at its end */
+    const struct td_route *route; /* NULL: there is none */
+    td_bytes body;                /* zero-terminated behind its end */
+    size_t most_body;             /* that is taken */
+    uint32_t retry_s;             /* that an answer of "too many" tells; 0: 1 */
     bool is_answered;
 } td_call;
 
@@ -32,9 +33,11 @@ typedef struct td_call {
 typedef void td_handler(td_call *call);
 
 typedef struct td_route {
-    const char *method, *path;
+    const char *method, *path; /* a path that ends in a star takes whatever follows */
     td_handler *handler;
-    bool is_open; /* asks for no key */
+    bool is_open;     /* asks for no key */
+    bool is_limited;  /* counts for settings.rate_limit */
+    size_t most_body; /* bytes; 0: the usual 1 MiB */
 } td_route;
 
 typedef struct td_http_settings {
@@ -47,6 +50,7 @@ typedef struct td_http_settings {
     size_t n_routes;
     void *context;
     uint32_t most_connections;
+    uint32_t rate_limit; /* limited requests a minute of one client of another computer; 0: any number */
 } td_http_settings;
 
 typedef union td_address {
@@ -67,6 +71,9 @@ uint16_t td_http_port(const td_http *http);
 bool td_http_drain(td_http *http, uint32_t timeout_ms);
 void td_http_close(td_http *http);
 
+/* A header, or NULL; borrowed from the call. */
+const char *td_call_header(const td_call *call, const char *name);
+
 /* A value of the query, or NULL; borrowed from the call. */
 const char *td_call_query(const td_call *call, const char *name);
 
@@ -84,13 +91,15 @@ void td_reply_json(td_call *call, unsigned code, td_json *json);
 void td_reply_error(td_call *call, unsigned http_code, const char *param, const char *code,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The samples of a job as they come. Job and encoder are owned by the answer from here on. */
-typedef struct td_reply_stream_options {
-    td_job *job;
-    td_encoder *encoder;
-    bool is_sse;           /* as events of OpenAI's kind, the bytes in base64 */
-    uint64_t input_tokens; /* told at the end of events */
-} td_reply_stream_options;
-void td_reply_stream(td_call *call, const td_reply_stream_options *options);
+/* An answer that is made while it is sent. */
+typedef enum td_source_state { TD_SOURCE_MORE, TD_SOURCE_END, TD_SOURCE_FAILED } td_source_state;
+typedef struct td_source {
+    /* Adds what is there to `out`, waiting for a quarter of a second at most. */
+    td_source_state (*fill)(void *context, td_bytes *out);
+    void (*close)(void *context);
+    void *context;   /* owned by the answer from td_reply_source() on */
+    bool is_endless; /* the end of the server ends it too */
+} td_source;
+void td_reply_source(td_call *call, const char *type, const td_source *source);
 
 #endif

@@ -2,6 +2,7 @@
 #include "serve/jobs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,14 @@
 
 /* Samples that a job holds for a reader that is slow; the worker then waits, for this long at most. */
 enum { MOST_SAMPLES = 1 << 22, PATIENCE_MS = 30000, MOST_STREAMS = 64 };
+
+/* How many texts use the device at the same moment: while the host prepares the next piece of one, the device works
+ * on another. More only make each other slow. */
+enum { TURNS = 2 };
+
+/* A text that has used the device for a second stands behind one that came so many seconds later: about the time for
+ * which its listener has something to hear. */
+enum { SHARE = 8 };
 
 typedef enum job_state { WAITING, SPEAKING, ENDED } job_state;
 
@@ -28,6 +37,8 @@ struct td_job {
     float *samples; /* those from `first` on are not read yet; owned */
     size_t first, count, capacity;
     uint64_t added_ns, taken_ns, n_made;
+    uint64_t used_ns;      /* of the device's time */
+    struct worker *worker; /* that speaks it */
     pthread_cond_t changed;
 };
 
@@ -36,7 +47,8 @@ typedef struct worker {
     pthread_t thread;
     td_voice **voices; /* [n_voices]; NULL: not opened yet */
     td_job *job;       /* being spoken */
-    bool is_idle;
+    bool is_idle, wants_turn;
+    uint64_t turn_ns; /* when its turn began */
     pthread_cond_t wake;
 } worker;
 
@@ -48,9 +60,12 @@ struct td_jobs {
     size_t n_workers; /* whose threads run */
     td_voice_info *infos;
     td_error load_error;
-    bool is_loaded, is_draining, is_closing;
+    bool is_open, is_loaded, is_draining, is_closing;
+    uint32_t n_turns; /* that nobody has */
     td_jobs_stats stats;
 };
+
+static const td_error CANCELLED = {.status = TD_ERR_CANCELLED, .message = "the request was cancelled"};
 
 /* ---------------------------------------------------------------- waiting */
 
@@ -200,7 +215,6 @@ static void unlink_job(td_job *job)
 /* The lock is held. */
 static void cancel_job(td_job *job)
 {
-    static const td_error CANCELLED = {.status = TD_ERR_CANCELLED, .message = "the request was cancelled"};
     if (job->is_cancelled || job->state == ENDED) return;
     job->is_cancelled = true;
     if (job->state == WAITING) {
@@ -235,13 +249,38 @@ void td_job_release(td_job *job)
     if (has_ended) free_job(job);
 }
 
+/* Gives up a job that has waited too long to be begun. The lock is held. */
+static void drop_if_late(td_job *job)
+{
+    td_jobs *jobs = job->jobs;
+    const uint32_t most_s = jobs->settings.deadline_s;
+    td_error late = {.status = TD_ERR_LIMIT};
+    if (job->state != WAITING || !most_s || td_clock_ns() - job->added_ns < UINT64_C(1000000000) * most_s)
+        return;
+    snprintf(late.message, sizeof late.message, "the text was not begun within %u s; try again later",
+             most_s);
+    unlink_job(job);
+    end_job(job, &late);
+}
+
+/* At the end of the server nobody waits until a piece that nobody wants is made. The lock is held. */
+static bool is_given_up(const td_job *job)
+{
+    return job->is_cancelled && job->jobs->is_closing;
+}
+
 /* Waits until there are samples or the end. The lock is held. */
 static td_status await_samples(td_job *job, uint32_t timeout_ms, td_error *error)
 {
     const uint64_t deadline_ns = make_deadline(timeout_ms);
-    while (job->first == job->count && job->state != ENDED)
+    while (job->first == job->count && job->state != ENDED && !is_given_up(job))
         if (!wait_until(&job->changed, &job->jobs->lock, deadline_ns)) break;
+    drop_if_late(job);
     if (job->first < job->count) return TD_OK;
+    if (job->state != ENDED && is_given_up(job)) {
+        if (error) *error = CANCELLED;
+        return CANCELLED.status;
+    }
     if (job->state != ENDED) return TD_ERR_TIMEOUT;
     if (error) *error = job->error;
     return job->error.status;
@@ -270,7 +309,83 @@ td_status td_job_read(td_job *job, float *samples, size_t most, uint32_t timeout
     return status;
 }
 
+/* ---------------------------------------------------------------- turns */
+
+static uint64_t get_urgency(const td_job *job)
+{
+    return job->added_ns + SHARE * job->used_ns;
+}
+
+/* The lock is held, here and below. */
+static worker *find_most_urgent(td_jobs *jobs)
+{
+    worker *first = NULL;
+    for (size_t i = 0; i < jobs->n_workers; i++) {
+        worker *w = &jobs->workers[i];
+        if (w->wants_turn && (!first || get_urgency(w->job) < get_urgency(first->job))) first = w;
+    }
+    return first;
+}
+
+static void take_turn(worker *w)
+{
+    td_jobs *jobs = w->jobs;
+    if (jobs->n_turns > 0) {
+        jobs->n_turns--;
+    } else {
+        w->wants_turn = true;
+        while (w->wants_turn)
+            pthread_cond_wait(&w->wake, &jobs->lock);
+    }
+    w->turn_ns = td_clock_ns();
+}
+
+static void count_turn(worker *w)
+{
+    const uint64_t now_ns = td_clock_ns();
+    w->job->used_ns += now_ns - w->turn_ns;
+    w->turn_ns = now_ns;
+}
+
+static void give_turn(worker *w)
+{
+    worker *next = find_most_urgent(w->jobs);
+    count_turn(w);
+    if (next) {
+        next->wants_turn = false;
+        pthread_cond_signal(&next->wake);
+    } else {
+        w->jobs->n_turns++;
+    }
+}
+
+/* Between pieces of a text: lets a text go first that is more urgent. */
+static void share_turn(void *context)
+{
+    td_job *job = context;
+    td_jobs *jobs = job->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    count_turn(job->worker);
+    const worker *other = find_most_urgent(jobs);
+    if (other && get_urgency(other->job) < get_urgency(job)) {
+        give_turn(job->worker);
+        take_turn(job->worker);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+}
+
 /* ---------------------------------------------------------------- speaking */
+
+/* Until the reader has taken some; the device is for others meanwhile. The lock is held. */
+static void await_reader(td_job *job)
+{
+    const uint64_t deadline_ns = make_deadline(PATIENCE_MS);
+    if (job->is_cancelled || job->count - job->first <= MOST_SAMPLES) return;
+    give_turn(job->worker);
+    while (!job->is_cancelled && job->count - job->first > MOST_SAMPLES)
+        if (!wait_until(&job->changed, &job->jobs->lock, deadline_ns)) job->is_cancelled = true;
+    take_turn(job->worker);
+}
 
 /* Hands samples to the job; false once nobody wants them, or nobody has taken any for long. */
 static bool keep_samples(void *context, const float *samples, size_t count)
@@ -279,9 +394,7 @@ static bool keep_samples(void *context, const float *samples, size_t count)
     td_jobs *jobs = job->jobs;
     bool is_kept = false;
     pthread_mutex_lock(&jobs->lock);
-    const uint64_t deadline_ns = make_deadline(PATIENCE_MS);
-    while (!job->is_cancelled && job->count - job->first > MOST_SAMPLES)
-        if (!wait_until(&job->changed, &jobs->lock, deadline_ns)) job->is_cancelled = true;
+    await_reader(job);
     if (!job->is_cancelled &&
         td_alloc_grow(&job->samples, &job->capacity, job->count + count, sizeof *job->samples) == TD_OK) {
         memcpy(job->samples + job->count, samples, count * sizeof *samples);
@@ -307,40 +420,30 @@ static void speak_whole(td_voice *voice, td_job *job)
     td_voice_free_samples(samples);
 }
 
-static td_status open_voice(worker *w, size_t i)
-{
-    const td_jobs_settings *s = &w->jobs->settings;
-    const td_voice_options options = {
-        .size = sizeof options, .path = s->voices[i].path, .device = s->device, .cache_dir = s->cache_dir};
-    if (w->voices[i]) return TD_OK;
-    return td_voice_open(&options, &w->voices[i], NULL);
-}
-
-/* Without the lock, but for the moment when the voice becomes one that can be cancelled. */
 static void speak(worker *w, td_job *job)
 {
     td_jobs *jobs = w->jobs;
-    td_error error = {.status = TD_OK};
-    if (open_voice(w, job->voice) != TD_OK) {
-        error = *td_error_last();
-        pthread_mutex_lock(&jobs->lock);
-    } else {
-        td_voice *voice = w->voices[job->voice];
-        pthread_mutex_lock(&jobs->lock);
-        w->job = job;
-        pthread_mutex_unlock(&jobs->lock);
-        if (job->is_whole)
-            speak_whole(voice, job);
-        else
-            (void)td_voice_stream(voice, job->text, &job->options, keep_samples, job);
-        pthread_mutex_lock(&jobs->lock);
-        w->job = NULL;
-        error = *td_voice_error(voice);
-        jobs->stats.audio_s += (double)job->n_made / (double)jobs->infos[job->voice].rate;
-    }
+    td_voice *voice = w->voices[job->voice];
+    job->options.pause = share_turn;
+    job->options.pause_context = job;
+    job->worker = w;
+    pthread_mutex_lock(&jobs->lock);
+    w->job = job; /* from here on it can be cancelled */
+    take_turn(w);
+    pthread_mutex_unlock(&jobs->lock);
+    if (job->is_whole)
+        speak_whole(voice, job);
+    else
+        (void)td_voice_stream(voice, job->text, &job->options, keep_samples, job);
+    pthread_mutex_lock(&jobs->lock);
+    give_turn(w);
+    w->job = NULL;
+    jobs->stats.audio_s += (double)job->n_made / (double)jobs->infos[job->voice].rate;
     jobs->stats.work_s += 1e-9 * (double)(td_clock_ns() - job->taken_ns);
     jobs->stats.speaking--;
-    end_job(job, &error);
+    const td_error *error = td_voice_error(voice);
+    /* a text that was spoken whole, and then not wanted any more, has no samples */
+    end_job(job, error->status == TD_OK && job->is_cancelled ? &CANCELLED : error);
     pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -364,6 +467,28 @@ static td_job *take_job(worker *w)
     return job;
 }
 
+/* ---------------------------------------------------------------- loading */
+
+/* Each voice once, and for the other workers handles on its weights. */
+static td_status open_voices(td_jobs *jobs)
+{
+    const td_jobs_settings *s = &jobs->settings;
+    for (size_t i = 0; i < s->n_voices; i++) {
+        const td_voice_options options = {.size = sizeof options,
+                                          .path = s->voices[i].path,
+                                          .device = s->device,
+                                          .data_device = s->data_device,
+                                          .cache_dir = s->cache_dir};
+        td_voice **first = &jobs->workers[0].voices[i];
+        TD_CHECK(td_voice_open(&options, first, NULL));
+        jobs->infos[i].size = sizeof jobs->infos[i];
+        TD_CHECK(td_voice_get_info(*first, &jobs->infos[i]));
+        for (size_t k = 1; k < s->streams; k++)
+            TD_CHECK(td_voice_share(*first, &jobs->workers[k].voices[i], NULL));
+    }
+    return TD_OK;
+}
+
 static bool drop_samples(void *context, const float *samples, size_t count)
 {
     (void)context;
@@ -374,31 +499,37 @@ static bool drop_samples(void *context, const float *samples, size_t count)
 
 /* Builds kernels and plans before the first client waits for them. A voice that cannot say this tells so when it
  * is asked. */
-static void warm_up(td_voice *voice)
+static void warm_up(worker *w)
 {
-    (void)td_voice_stream(voice, "Good morning.", NULL, drop_samples, NULL);
+    for (size_t i = 0; i < w->jobs->settings.n_voices; i++) {
+        const td_voice_info *info = &w->jobs->infos[i];
+        char speaker[256];
+        snprintf(speaker, sizeof speaker, "%.*s", (int)strcspn(info->speakers, "\n"), info->speakers);
+        const td_speak_options options = {.size = sizeof options,
+                                          .speaker = info->needs_reference && *speaker ? speaker : NULL};
+        if (w->voices[i]) (void)td_voice_stream(w->voices[i], "Good morning.", &options, drop_samples, NULL);
+    }
 }
 
-/* The first worker's voices are those that tell about all. */
-static void load_voices(worker *w)
+/* The first worker opens the voices, while nobody speaks yet; the others wait for theirs. */
+static void load(worker *w)
 {
     td_jobs *jobs = w->jobs;
-    td_error error = {.status = TD_OK};
-    for (size_t i = 0; i < jobs->settings.n_voices; i++) {
-        const bool is_open = open_voice(w, i) == TD_OK;
-        if (is_open)
-            warm_up(w->voices[i]);
-        else
-            error = *td_error_last();
-        if (w == &jobs->workers[0] && is_open) {
-            jobs->infos[i].size = sizeof jobs->infos[i];
-            (void)td_voice_get_info(w->voices[i], &jobs->infos[i]);
-        }
-        if (!is_open) break;
-    }
+    const bool is_first = w == &jobs->workers[0];
+    const td_status status = is_first ? open_voices(jobs) : TD_OK;
     pthread_mutex_lock(&jobs->lock);
-    if (error.status != TD_OK && jobs->load_error.status == TD_OK) jobs->load_error = error;
-    if (w == &jobs->workers[0]) jobs->is_loaded = true;
+    if (status != TD_OK) jobs->load_error = *td_error_last();
+    jobs->is_open |= is_first;
+    for (size_t i = 1; is_first && i < jobs->n_workers; i++)
+        pthread_cond_signal(&jobs->workers[i].wake);
+    while (!jobs->is_open && !jobs->is_closing)
+        pthread_cond_wait(&w->wake, &jobs->lock);
+    const bool speaks = jobs->is_open && jobs->load_error.status == TD_OK;
+    pthread_mutex_unlock(&jobs->lock);
+    if (speaks) warm_up(w);
+    if (!is_first) return;
+    pthread_mutex_lock(&jobs->lock);
+    jobs->is_loaded = true;
     pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -406,7 +537,7 @@ static void *run_worker(void *argument)
 {
     worker *w = argument;
     td_jobs *jobs = w->jobs;
-    load_voices(w);
+    load(w);
     for (;;) {
         pthread_mutex_lock(&jobs->lock);
         td_job *job = take_job(w);
@@ -419,6 +550,20 @@ static void *run_worker(void *argument)
 
 /* ---------------------------------------------------------------- life */
 
+static td_status start_worker(worker *w)
+{
+    td_jobs *jobs = w->jobs;
+    TD_CHECK(open_condition(&w->wake));
+    pthread_mutex_lock(&jobs->lock);
+    const td_status status = td_thread_start(&w->thread, "a worker that speaks", run_worker, w);
+    if (status == TD_OK)
+        jobs->n_workers++;
+    else
+        pthread_cond_destroy(&w->wake);
+    pthread_mutex_unlock(&jobs->lock);
+    return status;
+}
+
 td_status td_jobs_open(const td_jobs_settings *settings, td_jobs **out)
 {
     td_jobs *jobs = NULL;
@@ -429,15 +574,14 @@ td_status td_jobs_open(const td_jobs_settings *settings, td_jobs **out)
     TD_TRY(TD_NEW(&jobs));
     pthread_mutex_init(&jobs->lock, NULL);
     jobs->settings = *settings;
+    jobs->n_turns = TURNS;
     TD_TRY(TD_NEW_ARRAY(&jobs->infos, settings->n_voices));
     for (size_t i = 0; i < settings->streams; i++) {
         jobs->workers[i].jobs = jobs;
         TD_TRY(TD_NEW_ARRAY(&jobs->workers[i].voices, settings->n_voices));
-        TD_TRY(open_condition(&jobs->workers[i].wake));
-        TD_TRY(
-            td_thread_start(&jobs->workers[i].thread, "a worker that speaks", run_worker, &jobs->workers[i]));
-        jobs->n_workers++;
     }
+    for (size_t i = 0; i < settings->streams; i++)
+        TD_TRY(start_worker(&jobs->workers[i]));
     *out = jobs;
     return TD_OK;
 fail:
@@ -473,7 +617,7 @@ void td_jobs_close(td_jobs *jobs)
         pthread_join(jobs->workers[i].thread, NULL);
         pthread_cond_destroy(&jobs->workers[i].wake);
     }
-    for (size_t i = 0; i < MOST_STREAMS; i++) {
+    for (size_t i = MOST_STREAMS; i-- > 0;) { /* the first lends to the others */
         for (size_t k = 0; jobs->workers[i].voices && k < jobs->settings.n_voices; k++)
             td_voice_close(jobs->workers[i].voices[k]);
         free(jobs->workers[i].voices);
@@ -496,6 +640,16 @@ td_status td_jobs_check(td_jobs *jobs)
 const td_voice_info *td_jobs_info(const td_jobs *jobs, size_t voice)
 {
     return &jobs->infos[voice];
+}
+
+uint32_t td_jobs_estimate_wait(td_jobs *jobs)
+{
+    td_jobs_stats s;
+    td_jobs_get_stats(jobs, &s);
+    const uint64_t n_ended = s.n_done + s.n_failed + s.n_cancelled;
+    const double each_s = n_ended ? s.work_s / (double)n_ended : 1;
+    const double wait_s = each_s * (1 + (double)s.waiting / jobs->settings.streams);
+    return wait_s < 1 ? 1 : wait_s < 60 ? (uint32_t)(wait_s + 0.5) : 60;
 }
 
 void td_jobs_get_stats(td_jobs *jobs, td_jobs_stats *out)

@@ -1,6 +1,7 @@
 /* Texts that wait to be spoken, and the threads that speak them. A bounded queue in the order of arrival;
- * `streams` workers, each with its own handle of every voice, take one job at a time; samples come out of a
- * job while it is being spoken. Uses the public library alone. Covered by tests/serve.
+ * `streams` workers, each with a handle of every voice, take one job at a time. They share the device piece by piece:
+ * who has had less of it goes first, so that a short text does not wait for the end of long ones. Samples come out of
+ * a job while it is being spoken. Uses the public library alone. Covered by tests/cli/test_serve.py.
  */
 #ifndef TD_SERVE_JOBS_H
 #define TD_SERVE_JOBS_H
@@ -14,8 +15,9 @@ typedef struct td_named_voice {
 typedef struct td_jobs_settings {
     const td_named_voice *voices; /* borrowed until close, with all they point to */
     size_t n_voices;
-    const char *device, *cache_dir; /* as td_voice_options has them */
-    uint32_t queue, streams;        /* jobs that may wait; jobs that are spoken at once */
+    const char *device, *data_device, *cache_dir; /* as td_voice_options has them */
+    uint32_t queue, streams;                      /* jobs that may wait; jobs that are spoken at once */
+    uint32_t deadline_s;                          /* in which a job must be begun; 0: at any time */
 } td_jobs_settings;
 
 typedef struct td_jobs td_jobs;
@@ -73,5 +75,8 @@ typedef struct td_jobs_stats {
     uint64_t n_first;          /* jobs that first_s counts */
 } td_jobs_stats;
 void td_jobs_get_stats(td_jobs *jobs, td_jobs_stats *out);
+
+/* Seconds, at least 1, after which a text that came now would be taken. */
+uint32_t td_jobs_estimate_wait(td_jobs *jobs);
 
 #endif

@@ -57,7 +57,7 @@ static bool read_voice(td_call *call, const cJSON *body, td_speech_wish *wish)
     const bool is_object = cJSON_IsObject(item);
     const char *id;
     if (!read_required(call, is_object ? item : body, is_object ? "id" : "voice", &id)) return false;
-    return td_server_find_voice(call, id, &wish->voice, &wish->speaker);
+    return td_server_find_voice(call, id, &wish->who);
 }
 
 static bool read_format(td_call *call, const cJSON *body, td_speech_wish *wish)
@@ -88,12 +88,12 @@ static bool read_format(td_call *call, const cJSON *body, td_speech_wish *wish)
 static bool read_speech(td_call *call, const cJSON *body, td_speech_wish *wish)
 {
     const char *model;
-    double seed = 0;
+    double seed = (double)TD_USUAL_SEED;
     if (!read_required(call, body, "model", &model) || !check_model(call, model) ||
         !read_required(call, body, "input", &wish->text) || !check_input(call, wish->text) ||
         !read_voice(call, body, wish) || !read_format(call, body, wish) ||
         !td_request_text(call, body, "language", &wish->language) ||
-        !td_request_number(call, body, "speed", 0.25, 4, &wish->speed) ||
+        !td_request_manner(call, body, &wish->manner) ||
         !td_request_number(call, body, "seed", 0, 9007199254740992.0, &seed))
         return false;
     wish->seed = (uint64_t)seed;
@@ -111,71 +111,39 @@ static void speak(td_call *call)
 
 /* ---------------------------------------------------------------- lists */
 
-static td_json *begin_list(const char *name)
+/* {"object":"list","data":[...]} or {"models":[...]} with the one model there is. */
+static void reply_model(td_call *call, const char *key, bool is_long)
 {
     td_json *json = NULL;
-    if (td_json_create(NULL, 0, &json) != TD_OK) return NULL;
-    td_json_begin_object(json);
-    if (strcmp(name, "data") == 0) td_json_put_string(json, "object", "list");
-    td_json_put_array(json, name);
-    return json;
-}
-
-static void reply_list(td_call *call, td_json *json)
-{
-    if (json) {
+    if (td_json_create(NULL, 0, &json) == TD_OK) {
+        td_json_begin_object(json);
+        if (is_long) td_json_put_string(json, "object", "list");
+        td_json_put_array(json, key);
+        td_json_begin_object(json);
+        td_json_put_string(json, "id", MODELS[0]);
+        td_json_put_string(json, is_long ? "object" : "name", is_long ? "model" : MODELS[0]);
+        if (is_long) td_json_put_uint(json, "created", 0);
+        if (is_long) td_json_put_string(json, "owned_by", "tandem");
+        td_json_end_object(json);
         td_json_end_array(json);
         td_json_end_object(json);
     }
     td_reply_json(call, 200, json);
 }
 
-static void tell_model(void *context, const char *id)
-{
-    td_json *json = context;
-    td_json_begin_object(json);
-    td_json_put_string(json, "id", id);
-    td_json_put_string(json, "object", "model");
-    td_json_put_uint(json, "created", 0);
-    td_json_put_string(json, "owned_by", "tandem");
-    td_json_end_object(json);
-}
-
-static void tell_voice(void *context, const char *id)
-{
-    td_json *json = context;
-    td_json_begin_object(json);
-    td_json_put_string(json, "id", id);
-    td_json_put_string(json, "name", id);
-    td_json_end_object(json);
-}
-
 static void list_models(td_call *call)
 {
-    td_json *json = begin_list("data");
-    if (json) tell_model(json, MODELS[0]);
-    reply_list(call, json);
+    reply_model(call, "data", true);
 }
 
 static void list_audio_models(td_call *call)
 {
-    td_json *json = begin_list("models");
-    if (json) tell_voice(json, MODELS[0]);
-    reply_list(call, json);
-}
-
-static void list_voices(td_call *call)
-{
-    if (!td_server_is_ready(call)) return;
-    td_json *json = begin_list("voices");
-    if (json) td_server_list_voices(call->context, tell_voice, json);
-    reply_list(call, json);
+    reply_model(call, "models", false);
 }
 
 const td_route td_openai_routes[] = {
-    {"POST", "/v1/audio/speech", speak, false},
-    {"GET", "/v1/models", list_models, true},
-    {"GET", "/v1/audio/models", list_audio_models, true},
-    {"GET", "/v1/audio/voices", list_voices, true},
+    {"POST", "/v1/audio/speech", speak, .is_limited = true},
+    {"GET", "/v1/models", list_models, .is_open = true},
+    {"GET", "/v1/audio/models", list_audio_models, .is_open = true},
     {0},
 };

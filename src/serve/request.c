@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "serve/server.h"
 
 cJSON *td_request_parse(td_call *call)
 {
@@ -60,6 +61,15 @@ bool td_request_number(td_call *call, const cJSON *body, const char *name, doubl
     if (!cJSON_IsString(item) || td_text_parse_double(item->valuestring, &value) != TD_OK)
         return refuse(call, name, "a number");
     return take_number(call, name, value, least, most, out);
+}
+
+bool td_request_manner(td_call *call, const cJSON *body, td_manner *out)
+{
+    return td_request_number(call, body, "speed", 0.25, 4, &out->speed) &&
+           td_request_number(call, body, "temperature", 0, 100, &out->temperature) &&
+           td_request_number(call, body, "top_k", 0, 1e6, &out->top_k) &&
+           td_request_number(call, body, "top_p", 0, 1, &out->top_p) &&
+           td_request_number(call, body, "repetition_penalty", 0, 100, &out->repetition_penalty);
 }
 
 bool td_request_flag(td_call *call, const cJSON *body, const char *name, bool *out)

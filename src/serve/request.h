@@ -8,6 +8,8 @@
 
 #include "serve/http.h"
 
+struct td_manner;
+
 /* The body as an object, or NULL, and the call is answered so. Owned: cJSON_Delete(). */
 cJSON *td_request_parse(td_call *call);
 
@@ -17,6 +19,9 @@ bool td_request_text(td_call *call, const cJSON *body, const char *name, const c
 /* A number, or a text that is one, as some clients send it; *out stays if the field is absent. */
 bool td_request_number(td_call *call, const cJSON *body, const char *name, double least, double most,
                        double *out);
+
+/* "speed", "temperature" and the like. Those that are absent stay as they are. */
+bool td_request_manner(td_call *call, const cJSON *body, struct td_manner *out);
 
 bool td_request_flag(td_call *call, const cJSON *body, const char *name, bool *out);
 

@@ -20,25 +20,36 @@ bool td_server_is_ready(td_call *call)
     return false;
 }
 
-bool td_server_match_voice(const td_server *server, const char *id, size_t *voice, const char **speaker)
+static bool match_served(const td_server *server, const char *id, td_who *out)
 {
     const td_jobs_settings *s = &server->settings.jobs;
     for (size_t i = 0; i < s->n_voices; i++) {
         const size_t length = strlen(s->voices[i].name);
         if (strncmp(id, s->voices[i].name, length) != 0 || (id[length] != '\0' && id[length] != ':'))
             continue;
-        *voice = i;
-        *speaker = id[length] == ':' ? id + length + 1 : NULL;
+        out->voice = i;
+        out->speaker = id[length] == ':' ? id + length + 1 : NULL;
         return true;
     }
     return false;
 }
 
-bool td_server_find_voice(td_call *call, const char *id, size_t *voice, const char **speaker)
+bool td_server_match_voice(const td_server *server, const char *id, td_who *out)
+{
+    char base[TD_VOICE_NAME];
+    out->reference[0] = '\0';
+    out->speaker = NULL;
+    if (match_served(server, id, out)) return true;
+    return server->clones &&
+           td_clones_find(server->clones, id, base, out->reference, sizeof out->reference) &&
+           match_served(server, base, out);
+}
+
+bool td_server_find_voice(td_call *call, const char *id, td_who *out)
 {
     const td_server *server = call->context;
     char names[512] = "";
-    if (td_server_match_voice(server, id, voice, speaker)) return true;
+    if (td_server_match_voice(server, id, out)) return true;
     for (size_t i = 0; i < server->settings.jobs.n_voices; i++) {
         const size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
@@ -49,22 +60,52 @@ bool td_server_find_voice(td_call *call, const char *id, size_t *voice, const ch
     return false;
 }
 
-void td_server_list_voices(const td_server *server, void (*tell)(void *context, const char *id),
+/* As "NAME:SPEAKER". */
+static void list_speakers(const td_server *server, size_t voice,
+                          void (*tell)(void *context, const td_listed_voice *voice), void *context)
+{
+    const td_voice_info *info = td_jobs_info(server->jobs, voice);
+    char id[512];
+    if (info->n_speakers < 2 && !info->needs_reference) return;
+    for (const char *at = info->speakers; *at;) {
+        const size_t length = strcspn(at, "\n");
+        snprintf(id, sizeof id, "%s:%.*s", server->settings.jobs.voices[voice].name, (int)length, at);
+        tell(context, &(td_listed_voice){.id = id, .voice = voice});
+        at += length + (at[length] == '\n');
+    }
+}
+
+void td_server_list_voices(const td_server *server, void (*tell)(void *context, const td_listed_voice *voice),
                            void *context)
 {
+    char name[TD_VOICE_NAME], base[TD_VOICE_NAME];
+    td_who who;
     for (size_t i = 0; i < server->settings.jobs.n_voices; i++) {
-        const td_voice_info *info = td_jobs_info(server->jobs, i);
-        const char *name = server->settings.jobs.voices[i].name;
-        char id[512];
-        tell(context, name);
-        if (info->n_speakers < 2) continue;
-        for (const char *at = info->speakers; *at;) {
-            const size_t length = strcspn(at, "\n");
-            snprintf(id, sizeof id, "%s:%.*s", name, (int)length, at);
-            tell(context, id);
-            at += length + (at[length] == '\n');
-        }
+        tell(context, &(td_listed_voice){.id = server->settings.jobs.voices[i].name, .voice = i});
+        list_speakers(server, i, tell, context);
     }
+    for (size_t i = 0; server->clones && td_clones_get(server->clones, i, name, base); i++)
+        if (match_served(server, base, &who))
+            tell(context, &(td_listed_voice){.id = name, .voice = who.voice, .is_clone = true});
+}
+
+void td_server_put_lines(td_json *json, const char *key, const char *lines, const char *name)
+{
+    char word[256];
+    td_json_put_array(json, key);
+    for (const char *at = lines; *at;) {
+        const size_t length = strcspn(at, "\n");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (name) {
+            td_json_begin_object(json);
+            td_json_put_string(json, name, word);
+            td_json_end_object(json);
+        } else {
+            td_json_string(json, word);
+        }
+        at += length + (at[length] == '\n');
+    }
+    td_json_end_array(json);
 }
 
 static void reply_failure(td_call *call, const td_error *error)
@@ -76,6 +117,7 @@ static void reply_failure(td_call *call, const td_error *error)
         td_reply_error(call, 400, "input", "invalid_input", "%s", error->message);
         break;
     case TD_ERR_LIMIT:
+        call->retry_s = td_jobs_estimate_wait(((td_server *)call->context)->jobs);
         td_reply_error(call, 429, NULL, "queue_full", "%s", error->message);
         break;
     case TD_ERR_CANCELLED:
@@ -130,15 +172,21 @@ static void reply_whole(td_call *call, td_job *job, const td_speech_wish *wish, 
 void td_server_speak(td_call *call, const td_speech_wish *wish)
 {
     td_server *server = call->context;
-    const uint32_t rate = td_jobs_info(server->jobs, wish->voice)->rate;
-    const td_job_request request = {.voice = wish->voice,
-                                    .text = wish->text,
-                                    .is_whole = wish->is_whole,
-                                    .options = {.size = sizeof request.options,
-                                                .speaker = wish->speaker,
-                                                .language = wish->language,
-                                                .speed = wish->speed,
-                                                .seed = wish->seed}};
+    const uint32_t rate = td_jobs_info(server->jobs, wish->who.voice)->rate;
+    const td_job_request request = {
+        .voice = wish->who.voice,
+        .text = wish->text,
+        .is_whole = wish->is_whole,
+        .options = {.size = sizeof request.options,
+                    .speaker = wish->who.speaker,
+                    .reference = *wish->who.reference ? wish->who.reference : NULL,
+                    .language = wish->language,
+                    .speed = wish->manner.speed,
+                    .temperature = wish->manner.temperature,
+                    .top_p = wish->manner.top_p,
+                    .top_k = (uint32_t)wish->manner.top_k,
+                    .repetition_penalty = wish->manner.repetition_penalty,
+                    .seed = wish->seed}};
     td_job *job = NULL;
     td_encoder *encoder = NULL;
     td_error error = {.status = TD_OK};
@@ -158,9 +206,9 @@ void td_server_speak(td_call *call, const td_speech_wish *wish)
     } else if (wish->is_whole) {
         reply_whole(call, job, wish, rate);
     } else {
-        td_reply_stream(call, &(td_reply_stream_options){.job = job,
-                                                         .encoder = encoder,
-                                                         .is_sse = wish->is_sse,
-                                                         .input_tokens = strlen(wish->text)});
+        td_server_reply_sound(call, &(td_sound_options){.job = job,
+                                                        .encoder = encoder,
+                                                        .is_sse = wish->is_sse,
+                                                        .input_tokens = strlen(wish->text)});
     }
 }

@@ -64,9 +64,9 @@ static void tell_metrics(td_call *call)
 }
 
 const td_route td_status_routes[] = {
-    {"GET", "/", show_page, true},
-    {"GET", "/page.js", show_script, true},
-    {"GET", "/health", tell_health, true},
-    {"GET", "/metrics", tell_metrics, false},
+    {"GET", "/", show_page, .is_open = true},
+    {"GET", "/page.js", show_script, .is_open = true},
+    {"GET", "/health", tell_health, .is_open = true},
+    {"GET", "/metrics", tell_metrics, .is_open = false},
     {0},
 };

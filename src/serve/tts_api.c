@@ -9,22 +9,22 @@
 
 /* ---------------------------------------------------------------- lists */
 
-static void tell_speaker(void *context, const char *id)
+static void tell_speaker(void *context, const td_listed_voice *voice)
 {
     td_json *json = context;
     td_json_begin_object(json);
-    td_json_put_string(json, "name", id);
-    td_json_put_string(json, "voice_id", id);
+    td_json_put_string(json, "name", voice->id);
+    td_json_put_string(json, "voice_id", voice->id);
     td_json_put_string(json, "preview_url", "");
     td_json_end_object(json);
 }
 
-static void tell_name(void *context, const char *id)
+static void tell_name(void *context, const td_listed_voice *voice)
 {
-    td_json_string(context, id);
+    td_json_string(context, voice->id);
 }
 
-static void reply_array(td_call *call, void (*tell)(void *context, const char *id))
+static void reply_array(td_call *call, void (*tell)(void *context, const td_listed_voice *voice))
 {
     td_json *json = NULL;
     if (!td_server_is_ready(call)) return;
@@ -94,18 +94,21 @@ static void list_languages(td_call *call)
 
 /* ---------------------------------------------------------------- speech */
 
-static double get_speed(const td_call *call)
+static td_manner get_manner(const td_call *call)
 {
     td_server *server = call->context;
-    return atomic_load(&server->speed_permille) / 1000.0;
+    pthread_mutex_lock(&server->lock);
+    const td_manner manner = server->manner;
+    pthread_mutex_unlock(&server->lock);
+    return manner;
 }
 
-static void speak(td_call *call, const char *text, const char *speaker, const char *language, double speed,
-                  bool is_whole)
+static void speak(td_call *call, const char *text, const char *speaker, const char *language, bool is_whole)
 {
     td_speech_wish wish = {.text = text,
                            .language = language && *language ? language : NULL,
-                           .speed = speed,
+                           .manner = get_manner(call),
+                           .seed = TD_USUAL_SEED,
                            .format = td_encoder_find("wav"),
                            .is_whole = is_whole};
     if (!text || !speaker) {
@@ -113,7 +116,7 @@ static void speak(td_call *call, const char *text, const char *speaker, const ch
                        text ? "speaker_wav" : "text");
         return;
     }
-    if (td_server_find_voice(call, speaker, &wish.voice, &wish.speaker)) td_server_speak(call, &wish);
+    if (td_server_find_voice(call, speaker, &wish.who)) td_server_speak(call, &wish);
 }
 
 static void speak_to_audio(td_call *call)
@@ -124,7 +127,7 @@ static void speak_to_audio(td_call *call)
     if (body && td_request_text(call, body, "text", &text) &&
         td_request_text(call, body, "speaker_wav", &speaker) &&
         td_request_text(call, body, "language", &language))
-        speak(call, text, speaker, language, get_speed(call), true);
+        speak(call, text, speaker, language, true);
     cJSON_Delete(body);
 }
 
@@ -132,20 +135,22 @@ static void speak_as_stream(td_call *call)
 {
     if (!td_server_is_ready(call)) return;
     speak(call, td_call_query(call, "text"), td_call_query(call, "speaker_wav"),
-          td_call_query(call, "language"), get_speed(call), false);
+          td_call_query(call, "language"), false);
 }
 
 /* ---------------------------------------------------------------- settings */
 
-/* Those that voices here have are kept; the others are for another kind of model, and taken without effect. */
+/* Those that voices here have are kept; the others are taken without effect. */
 static void set_settings(td_call *call)
 {
     td_server *server = call->context;
-    double speed = get_speed(call);
+    td_manner manner = get_manner(call);
     td_json *json = NULL;
     cJSON *body = td_request_parse(call);
-    if (body && td_request_number(call, body, "speed", 0.25, 4, &speed)) {
-        atomic_store(&server->speed_permille, (unsigned)(1000 * speed + 0.5));
+    if (body && td_request_manner(call, body, &manner)) {
+        pthread_mutex_lock(&server->lock);
+        server->manner = manner;
+        pthread_mutex_unlock(&server->lock);
         if (td_json_create(NULL, 0, &json) == TD_OK) {
             td_json_begin_object(json);
             td_json_put_string(json, "message", "Settings successfully applied");
@@ -158,10 +163,15 @@ static void set_settings(td_call *call)
 
 static void get_settings(td_call *call)
 {
+    const td_manner m = get_manner(call);
     td_json *json = NULL;
     if (td_json_create(NULL, 0, &json) == TD_OK) {
         td_json_begin_object(json);
-        td_json_put_double(json, "speed", get_speed(call));
+        td_json_put_double(json, "speed", m.speed);
+        td_json_put_double(json, "temperature", m.temperature);
+        td_json_put_double(json, "top_k", m.top_k);
+        td_json_put_double(json, "top_p", m.top_p);
+        td_json_put_double(json, "repetition_penalty", m.repetition_penalty);
         td_json_end_object(json);
     }
     td_reply_json(call, 200, json);
@@ -185,17 +195,17 @@ static void refuse(td_call *call)
 }
 
 const td_route td_tts_api_routes[] = {
-    {"GET", "/speakers", list_speakers, false},
-    {"GET", "/speakers_list", list_names, false},
-    {"GET", "/languages", list_languages, false},
-    {"GET", "/get_models_list", list_models, false},
-    {"GET", "/get_tts_settings", get_settings, false},
-    {"POST", "/set_tts_settings", set_settings, false},
-    {"POST", "/tts_to_audio", speak_to_audio, false},
-    {"GET", "/tts_stream", speak_as_stream, false},
-    {"POST", "/tts_to_file", refuse, false},
-    {"POST", "/switch_model", refuse, false},
-    {"POST", "/set_output", refuse, false},
-    {"POST", "/set_speaker_folder", refuse, false},
+    {"GET", "/speakers", list_speakers, .is_open = false},
+    {"GET", "/speakers_list", list_names, .is_open = false},
+    {"GET", "/languages", list_languages, .is_open = false},
+    {"GET", "/get_models_list", list_models, .is_open = false},
+    {"GET", "/get_tts_settings", get_settings, .is_open = false},
+    {"POST", "/set_tts_settings", set_settings, .is_open = false},
+    {"POST", "/tts_to_audio", speak_to_audio, .is_limited = true},
+    {"GET", "/tts_stream", speak_as_stream, .is_limited = true},
+    {"POST", "/tts_to_file", refuse, .is_open = false},
+    {"POST", "/switch_model", refuse, .is_open = false},
+    {"POST", "/set_output", refuse, .is_open = false},
+    {"POST", "/set_speaker_folder", refuse, .is_open = false},
     {0},
 };

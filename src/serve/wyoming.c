@@ -193,28 +193,22 @@ static void put_origin(td_json *json, const char *description)
     td_json_put_string(json, "version", TANDEM_VERSION);
 }
 
-static void put_lines(td_json *json, const char *key, const char *lines, const char *name)
+static void put_voice(td_json *json, const td_server *server, const char *name, size_t voice, bool is_clone)
 {
-    char word[256];
-    td_json_put_array(json, key);
-    for (const char *at = lines; *at;) {
-        const size_t length = strcspn(at, "\n");
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        if (name) {
-            td_json_begin_object(json);
-            td_json_put_string(json, name, word);
-            td_json_end_object(json);
-        } else {
-            td_json_string(json, word);
-        }
-        at += length + (at[length] == '\n');
-    }
-    td_json_end_array(json);
+    const td_voice_info *info = td_jobs_info(server->jobs, voice);
+    td_json_begin_object(json);
+    td_json_put_string(json, "name", name);
+    put_origin(json, info->family);
+    td_server_put_lines(json, "languages", info->languages, NULL);
+    td_server_put_lines(json, "speakers", is_clone ? "" : info->speakers, "name");
+    td_json_end_object(json);
 }
 
 static bool describe(peer *p)
 {
     const td_server *server = p->wyoming->server;
+    char name[TD_VOICE_NAME], base[TD_VOICE_NAME];
+    td_who who;
     td_json *json = begin_data();
     if (!json) return false;
     td_json_put_array(json, "tts");
@@ -223,15 +217,10 @@ static bool describe(peer *p)
     put_origin(json, "Voices trained with Tandem");
     td_json_put_bool(json, "supports_synthesize_streaming", true);
     td_json_put_array(json, "voices");
-    for (size_t i = 0; i < server->settings.jobs.n_voices; i++) {
-        const td_voice_info *info = td_jobs_info(server->jobs, i);
-        td_json_begin_object(json);
-        td_json_put_string(json, "name", server->settings.jobs.voices[i].name);
-        put_origin(json, info->family);
-        put_lines(json, "languages", info->languages, NULL);
-        put_lines(json, "speakers", info->speakers, "name");
-        td_json_end_object(json);
-    }
+    for (size_t i = 0; i < server->settings.jobs.n_voices; i++)
+        put_voice(json, server, server->settings.jobs.voices[i].name, i, false);
+    for (size_t i = 0; server->clones && td_clones_get(server->clones, i, name, base); i++)
+        if (td_server_match_voice(server, base, &who)) put_voice(json, server, name, who.voice, true);
     td_json_end_array(json);
     td_json_end_object(json);
     td_json_end_array(json);
@@ -281,13 +270,18 @@ static bool send_samples(peer *p, td_job *job, uint32_t rate, td_error *error)
 static bool speak(peer *p, const char *text)
 {
     td_server *server = p->wyoming->server;
-    td_job_request request = {
-        .text = text,
-        .options = {.size = sizeof request.options, .language = *p->language ? p->language : NULL}};
+    td_job_request request = {.text = text,
+                              .options = {.size = sizeof request.options,
+                                          .seed = TD_USUAL_SEED,
+                                          .language = *p->language ? p->language : NULL}};
     td_job *job = NULL;
     td_error error = {.status = TD_OK};
-    if (*p->voice && !td_server_match_voice(server, p->voice, &request.voice, &request.options.speaker))
+    td_who who = {0};
+    if (*p->voice && !td_server_match_voice(server, p->voice, &who))
         return send_error(p, "there is no such voice", "voice-not-found");
+    request.voice = who.voice;
+    request.options.speaker = who.speaker;
+    request.options.reference = *who.reference ? who.reference : NULL;
     if (td_jobs_add(server->jobs, &request, &job) != TD_OK)
         return send_error(p, td_error_last()->message, "busy");
     const uint32_t rate = td_jobs_info(server->jobs, request.voice)->rate;
@@ -403,23 +397,21 @@ static td_status start_listening(td_wyoming *w, const char *host, uint16_t port)
 {
     td_address address;
     socklen_t bytes;
-    td_status status = TD_OK;
     const int on = 1;
     bool is_loopback;
-    TD_TRY(td_http_read_address(host, port, &address, &is_loopback));
+    TD_CHECK(td_http_read_address(host, port, &address, &is_loopback));
     if (!is_loopback) td_log_warn("Wyoming has no key: whoever reaches %s can let the voices speak", host);
     bytes = address.any.sa_family == AF_INET6 ? sizeof address.v6 : sizeof address.v4;
     w->socket = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (w->socket >= 0) (void)setsockopt(w->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    TD_FAIL_IF(w->socket < 0 || bind(w->socket, &address.any, bytes) != 0 || listen(w->socket, 16) != 0,
-               TD_ERR_CONFIG,
-               "cannot listen at %s port %u: %s; choose another serve.wyoming_port, or 0 for none", host,
-               port, strerror(errno));
-    TD_FAIL_IF(getsockname(w->socket, &address.any, &bytes) != 0, TD_ERR_IO, "getsockname: %s",
-               strerror(errno));
+    TD_REFUSE_IF(w->socket < 0 || bind(w->socket, &address.any, bytes) != 0 || listen(w->socket, 16) != 0,
+                 TD_ERR_CONFIG,
+                 "cannot listen at %s port %u: %s; choose another serve.wyoming_port, or 0 for none", host,
+                 port, strerror(errno));
+    TD_REFUSE_IF(getsockname(w->socket, &address.any, &bytes) != 0, TD_ERR_IO, "getsockname: %s",
+                 strerror(errno));
     w->port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_wyoming_open(td_server *server, const char *host, uint16_t port, td_wyoming **out)

@@ -26,16 +26,31 @@ PROGRAM = "./tandem"
 KEY = "a key that is long enough"
 
 
-def train(folder):
-    """A voice after one step of training."""
+def train_command(folder, run, *arguments):
+    """Of a small voice, with a dataset in the folder."""
     root = os.path.join(folder, "set")
-    make_dataset(root, 8)
-    done = subprocess.run([PROGRAM, "train", "--model-device", "cpu", "--train-data", root, "--checkpoint-dir",
-                           os.path.join(folder, "run"), "--model-size", "pico", "--batch-size", "2", "--language", "en",
-                           "--max-steps", "1", "--val-fraction", "0"], capture_output=True, text=True, timeout=240)
+    if not os.path.exists(root):
+        make_dataset(root, 8)
+    return [PROGRAM, "train", "--model-device", "cpu", "--train-data", root, "--checkpoint-dir", run, "--model-size",
+            "pico", "--batch-size", "2", "--language", "en", *arguments]
+
+
+def train(folder, name="run", *arguments):
+    """A voice after one step of training."""
+    run = os.path.join(folder, name)
+    done = subprocess.run(train_command(folder, run, "--max-steps", "1", "--val-fraction", "0", *arguments),
+                          capture_output=True, text=True, timeout=240)
     if done.returncode:
         raise AssertionError(done.stderr)
-    return os.path.join(folder, "run", "checkpoint-1.safetensors")
+    return os.path.join(run, "checkpoint-1.safetensors")
+
+
+def make_form(**fields):
+    """The body of a form and its type."""
+    body = b"".join(b'--xYz\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+                    % (name.encode(), value if isinstance(value, bytes) else value.encode())
+                    for name, value in fields.items())
+    return body + b"--xYz--\r\n", {"Content-Type": "multipart/form-data; boundary=xYz"}
 
 
 class Server:
@@ -57,7 +72,9 @@ class Server:
 
     def ask(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, json.dumps(body) if body is not None else None, headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body)
+        connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
@@ -160,7 +177,9 @@ class ServeTest(unittest.TestCase):
     def test_lists(self):
         self.assertEqual(json.loads(self.ask("GET", "/v1/models")[1])["data"][0]["id"], "tandem")
         self.assertEqual(json.loads(self.ask("GET", "/v1/audio/models")[1]), {"models": [{"id": "tandem", "name": "tandem"}]})
-        self.assertEqual(json.loads(self.ask("GET", "/v1/audio/voices")[1]), {"voices": [{"id": "anna", "name": "anna"}]})
+        self.assertEqual(json.loads(self.ask("GET", "/v1/audio/voices")[1]),
+                         {"voices": [{"id": "anna", "name": "anna", "languages": ["en"], "takes_reference": False,
+                                      "is_clone": False}]})
         self.ask("POST", "/v1/audio/speech", speech(voice={"id": "anna"}))
 
     def test_what_is_refused(self):
@@ -204,7 +223,8 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.ask("GET", query)[1][44:], plain[44:])
         self.ask("POST", "/set_tts_settings", {"speed": "2", "temperature": "0.7"})
         self.assertLess(len(self.ask("POST", "/tts_to_audio", body)[1]), len(plain))
-        self.assertEqual(json.loads(self.ask("GET", "/get_tts_settings")[1]), {"speed": 2})
+        self.assertEqual(json.loads(self.ask("GET", "/get_tts_settings")[1]),
+                         {"speed": 2, "temperature": 0.7, "top_k": 0, "top_p": 0, "repetition_penalty": 0})
         self.ask("POST", "/set_tts_settings", {"speed": 1})
         self.refuse(400, "missing_required_field", "speaker_wav", {"text": "a"}, "/tts_to_audio")
         self.refuse(403, "not_offered", "writes no files", {}, "/tts_to_file")
@@ -349,7 +369,7 @@ class EndTest(unittest.TestCase):
                 answers = []
 
                 def ask():
-                    answer, content = server.ask("POST", "/v1/audio/speech", speech(input="Say a now. " * 100),
+                    answer, content = server.ask("POST", "/v1/audio/speech", speech(input="Say a now. " * 40),
                                                  {"Authorization": "Bearer " + KEY})
                     answers.append((answer.status, len(content)))
 
