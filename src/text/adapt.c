@@ -33,13 +33,14 @@ typedef struct substitute {
 } substitute;
 
 static const substitute SUBSTITUTES[] = {
-    {'\'', {NULL}},        {0x2019, {"'", NULL}}, {0x02BC, {"'", NULL}}, {';', {",", ".", ""}},
-    {':', {",", ".", ""}}, {'!', {".", ",", ""}}, {'?', {".", ",", ""}}, {'.', {",", ""}},
-    {',', {""}},           {0xDF, {"ss"}},        {0xE6, {"ae"}},        {0xF0, {"d"}},
-    {0xF8, {"o"}},         {0xFE, {"th"}},        {0x111, {"d"}},        {0x131, {"i"}},
-    {0x142, {"l"}},        {0x153, {"oe"}},       {'c', {"k", "s"}},     {'f', {"v", "ph"}},
-    {'j', {"y", "i"}},     {'k', {"c", "q"}},     {'q', {"k", "c"}},     {'v', {"w", "f"}},
-    {'w', {"v", "u"}},     {'x', {"ks", "cs"}},   {'y', {"i", "j"}},     {'z', {"s", "ts"}},
+    {'\'', {NULL}},        {0x2019, {"'", NULL}}, {0x02BC, {"'", NULL}},    {';', {",", ".", ""}},
+    {':', {",", ".", ""}}, {'!', {".", ",", ""}}, {'?', {".", ",", ""}},    {'.', {",", ""}},
+    {',', {""}},           {0x060C, {",", ""}},   {0x061B, {";", ",", ""}}, {0x061F, {"?", ".", ""}},
+    {0x0964, {".", ""}},   {0xDF, {"ss"}},        {0xE6, {"ae"}},           {0xF0, {"d"}},
+    {0xF8, {"o"}},         {0xFE, {"th"}},        {0x111, {"d"}},           {0x131, {"i"}},
+    {0x142, {"l"}},        {0x153, {"oe"}},       {'c', {"k", "s"}},        {'f', {"v", "ph"}},
+    {'j', {"y", "i"}},     {'k', {"c", "q"}},     {'q', {"k", "c"}},        {'v', {"w", "f"}},
+    {'w', {"v", "u"}},     {'x', {"ks", "cs"}},   {'y', {"i", "j"}},        {'z', {"s", "ts"}},
 };
 
 static bool knows(const adapter *a, uint32_t codepoint)
@@ -57,24 +58,19 @@ static bool knows_text(const adapter *a, const char *text)
 /* Appends a character that is known. A space that is due comes before anything but a mark behind a word. */
 static td_status put_known(adapter *a, uint32_t codepoint)
 {
-    td_status status = TD_OK;
     const bool is_tight = codepoint < 0x80 && strchr(".,;:!?", (int)codepoint) != NULL;
     const bool has_some = a->out->size > a->start;
-    if (a->space && has_some && !is_tight && knows(a, ' ')) TD_TRY(td_buffer_append(a->out, " ", 1));
+    if (a->space && has_some && !is_tight && knows(a, ' ')) TD_CHECK(td_buffer_append(a->out, " ", 1));
     a->space = false;
-    TD_TRY(td_unicode_append(a->out, codepoint));
-fail:
-    return status;
+    return td_unicode_append(a->out, codepoint);
 }
 
 static td_status put_text(adapter *a, const char *text)
 {
-    td_status status = TD_OK;
     a->space |= !*text;
     for (; *text; text++)
-        TD_TRY(put_known(a, (unsigned char)*text));
-fail:
-    return status;
+        TD_CHECK(put_known(a, (unsigned char)*text));
+    return TD_OK;
 }
 
 /* By the table. *done: whether it has the character, and what it has is known. */
@@ -101,7 +97,6 @@ static td_status put_form(adapter *a, const UChar32 *form, int32_t count, bool k
 {
     uint32_t known[MOST_UNITS];
     size_t n = 0;
-    td_status status = TD_OK;
     for (int32_t i = 0; i < count; i++) {
         if (!keeps_marks && (U_GET_GC_MASK(form[i]) & U_GC_M_MASK)) continue;
         uint32_t c = (uint32_t)form[i];
@@ -111,9 +106,8 @@ static td_status put_form(adapter *a, const UChar32 *form, int32_t count, bool k
     }
     *done = n > 0;
     for (size_t i = 0; i < n; i++)
-        TD_TRY(put_known(a, known[i]));
-fail:
-    return status;
+        TD_CHECK(put_known(a, known[i]));
+    return TD_OK;
 }
 
 /* By Unicode: the compatible form, then its letters without their marks. */
@@ -124,32 +118,28 @@ static td_status put_compatible(adapter *a, uint32_t codepoint, bool *done)
     UChar32 form[MOST_UNITS];
     int32_t n_from = 0, n_to, n = 0;
     UErrorCode code = U_ZERO_ERROR;
-    td_status status = TD_OK;
     u_strFromUTF32(from, 2, &n_from, &given, 1, &code);
     for (int keeps_marks = 1; keeps_marks >= 0 && !*done; keeps_marks--) {
         n_to = unorm2_normalize(keeps_marks ? unorm2_getNFKCInstance(&code) : unorm2_getNFKDInstance(&code),
                                 from, n_from, to, MOST_UNITS, &code);
         u_strToUTF32(form, MOST_UNITS, &n, to, n_to, &code);
-        TD_FAIL_IF(U_FAILURE(code), TD_ERR_FORMAT, "ICU could not decompose U+%04X: %s", (unsigned)codepoint,
-                   u_errorName(code));
-        TD_TRY(put_form(a, form, n, keeps_marks, done));
+        TD_REFUSE_IF(U_FAILURE(code), TD_ERR_FORMAT, "ICU could not decompose U+%04X: %s",
+                     (unsigned)codepoint, u_errorName(code));
+        TD_CHECK(put_form(a, form, n, keeps_marks, done));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_left_outs_count(td_left_outs *l, uint32_t codepoint)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < l->count; i++) {
         if (l->at[i].codepoint != codepoint) continue;
         l->at[i].count++;
         return TD_OK;
     }
-    TD_TRY(td_alloc_grow(&l->at, &l->capacity, l->count + 1, sizeof *l->at));
+    TD_CHECK(td_alloc_grow(&l->at, &l->capacity, l->count + 1, sizeof *l->at));
     l->at[l->count++] = (td_left_out){codepoint, 1};
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool knows_phone(const void *context, uint32_t codepoint)
@@ -169,35 +159,31 @@ static td_status put_unknown(adapter *a, uint32_t codepoint, td_left_outs *left_
 {
     const uint32_t class = U_GET_GC_MASK((UChar32)codepoint);
     bool done = false;
-    td_status status = TD_OK;
-    if (td_tokenizer_kind(a->tokenizer) == TD_TOKENS_PHONEMES) TD_TRY(put_phone(a, codepoint, &done));
-    if (!done) TD_TRY(put_substitute(a, codepoint, &done));
-    if (!done) TD_TRY(put_compatible(a, codepoint, &done));
+    if (td_tokenizer_kind(a->tokenizer) == TD_TOKENS_PHONEMES) TD_CHECK(put_phone(a, codepoint, &done));
+    if (!done) TD_CHECK(put_substitute(a, codepoint, &done));
+    if (!done) TD_CHECK(put_compatible(a, codepoint, &done));
     if (done) return TD_OK;
     if (class & (U_GC_P_MASK | U_GC_Z_MASK | U_GC_C_MASK))
         a->space = true; /* quotes, brackets and hyphens part words and are not heard */
     else
-        TD_TRY(td_left_outs_count(left_outs, codepoint));
-fail:
-    return status;
+        TD_CHECK(td_left_outs_count(left_outs, codepoint));
+    return TD_OK;
 }
 
 td_status td_adapt_text(const td_tokenizer *tokenizer, const char *text, size_t bytes, td_buffer *out,
                         td_left_outs *left_outs)
 {
     adapter a = {.tokenizer = tokenizer, .out = out, .start = out->size};
-    td_status status = TD_OK;
-    TD_TRY(td_buffer_append(out, "", 0));
+    TD_CHECK(td_buffer_append(out, "", 0));
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint;
         at += td_text_utf8_next(text + at, bytes - at, &codepoint);
         if (codepoint == ' ')
             a.space = true;
         else
-            TD_TRY(knows(&a, codepoint) ? put_known(&a, codepoint) : put_unknown(&a, codepoint, left_outs));
+            TD_CHECK(knows(&a, codepoint) ? put_known(&a, codepoint) : put_unknown(&a, codepoint, left_outs));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void describe_one(const td_left_out *l, char to[NAME_BYTES])

@@ -33,13 +33,10 @@ static bool is_wanted(UChar32 c)
 
 static td_status add_codepoint(td_symbol_set *set, UChar32 c, td_buffer *scratch)
 {
-    td_status status = TD_OK;
     if (!is_wanted(c)) return TD_OK;
     td_buffer_clear(scratch);
-    TD_TRY(td_unicode_append(scratch, (uint32_t)c));
-    TD_TRY(td_symbol_set_add(set, scratch->data, scratch->size));
-fail:
-    return status;
+    TD_CHECK(td_unicode_append(scratch, (uint32_t)c));
+    return td_symbol_set_add(set, scratch->data, scratch->size);
 }
 
 /* One item of ICU's set: a range of characters, or a letter that is written with several. */
@@ -49,16 +46,14 @@ static td_status add_item(const USet *letters, int32_t i, td_symbol_set *set, td
     UChar32 first, last, letter[MOST_UNITS];
     int32_t count = 0;
     UErrorCode code = U_ZERO_ERROR;
-    td_status status = TD_OK;
     const int32_t n = uset_getItem(letters, i, &first, &last, several, MOST_UNITS, &code);
     u_strToUTF32(letter, MOST_UNITS, &count, several, n, &code);
     if (U_FAILURE(code)) return TD_OK; /* longer than any letter */
     for (UChar32 c = first; n == 0 && c <= last; c++)
-        TD_TRY(add_codepoint(set, c, scratch));
+        TD_CHECK(add_codepoint(set, c, scratch));
     for (int32_t k = 0; k < count; k++)
-        TD_TRY(add_codepoint(set, letter[k], scratch));
-fail:
-    return status;
+        TD_CHECK(add_codepoint(set, letter[k], scratch));
+    return TD_OK;
 }
 
 static td_status add_letters(td_lang lang, td_symbol_set *set)
@@ -96,15 +91,12 @@ fail:
 
 td_status td_alphabet_add(td_token_kind kind, td_lang lang, td_symbol_set *set)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_symbol_set_add(set, MARKS, strlen(MARKS)));
+    TD_CHECK(td_symbol_set_add(set, MARKS, strlen(MARKS)));
     if (kind == TD_TOKENS_PHONEMES) {
         const char *phonemes = td_phonemes_inventory(lang);
         return td_symbol_set_add(set, phonemes, strlen(phonemes));
     }
-    if (lang == TD_LANG_ES) TD_TRY(td_symbol_set_add(set, "¡¿", strlen("¡¿")));
-    TD_TRY(add_letters(lang, set));
-    TD_TRY(add_numbers(lang, set));
-fail:
-    return status;
+    if (lang == TD_LANG_ES) TD_CHECK(td_symbol_set_add(set, "¡¿", strlen("¡¿")));
+    TD_CHECK(add_letters(lang, set));
+    return add_numbers(lang, set);
 }

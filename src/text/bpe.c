@@ -132,10 +132,9 @@ static candidate pop_candidate(work *w)
 
 static td_status merge_symbols(work *w)
 {
-    td_status status = TD_OK;
     w->n_heap = 0;
     for (size_t i = 0; i + 1 < w->n_symbols; ++i)
-        TD_TRY(push_candidate(w, i));
+        TD_CHECK(push_candidate(w, i));
     while (w->n_heap > 0) {
         candidate c = pop_candidate(w);
         symbol *left = &w->symbols[c.left];
@@ -146,43 +145,40 @@ static td_status merge_symbols(work *w)
         right->gone = true;
         left->next = right->next;
         if (left->next != NONE) w->symbols[left->next].previous = c.left;
-        TD_TRY(push_candidate(w, left->previous));
-        TD_TRY(push_candidate(w, c.left));
+        TD_CHECK(push_candidate(w, left->previous));
+        TD_CHECK(push_candidate(w, c.left));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status encode_word(work *w, const char *text, size_t bytes, td_tokens *tokens)
 {
-    td_status status = TD_OK;
     w->n_symbols = 0;
     for (size_t at = 0, step = 0; at < bytes; at += step) {
         uint32_t codepoint = 0;
         step = td_text_utf8_next(text + at, bytes - at, &codepoint);
         const td_bpe_piece *piece = td_bpe_piece_slot(w->bpe, text + at, step);
-        TD_TRY(td_alloc_grow(&w->symbols, &w->symbols_capacity, w->n_symbols + 1, sizeof *w->symbols));
+        TD_CHECK(td_alloc_grow(&w->symbols, &w->symbols_capacity, w->n_symbols + 1, sizeof *w->symbols));
         size_t i = w->n_symbols++;
         w->symbols[i] = (symbol){.id = piece->bytes != 0 ? piece->id : -1,
                                  .codepoint = codepoint,
                                  .previous = i > 0 ? i - 1 : NONE,
                                  .next = at + step < bytes ? i + 1 : NONE};
     }
-    TD_TRY(merge_symbols(w));
+    TD_CHECK(merge_symbols(w));
     bool after_unknown = false;
     for (size_t i = w->n_symbols > 0 ? 0 : NONE; i != NONE; i = w->symbols[i].next) {
         const symbol *s = &w->symbols[i];
         bool unknown = s->id < 0;
         if (!unknown)
-            TD_TRY(td_tokens_push(tokens, s->id));
+            TD_CHECK(td_tokens_push(tokens, s->id));
         else if (w->bpe->unknown >= 0 && !(after_unknown && w->bpe->fuse_unknown))
-            TD_TRY(td_tokens_push_unknown(tokens, w->bpe->unknown, s->codepoint));
+            TD_CHECK(td_tokens_push_unknown(tokens, w->bpe->unknown, s->codepoint));
         else if (tokens->n_unknown++ == 0)
             tokens->first_unknown = s->codepoint;
         after_unknown = unknown;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The classes of the pre-tokenizer's expression \w+|[^\w\s]+ : 0 space, 1 word, 2 mark. */
@@ -204,7 +200,6 @@ static int classify(uint32_t codepoint)
 /* Splits text without added tokens. */
 static td_status encode_plain(work *w, const char *text, size_t bytes, td_tokens *tokens)
 {
-    td_status status = TD_OK;
     size_t start = 0;
     int class = 0;
     for (size_t at = 0; at < bytes;) {
@@ -212,15 +207,14 @@ static td_status encode_plain(work *w, const char *text, size_t bytes, td_tokens
         size_t step = td_text_utf8_next(text + at, bytes - at, &codepoint);
         int now = classify(codepoint);
         if (now != class) {
-            if (class != 0) TD_TRY(encode_word(w, text + start, at - start, tokens));
+            if (class != 0) TD_CHECK(encode_word(w, text + start, at - start, tokens));
             start = at;
             class = now;
         }
         at += step;
     }
-    if (class != 0) TD_TRY(encode_word(w, text + start, bytes - start, tokens));
-fail:
-    return status;
+    if (class != 0) TD_CHECK(encode_word(w, text + start, bytes - start, tokens));
+    return TD_OK;
 }
 
 /* The longest added token that starts the text, or NULL. */

@@ -53,24 +53,22 @@ static td_status check_count(const cJSON *list, int limit, const char *what)
 /* `owner`: which ids are taken, indexed by id. */
 static td_status read_vocab(td_bpe *bpe, const cJSON *vocab, bool *owner)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(!cJSON_IsObject(vocab), TD_ERR_FORMAT, "model.vocab is missing or not an object");
-    TD_TRY(check_count(vocab, TD_BPE_MAX_PIECES, "model.vocab"));
+    TD_REFUSE_IF(!cJSON_IsObject(vocab), TD_ERR_FORMAT, "model.vocab is missing or not an object");
+    TD_CHECK(check_count(vocab, TD_BPE_MAX_PIECES, "model.vocab"));
     bpe->n_piece_slots = choose_slots(cJSON_GetArraySize(vocab));
-    TD_TRY(TD_NEW_ARRAY(&bpe->pieces, bpe->n_piece_slots));
+    TD_CHECK(TD_NEW_ARRAY(&bpe->pieces, bpe->n_piece_slots));
     for (const cJSON *item = vocab->child; item != NULL; item = item->next) {
         td_bpe_piece piece = {0};
-        TD_TRY(get_id(item, "an id of model.vocab", &piece.id));
-        TD_FAIL_IF(owner[piece.id], TD_ERR_FORMAT, "model.vocab has the id %d twice", piece.id);
+        TD_CHECK(get_id(item, "an id of model.vocab", &piece.id));
+        TD_REFUSE_IF(owner[piece.id], TD_ERR_FORMAT, "model.vocab has the id %d twice", piece.id);
         owner[piece.id] = true;
-        TD_TRY(keep_text(bpe, item->string, "a piece of model.vocab", &piece));
+        TD_CHECK(keep_text(bpe, item->string, "a piece of model.vocab", &piece));
         td_bpe_piece *slot = td_bpe_piece_slot(bpe, item->string, piece.bytes);
-        TD_FAIL_IF(slot->bytes != 0, TD_ERR_FORMAT, "model.vocab has a piece twice (id %d)", piece.id);
+        TD_REFUSE_IF(slot->bytes != 0, TD_ERR_FORMAT, "model.vocab has a piece twice (id %d)", piece.id);
         *slot = piece;
         if (piece.id > bpe->max_id) bpe->max_id = piece.id;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* "a b", or ["a", "b"]: *left and *right are cut out of `scratch`. */
@@ -98,21 +96,19 @@ static td_status split_merge(const cJSON *item, td_buffer *scratch, const char *
 static td_status read_merge(td_bpe *bpe, const cJSON *item, int32_t rank, td_buffer *scratch,
                             td_buffer *joined)
 {
-    td_status status = TD_OK;
     const char *left = NULL;
     const char *right = NULL;
-    TD_TRY(split_merge(item, scratch, &left, &right));
+    TD_CHECK(split_merge(item, scratch, &left, &right));
     td_buffer_clear(joined);
-    TD_TRY(td_buffer_append(joined, left, strlen(left)));
-    TD_TRY(td_buffer_append(joined, right, strlen(right)));
+    TD_CHECK(td_buffer_append(joined, left, strlen(left)));
+    TD_CHECK(td_buffer_append(joined, right, strlen(right)));
     int32_t ids[3] = {td_bpe_find(bpe, left), td_bpe_find(bpe, right), td_bpe_find(bpe, joined->data)};
-    TD_FAIL_IF(ids[0] < 0 || ids[1] < 0 || ids[2] < 0, TD_ERR_FORMAT,
-               "merge %d of model.merges names a piece that model.vocab does not have", rank);
+    TD_REFUSE_IF(ids[0] < 0 || ids[1] < 0 || ids[2] < 0, TD_ERR_FORMAT,
+                 "merge %d of model.merges names a piece that model.vocab does not have", rank);
     td_bpe_merge *slot = td_bpe_merge_slot(bpe, ids[0], ids[1]);
-    TD_FAIL_IF(slot->left >= 0, TD_ERR_FORMAT, "merge %d of model.merges is there twice", rank);
+    TD_REFUSE_IF(slot->left >= 0, TD_ERR_FORMAT, "merge %d of model.merges is there twice", rank);
     *slot = (td_bpe_merge){.left = ids[0], .right = ids[1], .rank = rank, .id = ids[2]};
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_merges(td_bpe *bpe, const cJSON *merges)
@@ -145,41 +141,37 @@ static int compare_added(const void *a, const void *b)
 
 static td_status read_added_token(td_bpe *bpe, const cJSON *item, bool *owner)
 {
-    td_status status = TD_OK;
     const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
     td_bpe_piece *piece = &bpe->added[bpe->n_added];
-    TD_FAIL_IF(!cJSON_IsString(content), TD_ERR_FORMAT, "an entry of added_tokens has no content");
-    TD_TRY(get_id(cJSON_GetObjectItemCaseSensitive(item, "id"), "an id of added_tokens", &piece->id));
-    TD_TRY(keep_text(bpe, content->valuestring, "a token of added_tokens", piece));
+    TD_REFUSE_IF(!cJSON_IsString(content), TD_ERR_FORMAT, "an entry of added_tokens has no content");
+    TD_CHECK(get_id(cJSON_GetObjectItemCaseSensitive(item, "id"), "an id of added_tokens", &piece->id));
+    TD_CHECK(keep_text(bpe, content->valuestring, "a token of added_tokens", piece));
     /* The vocabulary may hold the token as well, under the same id. */
     const td_bpe_piece *known = td_bpe_piece_slot(bpe, content->valuestring, piece->bytes);
     bool same = known->bytes != 0 && known->id == piece->id;
-    TD_FAIL_IF(!same && (known->bytes != 0 || owner[piece->id]), TD_ERR_FORMAT,
-               "added_tokens gives the id %d to two tokens, or two ids to one", piece->id);
+    TD_REFUSE_IF(!same && (known->bytes != 0 || owner[piece->id]), TD_ERR_FORMAT,
+                 "added_tokens gives the id %d to two tokens, or two ids to one", piece->id);
     owner[piece->id] = true;
     for (size_t i = 0; i < bpe->n_added; ++i) {
         bool twice = bpe->added[i].id == piece->id;
-        TD_FAIL_IF(twice, TD_ERR_FORMAT, "added_tokens has the id %d twice", piece->id);
+        TD_REFUSE_IF(twice, TD_ERR_FORMAT, "added_tokens has the id %d twice", piece->id);
     }
     bpe->added_start[(unsigned char)content->valuestring[0]] = true;
     if (piece->id > bpe->max_id) bpe->max_id = piece->id;
     ++bpe->n_added;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_added(td_bpe *bpe, const cJSON *added, bool *owner)
 {
-    td_status status = TD_OK;
     if (added == NULL || cJSON_IsNull(added)) return TD_OK;
-    TD_FAIL_IF(!cJSON_IsArray(added), TD_ERR_FORMAT, "added_tokens is not a list");
-    TD_TRY(check_count(added, TD_BPE_MAX_ADDED, "added_tokens"));
-    TD_TRY(TD_NEW_ARRAY(&bpe->added, (size_t)cJSON_GetArraySize(added) + 1));
+    TD_REFUSE_IF(!cJSON_IsArray(added), TD_ERR_FORMAT, "added_tokens is not a list");
+    TD_CHECK(check_count(added, TD_BPE_MAX_ADDED, "added_tokens"));
+    TD_CHECK(TD_NEW_ARRAY(&bpe->added, (size_t)cJSON_GetArraySize(added) + 1));
     for (const cJSON *item = added->child; item != NULL; item = item->next)
-        TD_TRY(read_added_token(bpe, item, owner));
+        TD_CHECK(read_added_token(bpe, item, owner));
     qsort(bpe->added, bpe->n_added, sizeof *bpe->added, compare_added);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool is_absent(const cJSON *object, const char *key)
@@ -192,26 +184,24 @@ static bool is_absent(const cJSON *object, const char *key)
 /* What this reader cannot do must not be in the file. */
 static td_status check_features(const cJSON *root, const cJSON *model)
 {
-    td_status status = TD_OK;
     static const char *const refused[] = {"continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                                           "ignore_merges"};
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(model, "type");
-    TD_FAIL_IF(!cJSON_IsObject(model), TD_ERR_FORMAT,
-               "there is no model object: this is not a tokenizer.json; take the one that Hugging Face's "
-               "tokenizers save");
-    TD_FAIL_IF(type != NULL && (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE") != 0),
-               TD_ERR_UNSUPPORTED, "model.type is not BPE");
+    TD_REFUSE_IF(!cJSON_IsObject(model), TD_ERR_FORMAT,
+                 "there is no model object: this is not a tokenizer.json; take the one that Hugging Face's "
+                 "tokenizers save");
+    TD_REFUSE_IF(type != NULL && (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE") != 0),
+                 TD_ERR_UNSUPPORTED, "model.type is not BPE");
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
-        TD_FAIL_IF(!is_absent(model, refused[i]), TD_ERR_UNSUPPORTED, "model.%s is not supported",
-                   refused[i]);
+        TD_REFUSE_IF(!is_absent(model, refused[i]), TD_ERR_UNSUPPORTED, "model.%s is not supported",
+                     refused[i]);
     }
-    TD_FAIL_IF(!is_absent(root, "normalizer"), TD_ERR_UNSUPPORTED, "a normalizer is not supported");
+    TD_REFUSE_IF(!is_absent(root, "normalizer"), TD_ERR_UNSUPPORTED, "a normalizer is not supported");
     const cJSON *cut = cJSON_GetObjectItemCaseSensitive(root, "pre_tokenizer");
     const cJSON *how = cJSON_GetObjectItemCaseSensitive(cut, "type");
-    TD_FAIL_IF(!cJSON_IsString(how) || strcmp(how->valuestring, "Whitespace") != 0, TD_ERR_UNSUPPORTED,
-               "the pre_tokenizer is not Whitespace");
-fail:
-    return status;
+    TD_REFUSE_IF(!cJSON_IsString(how) || strcmp(how->valuestring, "Whitespace") != 0, TD_ERR_UNSUPPORTED,
+                 "the pre_tokenizer is not Whitespace");
+    return TD_OK;
 }
 
 static td_status read_root(td_bpe *bpe, const cJSON *root)

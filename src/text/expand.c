@@ -319,7 +319,8 @@ static bool try_dot_ordinal(td_normalizer *n, const td_number *number)
     size_t bytes = 0;
     const char *before = find_word_before(n, number->whole, &bytes);
     const td_lang_ordinal *row = n->rules->dot_ordinals;
-    while (row->mark != NULL && !(row->mark[0] == '\0' ? day : equals_word(before, bytes, row->mark)))
+    while (row->mark != NULL && strcmp(row->mark, "*") != 0 &&
+           !(row->mark[0] == '\0' ? day : equals_word(before, bytes, row->mark)))
         ++row;
     if (row->mark == NULL) return false;
     say_ordinal(n, number, row->ruleset);

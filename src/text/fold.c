@@ -232,19 +232,17 @@ bool td_folder_drops(const td_folder *folder, uint32_t codepoint)
 /* Lower case and NFC of the whole text; ASCII needs no ICU, except for Turkish. */
 static td_status lower_text(td_folder *folder, const char *text, size_t bytes)
 {
-    td_status status = TD_OK;
     bool ascii = false;
-    TD_TRY(td_unicode_check(text, bytes, &ascii));
+    TD_CHECK(td_unicode_check(text, bytes, &ascii));
     td_buffer_clear(&folder->lower);
     if (!ascii || folder->locale[0] != '\0')
         return td_unicode_fold(&folder->unicode, text, bytes, folder->locale, &folder->lower);
-    TD_TRY(td_buffer_append(&folder->lower, text, bytes));
+    TD_CHECK(td_buffer_append(&folder->lower, text, bytes));
     for (size_t i = 0; i < bytes; ++i) {
         char *c = &folder->lower.data[i];
         if (*c >= 'A' && *c <= 'Z') *c = (char)(*c | 0x20);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_folder_run(td_folder *folder, const char *text, size_t bytes, const td_buffer **out)

@@ -79,7 +79,7 @@ typedef struct td_lang_money {
 } td_lang_money;
 
 /* A suffix that makes a number an ordinal ("st", "º"); in `dot_ordinals` the word before a number with a dot
- * ("am 3. Mai"; "" = any word); in `years_after` a word after a year; and ICU's rule set for it, NULL for own
+ * ("am 3. Mai"; "" = any word, before a month; "*" = whatever is around); in `years_after` a word after a year; and ICU's rule set for it, NULL for own
  * `ordinals`. */
 typedef struct td_lang_ordinal {
     const char *mark;

@@ -62,6 +62,8 @@ static const td_lang_ordinal tr_suffix_ordinals[] = {
     {NULL, NULL},
 };
 
+static const td_lang_ordinal tr_dot_ordinals[] = {{"*", "%spellout-ordinal"}, {NULL, NULL}};
+
 const td_lang_rules td_lang_tr = {
     .decimal = ',',
     .months = "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",
@@ -75,6 +77,7 @@ const td_lang_rules td_lang_tr = {
     .clock = "{h} {m}",
     .clock_hour = "{h}",
     .suffix_ordinals = tr_suffix_ordinals,
+    .dot_ordinals = tr_dot_ordinals,
     .words = tr_words,
     .units = tr_units,
     .money = tr_money,

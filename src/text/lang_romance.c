@@ -111,6 +111,7 @@ const td_lang_rules td_lang_es = {
 static const td_lang_word fr_words[] = {
     {"m.", "monsieur", TD_WHEN_ALWAYS},
     {"mm.", "messieurs", TD_WHEN_ALWAYS},
+    {"mme.", "madame", TD_WHEN_ALWAYS},
     {"mme", "madame", TD_WHEN_ALWAYS},
     {"mmes", "mesdames", TD_WHEN_ALWAYS},
     {"mlle", "mademoiselle", TD_WHEN_ALWAYS},

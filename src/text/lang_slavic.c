@@ -290,7 +290,7 @@ static const td_lang_money cs_money[] = {
     {NULL, {NULL, 0}, {NULL, 0}},
 };
 
-static const td_lang_ordinal cs_dot_ordinals[] = {{"", NULL}, {NULL, NULL}};
+static const td_lang_ordinal cs_dot_ordinals[] = {{"*", NULL}, {NULL, NULL}};
 
 const td_lang_rules td_lang_cs = {
     .decimal = ',',

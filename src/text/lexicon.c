@@ -55,15 +55,13 @@ static bool is_word_part(uint32_t codepoint)
 static td_status fold_word(const char *word, entry *out)
 {
     const size_t bytes = strlen(word);
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&out->word, bytes + 1));
+    TD_CHECK(TD_NEW_ARRAY(&out->word, bytes + 1));
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint;
         at += td_text_utf8_next(word + at, bytes - at, &codepoint);
         out->word[out->length++] = fold(codepoint);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Without the spaces at its ends. */
@@ -80,18 +78,16 @@ static char *trim(char *text)
 /* What is said for a word: phonemes between bars, else letters. */
 static td_status read_said(const char *place, size_t line, char *said, entry *e)
 {
-    td_status status = TD_OK;
     const size_t n = strlen(said);
     e->said = said;
     e->is_phonemes = said[0] == '/';
     if (!e->is_phonemes) return TD_OK;
-    TD_FAIL_IF(n < 3 || said[n - 1] != '/' || memchr(said + 1, '/', n - 2), TD_ERR_FORMAT,
-               "%s:%zu: phonemes stand between two bars: /təmˈɑːtoʊ/", place, line);
+    TD_REFUSE_IF(n < 3 || said[n - 1] != '/' || memchr(said + 1, '/', n - 2), TD_ERR_FORMAT,
+                 "%s:%zu: phonemes stand between two bars: /təmˈɑːtoʊ/", place, line);
     said[n - 1] = 0;
     e->said = trim(said + 1);
-    TD_FAIL_IF(!*e->said, TD_ERR_FORMAT, "%s:%zu: no phonemes between the bars", place, line);
-fail:
-    return status;
+    TD_REFUSE_IF(!*e->said, TD_ERR_FORMAT, "%s:%zu: no phonemes between the bars", place, line);
+    return TD_OK;
 }
 
 static td_status add_entry(td_lexicon *l, const char *place, size_t line, char *text)
@@ -137,26 +133,23 @@ static int compare_entries(const void *a, const void *b)
 
 static td_status sort_entries(td_lexicon *l, const char *place)
 {
-    td_status status = TD_OK;
     if (l->count > 0) qsort(l->entries, l->count, sizeof *l->entries, compare_entries);
     for (size_t i = 1; i < l->count; i++)
-        TD_FAIL_IF(compare(&l->entries[i - 1], &l->entries[i]) == 0, TD_ERR_FORMAT,
-                   "%s:%zu: the word has a line already: %zu; keep one", place, l->entries[i].line,
-                   l->entries[i - 1].line);
-    TD_TRY(TD_NEW_ARRAY(&l->phonemes, l->n_phonemes + 1));
+        TD_REFUSE_IF(compare(&l->entries[i - 1], &l->entries[i]) == 0, TD_ERR_FORMAT,
+                     "%s:%zu: the word has a line already: %zu; keep one", place, l->entries[i].line,
+                     l->entries[i - 1].line);
+    TD_CHECK(TD_NEW_ARRAY(&l->phonemes, l->n_phonemes + 1));
     l->n_phonemes = 0;
     for (size_t i = 0; i < l->count; i++) {
         l->entries[i].number = l->n_phonemes;
         if (l->entries[i].is_phonemes) l->phonemes[l->n_phonemes++] = l->entries[i].said;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Line by line of l->data. */
 static td_status read_lines(td_lexicon *l, const char *name)
 {
-    td_status status = TD_OK;
     size_t line = 0;
     for (char *text = l->data, *next; text; text = next) {
         const size_t n = strcspn(text, "\n");
@@ -165,10 +158,9 @@ static td_status read_lines(td_lexicon *l, const char *name)
         line++;
         if (td_unicode_check(text, n, NULL) != TD_OK) return td_error_context("%s:%zu", name, line);
         if (text[strspn(text, " \t\r")] == 0 || text[0] == '#') continue;
-        TD_TRY(add_entry(l, name, line, text));
+        TD_CHECK(add_entry(l, name, line, text));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_lexicon_parse(const char *data, size_t bytes, const char *name, td_lexicon **out)
@@ -259,28 +251,26 @@ static bool is_stand_in(const td_lexicon *l, uint32_t codepoint)
 td_status td_lexicon_apply(const td_lexicon *lexicon, bool takes_phonemes, const char *text, size_t bytes,
                            td_buffer *out, size_t *n_stayed)
 {
-    td_status status = TD_OK;
     bool is_inside = false; /* of a word */
-    TD_TRY(td_buffer_append(out, "", 0));
+    TD_CHECK(td_buffer_append(out, "", 0));
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint;
         size_t taken = td_text_utf8_next(text + at, bytes - at, &codepoint);
         const entry *e =
             is_inside && is_word_part(codepoint) ? NULL : find_entry(lexicon, text + at, bytes - at, &taken);
         if (e && !e->is_phonemes)
-            TD_TRY(td_buffer_append(out, e->said, strlen(e->said)));
+            TD_CHECK(td_buffer_append(out, e->said, strlen(e->said)));
         else if (e && takes_phonemes)
-            TD_TRY(td_unicode_append(out, FIRST_LETTER + (uint32_t)e->number));
+            TD_CHECK(td_unicode_append(out, FIRST_LETTER + (uint32_t)e->number));
         else if (!e && takes_phonemes && is_stand_in(lexicon, codepoint))
-            TD_TRY(td_unicode_append(out, REPLACEMENT)); /* one of the text's own */
+            TD_CHECK(td_unicode_append(out, REPLACEMENT)); /* one of the text's own */
         else
-            TD_TRY(td_buffer_append(out, text + at, taken));
+            TD_CHECK(td_buffer_append(out, text + at, taken));
         *n_stayed += e && e->is_phonemes && !takes_phonemes;
         at += taken;
         is_inside = is_word_part(td_unicode_before(text, at));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 const char *td_lexicon_phonemes(const td_lexicon *lexicon, uint32_t codepoint)

@@ -11,7 +11,7 @@
 #include "text/lang.h"
 
 /* Part of the key of every cache that holds normalised text: raised when a rule changes a result. */
-enum { TD_NORMALIZE_VERSION = 1 };
+enum { TD_NORMALIZE_VERSION = 2 };
 
 typedef struct td_normalizer td_normalizer;
 

@@ -55,6 +55,12 @@ td_number td_number_scan(const char *text, const td_lang_rules *rules)
         number.grouped = end != number.whole_end;
         number.whole_end = end;
     }
+    /* Two decimal points are none: "1,250,000" is grouped, whatever the language. */
+    const char *foreign = scan_groups(text, rules->decimal, false);
+    if (!number.grouped && foreign - text > 2 * (ptrdiff_t)strlen(",250")) {
+        number.grouped = true;
+        number.whole_end = foreign;
+    }
     for (const char *at = number.whole; at < number.whole_end; ++at) {
         if (!td_text_is_digit(*at)) continue;
         if (++number.n_digits <= 18) number.value = number.value * 10 + (uint64_t)(*at - '0');

@@ -155,23 +155,21 @@ static td_status spell_digits(td_speller *speller, uint64_t value)
 /* Asks ICU; the answer is left in speller->words. */
 static td_status ask_icu(td_speller *speller, const char *ruleset, uint64_t value)
 {
-    td_status status = TD_OK;
     UChar raw[MAX_WORDS_UNITS];
     UErrorCode error = U_ZERO_ERROR;
-    TD_TRY(choose_ruleset(speller, ruleset));
+    TD_CHECK(choose_ruleset(speller, ruleset));
     int32_t units = unum_formatInt64(speller->format, (int64_t)value, raw, MAX_WORDS_UNITS, NULL, &error);
-    TD_FAIL_IF(U_FAILURE(error), TD_ERR_UNSUPPORTED, "ICU cannot say %llu in '%s'", (unsigned long long)value,
-               td_lang_code(speller->lang));
+    TD_REFUSE_IF(U_FAILURE(error), TD_ERR_UNSUPPORTED, "ICU cannot say %llu in '%s'",
+                 (unsigned long long)value, td_lang_code(speller->lang));
     int32_t kept = 0;
     for (int32_t i = 0; i < units; ++i) {
         bool twice = raw[i] == ' ' && kept > 0 && raw[kept - 1] == ' ';
         if (raw[i] != 0x00AD && !twice) raw[kept++] = raw[i];
     }
     td_buffer_clear(&speller->words);
-    TD_TRY(td_unicode_fold_wide(&speller->unicode, raw, kept, "", &speller->words));
+    TD_CHECK(td_unicode_fold_wide(&speller->unicode, raw, kept, "", &speller->words));
     repair_words(speller->rules, &speller->words);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* By the rule set, else as a plain number, else by digits; left in speller->words. */
@@ -185,20 +183,17 @@ static td_status spell_number(td_speller *speller, const char *ruleset, uint64_t
 
 td_status td_speller_say(td_speller *speller, const char *ruleset, uint64_t value, td_buffer *out)
 {
-    td_status status = TD_OK;
     if (ruleset == NULL) ruleset = speller->rules->numbers;
     if (ruleset == NULL) ruleset = PLAIN_NUMBERS;
     size_t slot = (size_t)((value ^ (uint64_t)(uintptr_t)ruleset >> 3) % MEMORY_SLOTS);
     char *known = speller->memory[slot].words;
     if (known[0] != '\0' && speller->memory[slot].value == value && speller->memory[slot].ruleset == ruleset)
         return td_buffer_append(out, known, strlen(known));
-    TD_TRY(spell_number(speller, ruleset, value));
+    TD_CHECK(spell_number(speller, ruleset, value));
     if (speller->words.size < MEMORY_BYTES) {
         memcpy(known, speller->words.data, speller->words.size + 1);
         speller->memory[slot].value = value;
         speller->memory[slot].ruleset = ruleset;
     }
-    TD_TRY(td_buffer_append(out, speller->words.data, speller->words.size));
-fail:
-    return status;
+    return td_buffer_append(out, speller->words.data, speller->words.size);
 }

@@ -125,7 +125,6 @@ static td_status end_part(reader *r, double pause_s, td_ssml_end end)
 {
     td_ssml *out = r->out;
     const bool is_empty = !has_words(&r->said);
-    td_status status = TD_OK;
     if (is_empty && out->count > 0) {
         td_ssml_part *last = &out->parts[out->count - 1];
         if (pause_s >= 0) last->pause_s = pause_s + (last->pause_s > 0 ? last->pause_s : 0);
@@ -134,13 +133,12 @@ static td_status end_part(reader *r, double pause_s, td_ssml_end end)
         return TD_OK;
     }
     if (is_empty && pause_s < 0) return TD_OK;
-    TD_TRY(td_alloc_grow(&out->parts, &out->capacity, out->count + 1, sizeof *out->parts));
-    TD_TRY(td_buffer_append(&r->said, "", 0));
+    TD_CHECK(td_alloc_grow(&out->parts, &out->capacity, out->count + 1, sizeof *out->parts));
+    TD_CHECK(td_buffer_append(&r->said, "", 0));
     out->parts[out->count++] =
         (td_ssml_part){.text = r->said.data, .rate = get_rate(r), .pause_s = pause_s, .end = end};
     r->said = (td_buffer){0};
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void note_ignored(reader *r, const char *element_name, const char *attribute_name)
@@ -192,15 +190,13 @@ static td_status read_entity(reader *r)
 static td_status read_text(reader *r)
 {
     const size_t first = r->at;
-    td_status status = TD_OK;
     while (r->at < r->bytes && r->text[r->at] != '<' && r->text[r->at] != '&')
         r->at++;
     const size_t from = r->said.size;
-    TD_TRY(td_buffer_append(&r->said, r->text + first, r->at - first));
+    TD_CHECK(td_buffer_append(&r->said, r->text + first, r->at - first));
     for (size_t i = from; i < r->said.size; i++)
         if (is_space(r->said.data[i])) r->said.data[i] = ' ';
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- values */
@@ -312,18 +308,16 @@ static td_status take_attribute(reader *r, const element *e, const attribute *a,
 static td_status read_attributes(reader *r, const element *e, double *rate, double *pause_s, bool *is_closed)
 {
     attribute a;
-    td_status status = TD_OK;
     for (;;) {
         skip_spaces(r);
         *is_closed = has(r, "/>");
         if (*is_closed || peek(r) == '>') break;
         if (r->at >= r->bytes) return refuse(r, e->name_at, "<%s does not end; a '>' is missing", e->name);
-        TD_TRY(read_attribute(r, &a));
-        TD_TRY(take_attribute(r, e, &a, rate, pause_s));
+        TD_CHECK(read_attribute(r, &a));
+        TD_CHECK(take_attribute(r, e, &a, rate, pause_s));
     }
     r->at += *is_closed ? 2 : 1;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool is_one_of(const char *name, const char *const *names, size_t n)
@@ -356,23 +350,21 @@ static td_status open_element(reader *r)
     element e = {.name_at = r->at};
     double rate = get_rate(r), pause_s = NO_PAUSE;
     bool is_closed;
-    td_status status = TD_OK;
     e.name_bytes = skip_name(r, e.name);
     if (e.name_bytes == 0)
         return refuse(r, first, "a '<' that begins no element; write &lt; for the sign itself");
     if (strcmp(e.name, "speak") == 0 && r->depth > 0) return refuse(r, first, "<speak> inside <speak>");
     if (!is_one_of(e.name, KNOWN, sizeof KNOWN / sizeof KNOWN[0])) note_ignored(r, e.name, "");
-    TD_TRY(read_attributes(r, &e, &rate, &pause_s, &is_closed));
+    TD_CHECK(read_attributes(r, &e, &rate, &pause_s, &is_closed));
     if (strcmp(e.name, "break") == 0)
-        TD_TRY(end_part(r, pause_s < 0 ? USUAL_BREAK_S : pause_s, TD_SSML_WITHIN));
-    if (ends_parts(e.name)) TD_TRY(end_part(r, NO_PAUSE, get_edge(e.name)));
+        TD_CHECK(end_part(r, pause_s < 0 ? USUAL_BREAK_S : pause_s, TD_SSML_WITHIN));
+    if (ends_parts(e.name)) TD_CHECK(end_part(r, NO_PAUSE, get_edge(e.name)));
     if (is_closed && r->depth > 0) return TD_OK;
     if (r->depth == MAX_DEPTH) return refuse(r, first, "elements inside more than %d others", MAX_DEPTH);
     e.rate = rate;
     r->open[r->depth++] = e;
     if (is_closed) r->depth--; /* <speak/> */
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* At '</'. */
@@ -380,7 +372,6 @@ static td_status close_element(reader *r)
 {
     char name[NAME_BYTES];
     const size_t first = r->at;
-    td_status status = TD_OK;
     r->at += 2;
     const size_t at = r->at, n = skip_name(r, name);
     const element *e = &r->open[r->depth - 1];
@@ -389,17 +380,15 @@ static td_status close_element(reader *r)
     skip_spaces(r);
     if (peek(r) != '>') return refuse(r, r->at, "</%s does not end; a '>' is missing", name);
     r->at++;
-    if (ends_parts(name) || r->depth == 1) TD_TRY(end_part(r, NO_PAUSE, get_edge(name)));
+    if (ends_parts(name) || r->depth == 1) TD_CHECK(end_part(r, NO_PAUSE, get_edge(name)));
     r->depth--;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* At '<'. */
 static td_status read_markup(reader *r)
 {
     const size_t first = r->at;
-    td_status status = TD_OK;
     if (has(r, "<!--")) {
         r->at += 4;
         return skip_past(r, "-->") ? TD_OK : refuse(r, first, "a comment that does not end");
@@ -407,15 +396,14 @@ static td_status read_markup(reader *r)
     if (has(r, "<![CDATA[")) {
         const size_t begin = r->at += 9;
         if (!skip_past(r, "]]>")) return refuse(r, first, "a CDATA section that does not end");
-        TD_TRY(td_buffer_append(&r->said, r->text + begin, r->at - 3 - begin));
+        TD_CHECK(td_buffer_append(&r->said, r->text + begin, r->at - 3 - begin));
         return TD_OK;
     }
     if (has(r, "<!")) return refuse(r, first, "a DTD; it is not read");
     if (has(r, "<?"))
         return skip_past(r, "?>") ? TD_OK : refuse(r, first, "an instruction that does not end");
     return has(r, "</") ? close_element(r) : open_element(r);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */

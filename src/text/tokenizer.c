@@ -1,6 +1,7 @@
 /* The tokenizers behind one interface (tokenizer.h). */
 #include "text/tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/utf8.h>
@@ -19,14 +20,13 @@ struct td_tokenizer {
 
 td_status td_tokenizer_create(td_token_kind kind, const td_symbols *symbols, td_tokenizer **out)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(kind == TD_TOKENS_BPE, TD_ERR_ARGUMENT, "a BPE tokenizer comes from a file, not from symbols");
-    if (kind == TD_TOKENS_PHONEMES) TD_TRY(td_phonemes_check());
-    TD_TRY(TD_NEW(out));
+    TD_REFUSE_IF(kind == TD_TOKENS_BPE, TD_ERR_ARGUMENT,
+                 "a BPE tokenizer comes from a file, not from symbols");
+    if (kind == TD_TOKENS_PHONEMES) TD_CHECK(td_phonemes_check());
+    TD_CHECK(TD_NEW(out));
     (*out)->kind = kind;
     (*out)->symbols = symbols;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Takes the BPE over. */
@@ -81,37 +81,46 @@ td_status td_tokenizer_spell(td_token_kind kind, td_lang lang, const char *text,
 
 static td_status encode_symbols(const td_symbols *symbols, const char *text, size_t bytes, td_tokens *tokens)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_tokens_push(tokens, TD_SYMBOL_BOS));
+    TD_CHECK(td_tokens_push(tokens, TD_SYMBOL_BOS));
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint = 0;
         at += td_text_utf8_next(text + at, bytes - at, &codepoint);
         int32_t id = td_symbols_find(symbols, codepoint);
-        TD_TRY(id == TD_SYMBOL_UNKNOWN ? td_tokens_push_unknown(tokens, id, codepoint)
-                                       : td_tokens_push(tokens, id));
+        TD_CHECK(id == TD_SYMBOL_UNKNOWN ? td_tokens_push_unknown(tokens, id, codepoint)
+                                         : td_tokens_push(tokens, id));
     }
-    TD_TRY(td_tokens_push(tokens, TD_SYMBOL_EOS));
-fail:
-    return status;
+    return td_tokens_push(tokens, TD_SYMBOL_EOS);
 }
 
-/* "[en]hello[SPACE]world"; the tag of Chinese is "[zh-cn]". */
+enum { TAG_BYTES = 16 };
+
+/* "[en]"; that of Chinese is "[zh-cn]". */
+static void make_tag(td_lang lang, char out[TAG_BYTES])
+{
+    snprintf(out, TAG_BYTES, "[%s]", lang == TD_LANG_ZH ? "zh-cn" : td_lang_code(lang));
+}
+
+bool td_tokenizer_has_language(const td_tokenizer *tokenizer, td_lang lang)
+{
+    char tag[TAG_BYTES];
+    make_tag(lang, tag);
+    return tokenizer->bpe != NULL && td_bpe_find(tokenizer->bpe, tag) >= 0;
+}
+
+/* "[en]hello[SPACE]world". */
 static td_status tag_text(td_lang lang, const char *text, size_t bytes, td_buffer *out)
 {
-    td_status status = TD_OK;
-    const char *code = lang == TD_LANG_ZH ? "zh-cn" : td_lang_code(lang);
-    TD_TRY(td_buffer_append(out, "[", 1));
-    TD_TRY(td_buffer_append(out, code, strlen(code)));
-    TD_TRY(td_buffer_append(out, "]", 1));
+    char tag[TAG_BYTES];
+    make_tag(lang, tag);
+    TD_CHECK(td_buffer_append(out, tag, strlen(tag)));
     for (size_t at = 0; at < bytes;) {
         const char *space = memchr(text + at, ' ', bytes - at);
         size_t run = space != NULL ? (size_t)(space - text) - at : bytes - at;
-        TD_TRY(td_buffer_append(out, text + at, run));
-        if (space != NULL) TD_TRY(td_buffer_append(out, "[SPACE]", 7));
+        TD_CHECK(td_buffer_append(out, text + at, run));
+        if (space != NULL) TD_CHECK(td_buffer_append(out, "[SPACE]", 7));
         at += run + (space != NULL);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_tokenizer_encode_spelled(const td_tokenizer *tokenizer, td_lang lang, const char *text,

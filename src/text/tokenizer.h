@@ -48,6 +48,9 @@ td_status td_tokenizer_encode_spelled(const td_tokenizer *tokenizer, td_lang lan
                                       size_t bytes, td_tokens *tokens);
 
 /* Whether a character of spelled text has a token. */
+/* Whether a BPE tokenizer has a tag for the language. */
+bool td_tokenizer_has_language(const td_tokenizer *tokenizer, td_lang lang);
+
 bool td_tokenizer_knows(const td_tokenizer *tokenizer, uint32_t codepoint);
 
 #endif

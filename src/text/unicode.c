@@ -54,42 +54,38 @@ static td_status reserve_wide(td_unicode *unicode, int which, size_t units)
 td_status td_unicode_fold_wide(td_unicode *unicode, const UChar *text, int32_t units, const char *locale,
                                td_buffer *out)
 {
-    td_status status = TD_OK;
     UErrorCode code = U_ZERO_ERROR;
     const UNormalizer2 *nfc = unorm2_getNFCInstance(&code);
-    TD_TRY(reserve_wide(unicode, 1, (size_t)units * 3 + 1));
+    TD_CHECK(reserve_wide(unicode, 1, (size_t)units * 3 + 1));
     UChar *lower = unicode->wide[1];
     int32_t n_lower = u_strToLower(lower, units * 3 + 1, text, units, locale, &code);
     if (U_SUCCESS(code) && unorm2_quickCheck(nfc, lower, n_lower, &code) != UNORM_YES) {
-        TD_TRY(reserve_wide(unicode, 0, (size_t)n_lower * 3 + 1));
+        TD_CHECK(reserve_wide(unicode, 0, (size_t)n_lower * 3 + 1));
         n_lower = unorm2_normalize(nfc, lower, n_lower, unicode->wide[0], n_lower * 3 + 1, &code);
         lower = unicode->wide[0];
     }
     if (U_FAILURE(code)) return fail_icu("fold a text", code);
-    TD_TRY(td_buffer_reserve(out, (size_t)n_lower * 3));
+    TD_CHECK(td_buffer_reserve(out, (size_t)n_lower * 3));
     int32_t bytes = 0;
     u_strToUTF8(out->data + out->size, n_lower * 3 + 1, &bytes, lower, n_lower, &code);
     if (U_FAILURE(code)) return fail_icu("write UTF-8", code);
     out->size += (size_t)bytes;
     out->data[out->size] = '\0';
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_unicode_fold(td_unicode *unicode, const char *text, size_t bytes, const char *locale,
                           td_buffer *out)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(bytes > MAX_TEXT_BYTES / 9, TD_ERR_LIMIT, "a text of %zu bytes is too long: split it", bytes);
-    TD_TRY(reserve_wide(unicode, 0, bytes + 1));
+    TD_REFUSE_IF(bytes > MAX_TEXT_BYTES / 9, TD_ERR_LIMIT, "a text of %zu bytes is too long: split it",
+                 bytes);
+    TD_CHECK(reserve_wide(unicode, 0, bytes + 1));
     UErrorCode code = U_ZERO_ERROR;
     int32_t units = 0;
     u_strFromUTF8(unicode->wide[0], (int32_t)bytes + 1, &units, text, (int32_t)bytes, &code);
     if (U_FAILURE(code)) return fail_icu("read UTF-8", code);
     /* The source lies in wide[0], which NFC overwrites only after lower case has been written to wide[1]. */
-    TD_TRY(td_unicode_fold_wide(unicode, unicode->wide[0], units, locale, out));
-fail:
-    return status;
+    return td_unicode_fold_wide(unicode, unicode->wide[0], units, locale, out);
 }
 
 bool td_unicode_is_letter(uint32_t codepoint)

@@ -22,26 +22,22 @@ td_status td_pickle_take(td_pickle *p, uint64_t bytes, const unsigned char **out
 
 td_status td_pickle_push_id(td_pickle *p, td_pickle_id id)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(p->n_stack >= TD_PICKLE_MAX_ITEMS, TD_ERR_LIMIT, "more than %d values wait on its stack",
-               TD_PICKLE_MAX_ITEMS);
-    TD_TRY(td_alloc_grow(&p->stack, &p->stack_capacity, p->n_stack + 1, sizeof *p->stack));
+    TD_REFUSE_IF(p->n_stack >= TD_PICKLE_MAX_ITEMS, TD_ERR_LIMIT, "more than %d values wait on its stack",
+                 TD_PICKLE_MAX_ITEMS);
+    TD_CHECK(td_alloc_grow(&p->stack, &p->stack_capacity, p->n_stack + 1, sizeof *p->stack));
     p->stack[p->n_stack++] = id;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_pickle_push(td_pickle *p, td_pickle_value value)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(p->n_values >= TD_PICKLE_MAX_VALUES, TD_ERR_LIMIT, "it has more than %d values",
-               TD_PICKLE_MAX_VALUES);
-    TD_TRY(td_alloc_grow(&p->values, &p->value_capacity, p->n_values + 1, sizeof *p->values));
+    TD_REFUSE_IF(p->n_values >= TD_PICKLE_MAX_VALUES, TD_ERR_LIMIT, "it has more than %d values",
+                 TD_PICKLE_MAX_VALUES);
+    TD_CHECK(td_alloc_grow(&p->values, &p->value_capacity, p->n_values + 1, sizeof *p->values));
     p->values[p->n_values] = value;
-    TD_TRY(td_pickle_push_id(p, (td_pickle_id)p->n_values));
+    TD_CHECK(td_pickle_push_id(p, (td_pickle_id)p->n_values));
     p->n_values++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static size_t find_floor(const td_pickle *p)
@@ -75,12 +71,11 @@ td_status td_pickle_pop_mark(td_pickle *p, const td_pickle_id **items, size_t *n
 
 td_status td_pickle_append(td_pickle *p, td_pickle_id to, const td_pickle_id *items, size_t n)
 {
-    td_status status = TD_OK;
     td_pickle_value *value = &p->values[to];
     if (n == 0) return TD_OK;
     p->n_items += n;
-    TD_FAIL_IF(p->n_items > TD_PICKLE_MAX_ITEMS, TD_ERR_LIMIT, "its containers have more than %d items",
-               TD_PICKLE_MAX_ITEMS);
+    TD_REFUSE_IF(p->n_items > TD_PICKLE_MAX_ITEMS, TD_ERR_LIMIT, "its containers have more than %d items",
+                 TD_PICKLE_MAX_ITEMS);
     /* Room is a power of two, so how much there is need not be kept. */
     size_t capacity = value->n > 0 ? 1 : 0;
     while (capacity < value->n)
@@ -90,13 +85,12 @@ td_status td_pickle_append(td_pickle *p, td_pickle_id to, const td_pickle_id *it
         need *= 2;
     if (need > capacity) {
         td_pickle_id *grown = realloc(value->as.items, need * sizeof *grown);
-        TD_FAIL_IF(grown == NULL, TD_ERR_HOST_MEMORY, "cannot allocate %zu items", need);
+        TD_REFUSE_IF(grown == NULL, TD_ERR_HOST_MEMORY, "cannot allocate %zu items", need);
         value->as.items = grown;
     }
     memcpy(value->as.items + value->n, items, n * sizeof *items);
     value->n += (uint32_t)n;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_pickle_push_items(td_pickle *p, td_pickle_kind kind, const td_pickle_id *items, size_t n)

@@ -19,11 +19,9 @@ static td_status make_value(turn *t, td_pickle_id id, cJSON **out);
 /* Zero characters end it: no configuration has them. *out: owned, free(). */
 static td_status copy_text(const td_pickle_value *value, char **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(out, (size_t)value->n + 1));
+    TD_CHECK(TD_NEW_ARRAY(out, (size_t)value->n + 1));
     memcpy(*out, value->as.bytes, value->n);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status make_text(const td_pickle_value *value, cJSON **out)
@@ -39,14 +37,12 @@ fail:
 
 static td_status fill_list(turn *t, const td_pickle_value *value, cJSON *list)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < value->n; i++) {
         cJSON *item;
-        TD_TRY(make_value(t, value->as.items[i], &item));
+        TD_CHECK(make_value(t, value->as.items[i], &item));
         cJSON_AddItemToArray(list, item);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Keys that are no text are left out. */
@@ -92,10 +88,9 @@ fail:
 /* On failure *out is NULL. */
 static td_status make_value(turn *t, td_pickle_id id, cJSON **out)
 {
-    td_status status = TD_OK;
     *out = NULL;
-    TD_FAIL_IF(++t->n_nodes > MAX_NODES, TD_ERR_LIMIT, "a configuration in it has more than %d values",
-               MAX_NODES);
+    TD_REFUSE_IF(++t->n_nodes > MAX_NODES, TD_ERR_LIMIT, "a configuration in it has more than %d values",
+                 MAX_NODES);
     const td_pickle_value *value = td_pickle_get(t->pickle, id);
     if (value->kind == TD_PICKLE_OBJECT) /* what it is configured with is its state */
         value = td_pickle_get(t->pickle, id = value->as.of.c);
@@ -110,19 +105,18 @@ static td_status make_value(turn *t, td_pickle_id id, cJSON **out)
         *out = isfinite(value->as.number) ? cJSON_CreateNumber(value->as.number) : cJSON_CreateNull();
         break;
     case TD_PICKLE_TEXT:
-        TD_TRY(make_text(value, out));
+        TD_CHECK(make_text(value, out));
         break;
     case TD_PICKLE_TUPLE:
     case TD_PICKLE_LIST:
     case TD_PICKLE_DICT:
-        TD_TRY(make_container(t, id, out));
+        TD_CHECK(make_container(t, id, out));
         break;
     default:
         *out = cJSON_CreateNull();
     }
-    TD_FAIL_IF(*out == NULL, TD_ERR_HOST_MEMORY, "no memory for a configuration");
-fail:
-    return status;
+    TD_REFUSE_IF(*out == NULL, TD_ERR_HOST_MEMORY, "no memory for a configuration");
+    return TD_OK;
 }
 
 td_status td_pickle_to_json(const td_pickle *pickle, td_pickle_id id, cJSON **out)

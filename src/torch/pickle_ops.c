@@ -28,14 +28,11 @@ static td_status read_number(td_pickle *p, int bytes, uint64_t *out)
 /* A line, without its end; both are borrowed from the content. */
 static td_status read_line(td_pickle *p, const unsigned char **out, size_t *bytes)
 {
-    td_status status = TD_OK;
     const unsigned char *end = memchr(p->content + p->at, '\n', p->bytes - p->at);
-    TD_FAIL_IF(end == NULL, TD_ERR_FORMAT, "it is cut inside a line");
+    TD_REFUSE_IF(end == NULL, TD_ERR_FORMAT, "it is cut inside a line");
     *bytes = (size_t)(end - (p->content + p->at));
-    TD_FAIL_IF(*bytes > TD_PICKLE_MAX_TEXT_BYTES, TD_ERR_LIMIT, "a line has %zu bytes", *bytes);
-    TD_TRY(td_pickle_take(p, *bytes + 1, out));
-fail:
-    return status;
+    TD_REFUSE_IF(*bytes > TD_PICKLE_MAX_TEXT_BYTES, TD_ERR_LIMIT, "a line has %zu bytes", *bytes);
+    return td_pickle_take(p, *bytes + 1, out);
 }
 
 /* ---------------------------------------------------------------- plain values */
@@ -49,23 +46,19 @@ static td_status push_constant(td_pickle *p, int argument)
 /* Of four bytes it has a sign. */
 static td_status push_int(td_pickle *p, int bytes)
 {
-    td_status status = TD_OK;
     uint64_t number;
-    TD_TRY(read_number(p, bytes, &number));
+    TD_CHECK(read_number(p, bytes, &number));
     const int64_t integer = bytes == 4 ? (int32_t)(uint32_t)number : (int64_t)number;
-    TD_TRY(td_pickle_push(p, (td_pickle_value){.kind = TD_PICKLE_INT, .as.integer = integer}));
-fail:
-    return status;
+    return td_pickle_push(p, (td_pickle_value){.kind = TD_PICKLE_INT, .as.integer = integer});
 }
 
 static td_status push_long(td_pickle *p, int length_bytes)
 {
-    td_status status = TD_OK;
     const unsigned char *at;
     uint64_t bytes, number = 0;
-    TD_TRY(read_number(p, length_bytes, &bytes));
-    TD_FAIL_IF(bytes > 1024, TD_ERR_LIMIT, "an integer has %llu bytes", (unsigned long long)bytes);
-    TD_TRY(td_pickle_take(p, bytes, &at));
+    TD_CHECK(read_number(p, length_bytes, &bytes));
+    TD_REFUSE_IF(bytes > 1024, TD_ERR_LIMIT, "an integer has %llu bytes", (unsigned long long)bytes);
+    TD_CHECK(td_pickle_take(p, bytes, &at));
     td_pickle_value value = {.kind = TD_PICKLE_LONG, .n = (uint32_t)bytes, .as.bytes = at};
     if (bytes <= 8) {
         for (size_t i = 0; i < bytes; i++)
@@ -73,39 +66,31 @@ static td_status push_long(td_pickle *p, int length_bytes)
         if (bytes > 0 && bytes < 8 && (at[bytes - 1] & 0x80) != 0) number |= UINT64_MAX << 8 * bytes;
         value = (td_pickle_value){.kind = TD_PICKLE_INT, .as.integer = (int64_t)number};
     }
-    TD_TRY(td_pickle_push(p, value));
-fail:
-    return status;
+    return td_pickle_push(p, value);
 }
 
 static td_status push_float(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     const unsigned char *at;
     uint64_t bits = 0;
     td_pickle_value value = {.kind = TD_PICKLE_FLOAT};
     (void)argument;
-    TD_TRY(td_pickle_take(p, 8, &at));
+    TD_CHECK(td_pickle_take(p, 8, &at));
     for (size_t i = 0; i < 8; i++)
         bits = bits << 8 | at[i];
     memcpy(&value.as.number, &bits, sizeof bits);
-    TD_TRY(td_pickle_push(p, value));
-fail:
-    return status;
+    return td_pickle_push(p, value);
 }
 
 static td_status push_bytes(td_pickle *p, td_pickle_kind kind, int length_bytes)
 {
-    td_status status = TD_OK;
     const unsigned char *at;
     uint64_t bytes;
-    TD_TRY(read_number(p, length_bytes, &bytes));
-    TD_FAIL_IF(bytes > TD_PICKLE_MAX_TEXT_BYTES, TD_ERR_LIMIT, "a text has %llu bytes, more than %d",
-               (unsigned long long)bytes, TD_PICKLE_MAX_TEXT_BYTES);
-    TD_TRY(td_pickle_take(p, bytes, &at));
-    TD_TRY(td_pickle_push(p, (td_pickle_value){.kind = kind, .n = (uint32_t)bytes, .as.bytes = at}));
-fail:
-    return status;
+    TD_CHECK(read_number(p, length_bytes, &bytes));
+    TD_REFUSE_IF(bytes > TD_PICKLE_MAX_TEXT_BYTES, TD_ERR_LIMIT, "a text has %llu bytes, more than %d",
+                 (unsigned long long)bytes, TD_PICKLE_MAX_TEXT_BYTES);
+    TD_CHECK(td_pickle_take(p, bytes, &at));
+    return td_pickle_push(p, (td_pickle_value){.kind = kind, .n = (uint32_t)bytes, .as.bytes = at});
 }
 
 static td_status push_text(td_pickle *p, int length_bytes)
@@ -160,65 +145,50 @@ static td_status push_mark(td_pickle *p, int argument)
 /* From the mark on: TUPLE, LIST, DICT, FROZENSET. */
 static td_status push_marked(td_pickle *p, int kind)
 {
-    td_status status = TD_OK;
     const td_pickle_id *items;
     size_t n;
-    TD_TRY(td_pickle_pop_mark(p, &items, &n));
-    TD_FAIL_IF(kind == TD_PICKLE_DICT && n % 2 != 0, TD_ERR_FORMAT, "a key has no value");
-    TD_TRY(td_pickle_push_items(p, (td_pickle_kind)kind, items, n));
-fail:
-    return status;
+    TD_CHECK(td_pickle_pop_mark(p, &items, &n));
+    TD_REFUSE_IF(kind == TD_PICKLE_DICT && n % 2 != 0, TD_ERR_FORMAT, "a key has no value");
+    return td_pickle_push_items(p, (td_pickle_kind)kind, items, n);
 }
 
 /* TUPLE1 to TUPLE3. */
 static td_status push_tuple(td_pickle *p, int n)
 {
-    td_status status = TD_OK;
     td_pickle_id items[3] = {0};
     for (int i = n - 1; i >= 0; i--)
-        TD_TRY(td_pickle_pop(p, &items[i]));
-    TD_TRY(td_pickle_push_items(p, TD_PICKLE_TUPLE, items, (size_t)n));
-fail:
-    return status;
+        TD_CHECK(td_pickle_pop(p, &items[i]));
+    return td_pickle_push_items(p, TD_PICKLE_TUPLE, items, (size_t)n);
 }
 
 /* Objects whose class we do not know may be containers; what goes into them is dropped. */
 static td_status put_items(td_pickle *p, td_pickle_kind kind, const td_pickle_id *items, size_t n)
 {
-    td_status status = TD_OK;
     td_pickle_id to;
-    TD_FAIL_IF(kind == TD_PICKLE_DICT && n % 2 != 0, TD_ERR_FORMAT, "a key has no value");
-    TD_TRY(td_pickle_top(p, &to));
+    TD_REFUSE_IF(kind == TD_PICKLE_DICT && n % 2 != 0, TD_ERR_FORMAT, "a key has no value");
+    TD_CHECK(td_pickle_top(p, &to));
     if (p->values[to].kind == TD_PICKLE_OBJECT) return TD_OK;
-    TD_FAIL_IF(p->values[to].kind != kind, TD_ERR_FORMAT, "what it puts items into is no %s",
-               kind == TD_PICKLE_DICT ? "dict" : "list");
-    TD_TRY(td_pickle_append(p, to, items, n));
-fail:
-    return status;
+    TD_REFUSE_IF(p->values[to].kind != kind, TD_ERR_FORMAT, "what it puts items into is no %s",
+                 kind == TD_PICKLE_DICT ? "dict" : "list");
+    return td_pickle_append(p, to, items, n);
 }
 
 static td_status put_marked(td_pickle *p, int kind)
 {
-    td_status status = TD_OK;
     const td_pickle_id *items;
     size_t n;
-    TD_TRY(td_pickle_pop_mark(p, &items, &n));
-    TD_TRY(put_items(p, (td_pickle_kind)kind, items, n));
-fail:
-    return status;
+    TD_CHECK(td_pickle_pop_mark(p, &items, &n));
+    return put_items(p, (td_pickle_kind)kind, items, n);
 }
 
 /* APPEND, SETITEM. */
 static td_status put_one(td_pickle *p, int kind)
 {
-    td_status status = TD_OK;
     td_pickle_id items[2] = {0};
     const size_t n = kind == TD_PICKLE_DICT ? 2 : 1;
     for (size_t i = n; i-- > 0;)
-        TD_TRY(td_pickle_pop(p, &items[i]));
-    TD_TRY(put_items(p, (td_pickle_kind)kind, items, n));
-fail:
-    return status;
+        TD_CHECK(td_pickle_pop(p, &items[i]));
+    return put_items(p, (td_pickle_kind)kind, items, n);
 }
 
 static td_status drop_one(td_pickle *p, int argument)
@@ -242,83 +212,66 @@ static td_status drop_marked(td_pickle *p, int argument)
 
 static td_status push_again(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     td_pickle_id id;
     (void)argument;
-    TD_TRY(td_pickle_top(p, &id));
-    TD_TRY(td_pickle_push_id(p, id));
-fail:
-    return status;
+    TD_CHECK(td_pickle_top(p, &id));
+    return td_pickle_push_id(p, id);
 }
 
 /* ---------------------------------------------------------------- the memo */
 
 static td_status remember(td_pickle *p, uint64_t number)
 {
-    td_status status = TD_OK;
     td_pickle_id id;
-    TD_TRY(td_pickle_top(p, &id));
-    TD_FAIL_IF(number >= TD_PICKLE_MAX_VALUES, TD_ERR_LIMIT, "it remembers value %llu, more than %d",
-               (unsigned long long)number, TD_PICKLE_MAX_VALUES);
-    TD_TRY(td_alloc_grow(&p->memo, &p->memo_capacity, (size_t)number + 1, sizeof *p->memo));
+    TD_CHECK(td_pickle_top(p, &id));
+    TD_REFUSE_IF(number >= TD_PICKLE_MAX_VALUES, TD_ERR_LIMIT, "it remembers value %llu, more than %d",
+                 (unsigned long long)number, TD_PICKLE_MAX_VALUES);
+    TD_CHECK(td_alloc_grow(&p->memo, &p->memo_capacity, (size_t)number + 1, sizeof *p->memo));
     p->memo[number] = id;
     if (number >= p->n_memo) p->n_memo = (size_t)number + 1;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status put_memo(td_pickle *p, int bytes)
 {
-    td_status status = TD_OK;
     uint64_t number = p->n_memo; /* MEMOIZE: the next one */
-    if (bytes > 0) TD_TRY(read_number(p, bytes, &number));
-    TD_TRY(remember(p, number));
-fail:
-    return status;
+    if (bytes > 0) TD_CHECK(read_number(p, bytes, &number));
+    return remember(p, number);
 }
 
 static td_status get_memo(td_pickle *p, int bytes)
 {
-    td_status status = TD_OK;
     uint64_t number;
-    TD_TRY(read_number(p, bytes, &number));
-    TD_FAIL_IF(number >= p->n_memo || p->memo[number] == 0, TD_ERR_FORMAT,
-               "it asks for value %llu, which it did not remember", (unsigned long long)number);
-    TD_TRY(td_pickle_push_id(p, p->memo[number]));
-fail:
-    return status;
+    TD_CHECK(read_number(p, bytes, &number));
+    TD_REFUSE_IF(number >= p->n_memo || p->memo[number] == 0, TD_ERR_FORMAT,
+                 "it asks for value %llu, which it did not remember", (unsigned long long)number);
+    return td_pickle_push_id(p, p->memo[number]);
 }
 
 /* ---------------------------------------------------------------- names and calls, of which none is made */
 
 static td_status push_global(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     td_pickle_id of[2];
     (void)argument;
     for (size_t i = 0; i < 2; i++) {
         td_pickle_value value = {.kind = TD_PICKLE_TEXT};
         size_t bytes;
-        TD_TRY(read_line(p, &value.as.bytes, &bytes));
+        TD_CHECK(read_line(p, &value.as.bytes, &bytes));
         value.n = (uint32_t)bytes;
-        TD_TRY(td_pickle_push(p, value));
-        TD_TRY(td_pickle_pop(p, &of[i]));
+        TD_CHECK(td_pickle_push(p, value));
+        TD_CHECK(td_pickle_pop(p, &of[i]));
     }
-    TD_TRY(td_pickle_push_global(p, of[0], of[1]));
-fail:
-    return status;
+    return td_pickle_push_global(p, of[0], of[1]);
 }
 
 static td_status push_stack_global(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     td_pickle_id module, name;
     (void)argument;
-    TD_TRY(td_pickle_pop(p, &name));
-    TD_TRY(td_pickle_pop(p, &module));
-    TD_TRY(td_pickle_push_global(p, module, name));
-fail:
-    return status;
+    TD_CHECK(td_pickle_pop(p, &name));
+    TD_CHECK(td_pickle_pop(p, &module));
+    return td_pickle_push_global(p, module, name);
 }
 
 /* OrderedDict() and Counter({...}) are dicts to us. */
@@ -332,60 +285,50 @@ static td_status push_dict(td_pickle *p, td_pickle_id arguments)
 /* REDUCE, NEWOBJ (2 values) and NEWOBJ_EX (3, of which the named arguments are dropped). */
 static td_status note_call(td_pickle *p, int n)
 {
-    td_status status = TD_OK;
     td_pickle_id called, arguments, named;
-    if (n == 3) TD_TRY(td_pickle_pop(p, &named));
-    TD_TRY(td_pickle_pop(p, &arguments));
-    TD_TRY(td_pickle_pop(p, &called));
-    TD_FAIL_IF(p->values[arguments].kind != TD_PICKLE_TUPLE, TD_ERR_FORMAT,
-               "it calls something with arguments that are no tuple");
+    if (n == 3) TD_CHECK(td_pickle_pop(p, &named));
+    TD_CHECK(td_pickle_pop(p, &arguments));
+    TD_CHECK(td_pickle_pop(p, &called));
+    TD_REFUSE_IF(p->values[arguments].kind != TD_PICKLE_TUPLE, TD_ERR_FORMAT,
+                 "it calls something with arguments that are no tuple");
     if (td_pickle_is_global(p, called, "collections", "OrderedDict") ||
         td_pickle_is_global(p, called, "collections", "Counter"))
         return push_dict(p, arguments);
-    TD_TRY(td_pickle_push(p, (td_pickle_value){.kind = TD_PICKLE_OBJECT, .as.of = {called, arguments, 0}}));
-fail:
-    return status;
+    return td_pickle_push(p, (td_pickle_value){.kind = TD_PICKLE_OBJECT, .as.of = {called, arguments, 0}});
 }
 
 /* The state of an object. Of a dict (the _metadata of torch's modules) it is dropped. */
 static td_status note_state(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     td_pickle_id state, object;
     (void)argument;
-    TD_TRY(td_pickle_pop(p, &state));
-    TD_TRY(td_pickle_top(p, &object));
+    TD_CHECK(td_pickle_pop(p, &state));
+    TD_CHECK(td_pickle_top(p, &object));
     if (p->values[object].kind == TD_PICKLE_DICT) return TD_OK;
-    TD_FAIL_IF(p->values[object].kind != TD_PICKLE_OBJECT, TD_ERR_FORMAT,
-               "it gives a state to something that is no object");
+    TD_REFUSE_IF(p->values[object].kind != TD_PICKLE_OBJECT, TD_ERR_FORMAT,
+                 "it gives a state to something that is no object");
     p->values[object].as.of.c = state;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status push_persistent(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     td_pickle_id id;
     (void)argument;
-    TD_TRY(td_pickle_pop(p, &id));
-    TD_TRY(td_pickle_push(p, (td_pickle_value){.kind = TD_PICKLE_PERSISTENT, .as.of = {id, 0, 0}}));
-fail:
-    return status;
+    TD_CHECK(td_pickle_pop(p, &id));
+    return td_pickle_push(p, (td_pickle_value){.kind = TD_PICKLE_PERSISTENT, .as.of = {id, 0, 0}});
 }
 
 /* ---------------------------------------------------------------- the pickle itself */
 
 static td_status read_protocol(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     uint64_t version;
     (void)argument;
-    TD_TRY(read_number(p, 1, &version));
-    TD_FAIL_IF(version > 5, TD_ERR_UNSUPPORTED, "its protocol is %u; 5 is the last that is known",
-               (unsigned)version);
-fail:
-    return status;
+    TD_CHECK(read_number(p, 1, &version));
+    TD_REFUSE_IF(version > 5, TD_ERR_UNSUPPORTED, "its protocol is %u; 5 is the last that is known",
+                 (unsigned)version);
+    return TD_OK;
 }
 
 static td_status read_frame(td_pickle *p, int argument)
@@ -399,13 +342,11 @@ static td_status read_frame(td_pickle *p, int argument)
 
 static td_status stop(td_pickle *p, int argument)
 {
-    td_status status = TD_OK;
     (void)argument;
-    TD_FAIL_IF(p->n_marks > 0, TD_ERR_FORMAT, "it ends inside a container");
-    TD_TRY(td_pickle_pop(p, &p->root));
+    TD_REFUSE_IF(p->n_marks > 0, TD_ERR_FORMAT, "it ends inside a container");
+    TD_CHECK(td_pickle_pop(p, &p->root));
     p->is_done = true;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static const opcode OPCODES[256] = {

@@ -40,31 +40,29 @@ static td_status read_class(const td_pickle *p, td_pickle_id id, td_safetensors_
 /* ("storage", class, key, location, count[, view]) */
 static td_status read_storage(const td_pickle *p, td_pickle_id tuple, td_torch_storage *out)
 {
-    td_status status = TD_OK;
     const td_pickle_value *key = td_pickle_get(p, td_pickle_item(p, tuple, 2));
     const td_pickle_value *count = td_pickle_get(p, td_pickle_item(p, tuple, 4));
     const td_pickle_value *view = td_pickle_get(p, td_pickle_item(p, tuple, 5));
     *out = (td_torch_storage){0};
-    TD_FAIL_IF(!td_pickle_is_text(p, td_pickle_item(p, tuple, 0), "storage") || key->kind != TD_PICKLE_TEXT ||
-                   count->kind != TD_PICKLE_INT,
-               TD_ERR_FORMAT, "its pickle speaks of something outside that is no storage");
-    TD_FAIL_IF(view->kind != TD_PICKLE_NONE, TD_ERR_UNSUPPORTED,
-               "a storage is a view of another one; save the file with a newer PyTorch");
-    TD_FAIL_IF(key->n == 0 || key->n > MAX_KEY_BYTES, TD_ERR_FORMAT, "the key of a storage has %u bytes",
-               key->n);
+    TD_REFUSE_IF(!td_pickle_is_text(p, td_pickle_item(p, tuple, 0), "storage") ||
+                     key->kind != TD_PICKLE_TEXT || count->kind != TD_PICKLE_INT,
+                 TD_ERR_FORMAT, "its pickle speaks of something outside that is no storage");
+    TD_REFUSE_IF(view->kind != TD_PICKLE_NONE, TD_ERR_UNSUPPORTED,
+                 "a storage is a view of another one; save the file with a newer PyTorch");
+    TD_REFUSE_IF(key->n == 0 || key->n > MAX_KEY_BYTES, TD_ERR_FORMAT, "the key of a storage has %u bytes",
+                 key->n);
     for (size_t i = 0; i < key->n; i++)
-        TD_FAIL_IF(key->as.bytes[i] < '0' || key->as.bytes[i] > '9', TD_ERR_FORMAT,
-                   "the key of a storage is no number");
-    TD_TRY(read_class(p, td_pickle_item(p, tuple, 1), &out->dtype));
+        TD_REFUSE_IF(key->as.bytes[i] < '0' || key->as.bytes[i] > '9', TD_ERR_FORMAT,
+                     "the key of a storage is no number");
+    TD_CHECK(read_class(p, td_pickle_item(p, tuple, 1), &out->dtype));
     const uint64_t size = td_safetensors_dtype_bytes(out->dtype);
-    TD_FAIL_IF(count->as.integer < 0 || (uint64_t)count->as.integer > (uint64_t)INT64_MAX / size,
-               TD_ERR_FORMAT, "storage %.*s has %" PRId64 " elements", (int)key->n,
-               (const char *)key->as.bytes, count->as.integer);
+    TD_REFUSE_IF(count->as.integer < 0 || (uint64_t)count->as.integer > (uint64_t)INT64_MAX / size,
+                 TD_ERR_FORMAT, "storage %.*s has %" PRId64 " elements", (int)key->n,
+                 (const char *)key->as.bytes, count->as.integer);
     out->key = key->as.bytes;
     out->key_bytes = key->n;
     out->bytes = (uint64_t)count->as.integer * size;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -76,36 +74,32 @@ static int compare_keys(const void *a, const void *b)
 
 static td_status add_storage(td_torch_file *file, size_t *capacity, td_pickle_id tuple)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&file->storages, capacity, file->n_storages + 1, sizeof *file->storages));
-    TD_TRY(read_storage(file->pickle, tuple, &file->storages[file->n_storages]));
+    TD_CHECK(td_alloc_grow(&file->storages, capacity, file->n_storages + 1, sizeof *file->storages));
+    TD_CHECK(read_storage(file->pickle, tuple, &file->storages[file->n_storages]));
     file->n_storages++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_torch_collect_storages(td_torch_file *file)
 {
-    td_status status = TD_OK;
     size_t capacity = 0, n = 0;
     const size_t n_values = td_pickle_count(file->pickle);
     for (td_pickle_id id = 1; id < n_values; id++) {
         const td_pickle_value *value = td_pickle_get(file->pickle, id);
-        if (value->kind == TD_PICKLE_PERSISTENT) TD_TRY(add_storage(file, &capacity, value->as.of.a));
+        if (value->kind == TD_PICKLE_PERSISTENT) TD_CHECK(add_storage(file, &capacity, value->as.of.a));
     }
     if (file->n_storages > 1) qsort(file->storages, file->n_storages, sizeof *file->storages, compare_keys);
     for (size_t i = 0; i < file->n_storages; i++) {
         const td_torch_storage *s = &file->storages[i], *kept = n > 0 ? &file->storages[n - 1] : NULL;
         if (kept != NULL && compare_keys(kept, s) == 0) {
-            TD_FAIL_IF(kept->dtype != s->dtype || kept->bytes != s->bytes, TD_ERR_FORMAT,
-                       "storage %.*s is told of in two ways", (int)s->key_bytes, (const char *)s->key);
+            TD_REFUSE_IF(kept->dtype != s->dtype || kept->bytes != s->bytes, TD_ERR_FORMAT,
+                         "storage %.*s is told of in two ways", (int)s->key_bytes, (const char *)s->key);
             continue;
         }
         file->storages[n++] = *s;
     }
     file->n_storages = n;
-fail:
-    return status;
+    return TD_OK;
 }
 
 size_t td_torch_find_storage(const td_torch_file *file, const unsigned char *key, size_t bytes)
@@ -152,18 +146,16 @@ static td_status check_byte_order(const td_zip *zip, const char *prefix)
 
 static td_status place_in_zip(const td_zip *zip, const char *prefix, td_torch_storage *s)
 {
-    td_status status = TD_OK;
     char name[PREFIX_BYTES + 64];
     snprintf(name, sizeof name, "%s/data/%.*s", prefix, (int)s->key_bytes, (const char *)s->key);
     const td_zip_entry *entry = td_zip_find(zip, name);
-    TD_FAIL_IF(entry == NULL, TD_ERR_FORMAT, "it has no entry '%s', which its pickle tells of", name);
-    TD_FAIL_IF(entry->bytes != s->bytes, TD_ERR_FORMAT,
-               "entry '%s' has %" PRIu64 " bytes, but its pickle tells of %" PRIu64, name, entry->bytes,
-               s->bytes);
+    TD_REFUSE_IF(entry == NULL, TD_ERR_FORMAT, "it has no entry '%s', which its pickle tells of", name);
+    TD_REFUSE_IF(entry->bytes != s->bytes, TD_ERR_FORMAT,
+                 "entry '%s' has %" PRIu64 " bytes, but its pickle tells of %" PRIu64, name, entry->bytes,
+                 s->bytes);
     s->data = entry->data;
     s->crc = entry->crc;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_torch_open_zip(td_torch_file *file, const void *content, size_t bytes)
@@ -228,31 +220,30 @@ fail:
 static td_status place_in_row(td_torch_file *file, const td_pickle *keys, const unsigned char *content,
                               size_t bytes, size_t at)
 {
-    td_status status = TD_OK;
     const td_pickle_value *list = td_pickle_get(keys, td_pickle_root(keys));
-    TD_FAIL_IF(list->kind != TD_PICKLE_LIST, TD_ERR_FORMAT, "its list of storages is no list");
+    TD_REFUSE_IF(list->kind != TD_PICKLE_LIST, TD_ERR_FORMAT, "its list of storages is no list");
     for (size_t i = 0; i < list->n; i++) {
         const td_pickle_value *key = td_pickle_get(keys, list->as.items[i]);
         const size_t number = key->kind == TD_PICKLE_TEXT ? td_torch_find_storage(file, key->as.bytes, key->n)
                                                           : file->n_storages;
-        TD_FAIL_IF(number == file->n_storages, TD_ERR_FORMAT,
-                   "storage %zu of its list is one that its pickle does not tell of", i);
+        TD_REFUSE_IF(number == file->n_storages, TD_ERR_FORMAT,
+                     "storage %zu of its list is one that its pickle does not tell of", i);
         td_torch_storage *s = &file->storages[number];
-        TD_FAIL_IF(s->data != NULL, TD_ERR_FORMAT, "storage %.*s is there twice", (int)s->key_bytes,
-                   (const char *)s->key);
-        TD_FAIL_IF(bytes - at < 8 || s->bytes > bytes - at - 8, TD_ERR_FORMAT,
-                   "it is cut inside storage %.*s", (int)s->key_bytes, (const char *)s->key);
-        TD_FAIL_IF(td_read_u64(content + at) * td_safetensors_dtype_bytes(s->dtype) != s->bytes,
-                   TD_ERR_FORMAT, "storage %.*s has %" PRIu64 " elements, which is not what its pickle tells",
-                   (int)s->key_bytes, (const char *)s->key, td_read_u64(content + at));
+        TD_REFUSE_IF(s->data != NULL, TD_ERR_FORMAT, "storage %.*s is there twice", (int)s->key_bytes,
+                     (const char *)s->key);
+        TD_REFUSE_IF(bytes - at < 8 || s->bytes > bytes - at - 8, TD_ERR_FORMAT,
+                     "it is cut inside storage %.*s", (int)s->key_bytes, (const char *)s->key);
+        TD_REFUSE_IF(td_read_u64(content + at) * td_safetensors_dtype_bytes(s->dtype) != s->bytes,
+                     TD_ERR_FORMAT,
+                     "storage %.*s has %" PRIu64 " elements, which is not what its pickle tells",
+                     (int)s->key_bytes, (const char *)s->key, td_read_u64(content + at));
         s->data = content + at + 8;
         at += 8 + (size_t)s->bytes;
     }
     for (size_t i = 0; i < file->n_storages; i++)
-        TD_FAIL_IF(file->storages[i].data == NULL, TD_ERR_FORMAT, "it has no storage %.*s",
-                   (int)file->storages[i].key_bytes, (const char *)file->storages[i].key);
-fail:
-    return status;
+        TD_REFUSE_IF(file->storages[i].data == NULL, TD_ERR_FORMAT, "it has no storage %.*s",
+                     (int)file->storages[i].key_bytes, (const char *)file->storages[i].key);
+    return TD_OK;
 }
 
 td_status td_torch_open_legacy(td_torch_file *file, const void *content, size_t bytes)

@@ -92,69 +92,62 @@ const char *td_torch_name(const td_torch_file *file)
 static td_status read_numbers(const td_pickle *p, td_pickle_id tuple, const char *what,
                               uint64_t out[TD_SAFETENSORS_MAX_RANK], size_t *n)
 {
-    td_status status = TD_OK;
     const td_pickle_value *value = td_pickle_get(p, tuple);
-    TD_FAIL_IF(value->kind != TD_PICKLE_TUPLE || value->n > TD_SAFETENSORS_MAX_RANK, TD_ERR_FORMAT,
-               "its %s is no list of at most %d numbers", what, TD_SAFETENSORS_MAX_RANK);
+    TD_REFUSE_IF(value->kind != TD_PICKLE_TUPLE || value->n > TD_SAFETENSORS_MAX_RANK, TD_ERR_FORMAT,
+                 "its %s is no list of at most %d numbers", what, TD_SAFETENSORS_MAX_RANK);
     for (size_t i = 0; i < value->n; i++) {
         const td_pickle_value *number = td_pickle_get(p, value->as.items[i]);
-        TD_FAIL_IF(number->kind != TD_PICKLE_INT || number->as.integer < 0, TD_ERR_FORMAT,
-                   "its %s has something that is no number, or negative", what);
+        TD_REFUSE_IF(number->kind != TD_PICKLE_INT || number->as.integer < 0, TD_ERR_FORMAT,
+                     "its %s has something that is no number, or negative", what);
         out[i] = (uint64_t)number->as.integer;
     }
     *n = value->n;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* That every element lies in the storage, and that there are not more of them than there. */
 static td_status check_view(const td_torch_storage *s, uint64_t offset, td_torch_tensor *t)
 {
-    td_status status = TD_OK;
     const uint64_t size = td_safetensors_dtype_bytes(t->dtype), room = s->bytes / size;
     uint64_t last = offset;
     t->n = 1;
     for (size_t d = 0; d < t->rank; d++) {
-        TD_FAIL_IF(__builtin_mul_overflow(t->n, t->dims[d], &t->n), TD_ERR_FORMAT,
-                   "its shape has too many elements");
+        TD_REFUSE_IF(__builtin_mul_overflow(t->n, t->dims[d], &t->n), TD_ERR_FORMAT,
+                     "its shape has too many elements");
     }
-    TD_FAIL_IF(t->n > room, TD_ERR_FORMAT, "it has %" PRIu64 " elements, and its storage %" PRIu64, t->n,
-               room);
+    TD_REFUSE_IF(t->n > room, TD_ERR_FORMAT, "it has %" PRIu64 " elements, and its storage %" PRIu64, t->n,
+                 room);
     for (size_t d = 0; d < t->rank && t->n > 0; d++) {
         uint64_t reach;
-        TD_FAIL_IF(__builtin_mul_overflow(t->dims[d] - 1, t->strides[d], &reach) ||
-                       __builtin_add_overflow(last, reach, &last),
-                   TD_ERR_FORMAT, "its strides are too large");
+        TD_REFUSE_IF(__builtin_mul_overflow(t->dims[d] - 1, t->strides[d], &reach) ||
+                         __builtin_add_overflow(last, reach, &last),
+                     TD_ERR_FORMAT, "its strides are too large");
     }
-    TD_FAIL_IF(t->n > 0 && last >= room, TD_ERR_FORMAT,
-               "it reaches to element %" PRIu64 " of a storage of %" PRIu64, last, room);
+    TD_REFUSE_IF(t->n > 0 && last >= room, TD_ERR_FORMAT,
+                 "it reaches to element %" PRIu64 " of a storage of %" PRIu64, last, room);
     t->data = s->data + (t->n > 0 ? offset * size : 0);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* (storage, offset, size, stride, ...) */
 static td_status read_view(const td_torch_file *file, td_pickle_id arguments, td_torch_tensor *out)
 {
-    td_status status = TD_OK;
     const td_pickle *p = file->pickle;
     const td_pickle_value *storage = td_pickle_get(p, td_pickle_item(p, arguments, 0));
     const td_pickle_value *offset = td_pickle_get(p, td_pickle_item(p, arguments, 1));
     size_t n_strides;
     *out = (td_torch_tensor){0};
-    TD_FAIL_IF(storage->kind != TD_PICKLE_PERSISTENT, TD_ERR_FORMAT, "it has no storage");
+    TD_REFUSE_IF(storage->kind != TD_PICKLE_PERSISTENT, TD_ERR_FORMAT, "it has no storage");
     const td_pickle_value *key = td_pickle_get(p, td_pickle_item(p, storage->as.of.a, 2));
     out->storage = td_torch_find_storage(file, key->as.bytes, key->n);
     out->dtype = file->storages[out->storage].dtype;
-    TD_FAIL_IF(offset->kind != TD_PICKLE_INT || offset->as.integer < 0, TD_ERR_FORMAT,
-               "its offset is no number, or negative");
-    TD_TRY(read_numbers(p, td_pickle_item(p, arguments, 2), "shape", out->dims, &out->rank));
-    TD_TRY(read_numbers(p, td_pickle_item(p, arguments, 3), "stride", out->strides, &n_strides));
-    TD_FAIL_IF(n_strides != out->rank, TD_ERR_FORMAT, "it has %zu dimensions and %zu strides", out->rank,
-               n_strides);
-    TD_TRY(check_view(&file->storages[out->storage], (uint64_t)offset->as.integer, out));
-fail:
-    return status;
+    TD_REFUSE_IF(offset->kind != TD_PICKLE_INT || offset->as.integer < 0, TD_ERR_FORMAT,
+                 "its offset is no number, or negative");
+    TD_CHECK(read_numbers(p, td_pickle_item(p, arguments, 2), "shape", out->dims, &out->rank));
+    TD_CHECK(read_numbers(p, td_pickle_item(p, arguments, 3), "stride", out->strides, &n_strides));
+    TD_REFUSE_IF(n_strides != out->rank, TD_ERR_FORMAT, "it has %zu dimensions and %zu strides", out->rank,
+                 n_strides);
+    return check_view(&file->storages[out->storage], (uint64_t)offset->as.integer, out);
 }
 
 td_status td_torch_resolve(const td_torch_file *file, td_pickle_id id, td_torch_tensor *out, bool *is_tensor)
@@ -192,28 +185,23 @@ typedef struct listing {
 
 static td_status add_tensor(listing *l, const char *name, const td_torch_tensor *tensor)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(l->n >= TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "it has more than %d tensors",
-               TD_SAFETENSORS_MAX_ENTRIES);
-    TD_TRY(td_alloc_grow(&l->tensors, &l->capacity, l->n + 1, sizeof *l->tensors));
+    TD_REFUSE_IF(l->n >= TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "it has more than %d tensors",
+                 TD_SAFETENSORS_MAX_ENTRIES);
+    TD_CHECK(td_alloc_grow(&l->tensors, &l->capacity, l->n + 1, sizeof *l->tensors));
     l->tensors[l->n] = *tensor;
     l->tensors[l->n++].name = name;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Names go into other files and onto terminals: texts of a sane length, without zeros. */
 static td_status join_name(listing *l, const char *prefix, const td_pickle_value *key, char **out)
 {
-    td_status status = TD_OK;
     const size_t bytes = strlen(prefix) + (prefix[0] != '\0') + key->n;
-    TD_FAIL_IF(key->n == 0 || bytes >= TD_SAFETENSORS_MAX_NAME_BYTES ||
-                   memchr(key->as.bytes, '\0', key->n) != NULL,
-               TD_ERR_FORMAT, "a tensor of '%s' has a name of %u bytes, or with zeros in it", prefix, key->n);
-    TD_TRY(td_arena_printf(l->file->arena, out, "%s%s%.*s", prefix, prefix[0] != '\0' ? "." : "", (int)key->n,
-                           (const char *)key->as.bytes));
-fail:
-    return status;
+    TD_REFUSE_IF(
+        key->n == 0 || bytes >= TD_SAFETENSORS_MAX_NAME_BYTES || memchr(key->as.bytes, '\0', key->n) != NULL,
+        TD_ERR_FORMAT, "a tensor of '%s' has a name of %u bytes, or with zeros in it", prefix, key->n);
+    return td_arena_printf(l->file->arena, out, "%s%s%.*s", prefix, prefix[0] != '\0' ? "." : "", (int)key->n,
+                           (const char *)key->as.bytes);
 }
 
 /* Recursion is bounded by `depth`, and a list by its limit, however values contain each other. */
@@ -243,7 +231,6 @@ fail:
 /* Whose data are where the file has them. */
 static td_status list_safetensors(listing *l)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_safetensors_count(l->file->safetensors); i++) {
         const td_safetensors_tensor *from = td_safetensors_at(l->file->safetensors, i);
         td_torch_tensor t = {.dtype = from->dtype,
@@ -256,10 +243,9 @@ static td_status list_safetensors(listing *l)
             t.strides[d] = stride;
             stride *= from->dims[d];
         }
-        TD_TRY(add_tensor(l, from->name, &t));
+        TD_CHECK(add_tensor(l, from->name, &t));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -322,12 +308,11 @@ static uint64_t find_reach(const td_torch_tensor *t)
 
 td_status td_torch_read(td_torch_file *file, const td_torch_tensor *t, td_safetensors_dtype dtype, void *out)
 {
-    td_status status = TD_OK;
     uint64_t index[TD_SAFETENSORS_MAX_RANK] = {0};
     const size_t size = td_safetensors_dtype_bytes(t->dtype), out_size = td_safetensors_dtype_bytes(dtype);
-    TD_FAIL_IF(!td_convert_can(t->dtype, dtype), TD_ERR_UNSUPPORTED, "tensor %s of '%.200s' is %s, not %s",
-               t->name, file->name, td_safetensors_dtype_name(t->dtype), td_safetensors_dtype_name(dtype));
-    if (file->safetensors == NULL) TD_TRY(check_storage(file, &file->storages[t->storage]));
+    TD_REFUSE_IF(!td_convert_can(t->dtype, dtype), TD_ERR_UNSUPPORTED, "tensor %s of '%.200s' is %s, not %s",
+                 t->name, file->name, td_safetensors_dtype_name(t->dtype), td_safetensors_dtype_name(dtype));
+    if (file->safetensors == NULL) TD_CHECK(check_storage(file, &file->storages[t->storage]));
     /* Rows of the last dimensions that lie one behind the other are one piece. */
     size_t outer = t->rank;
     uint64_t row = 1;
@@ -342,6 +327,5 @@ td_status td_torch_read(td_torch_file *file, const td_torch_tensor *t, td_safete
             index[d] = 0;
     }
     td_file_forget(&file->mapping, t->data, (size_t)(find_reach(t) * size));
-fail:
-    return status;
+    return TD_OK;
 }

@@ -34,12 +34,10 @@ struct td_torch_writer {
 
 static td_status put_bytes(td_torch_writer *w, const void *data, size_t bytes)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&w->pickle, &w->pickle_capacity, w->pickle_bytes + bytes, 1));
+    TD_CHECK(td_alloc_grow(&w->pickle, &w->pickle_capacity, w->pickle_bytes + bytes, 1));
     memcpy(w->pickle + w->pickle_bytes, data, bytes);
     w->pickle_bytes += bytes;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status put_opcodes(td_torch_writer *w, const char *opcodes)
@@ -49,13 +47,10 @@ static td_status put_opcodes(td_torch_writer *w, const char *opcodes)
 
 static td_status put_text(td_torch_writer *w, const char *text)
 {
-    td_status status = TD_OK;
     unsigned char head[5] = {'X'};
     td_put_u32(head + 1, (uint32_t)strlen(text));
-    TD_TRY(put_bytes(w, head, sizeof head));
-    TD_TRY(put_bytes(w, text, strlen(text)));
-fail:
-    return status;
+    TD_CHECK(put_bytes(w, head, sizeof head));
+    return put_bytes(w, text, strlen(text));
 }
 
 /* BININT, or LONG1 of nine bytes for what is larger: the sign is the last bit. */
@@ -69,31 +64,25 @@ static td_status put_integer(td_torch_writer *w, uint64_t value)
 
 static td_status put_numbers(td_torch_writer *w, const uint64_t *numbers, size_t n)
 {
-    td_status status = TD_OK;
-    TD_TRY(put_opcodes(w, "("));
+    TD_CHECK(put_opcodes(w, "("));
     for (size_t i = 0; i < n; i++)
-        TD_TRY(put_integer(w, numbers[i]));
-    TD_TRY(put_opcodes(w, "t"));
-fail:
-    return status;
+        TD_CHECK(put_integer(w, numbers[i]));
+    return put_opcodes(w, "t");
 }
 
 /* ("storage", class, key, "cpu", count), as what stands outside of the pickle. */
 static td_status put_storage(td_torch_writer *w, td_safetensors_dtype dtype, uint64_t count)
 {
-    td_status status = TD_OK;
     char text[64];
-    TD_TRY(put_opcodes(w, "("));
-    TD_TRY(put_text(w, "storage"));
+    TD_CHECK(put_opcodes(w, "("));
+    TD_CHECK(put_text(w, "storage"));
     snprintf(text, sizeof text, "ctorch\n%s\n", CLASSES[dtype]);
-    TD_TRY(put_opcodes(w, text));
+    TD_CHECK(put_opcodes(w, text));
     snprintf(text, sizeof text, "%zu", w->n_tensors);
-    TD_TRY(put_text(w, text));
-    TD_TRY(put_text(w, "cpu"));
-    TD_TRY(put_integer(w, count));
-    TD_TRY(put_opcodes(w, "tQ"));
-fail:
-    return status;
+    TD_CHECK(put_text(w, text));
+    TD_CHECK(put_text(w, "cpu"));
+    TD_CHECK(put_integer(w, count));
+    return put_opcodes(w, "tQ");
 }
 
 td_status td_torch_writer_begin_dict(td_torch_writer *w)
@@ -118,27 +107,25 @@ td_status td_torch_writer_end_dict(td_torch_writer *w)
 td_status td_torch_writer_tensor(td_torch_writer *w, td_safetensors_dtype dtype, size_t rank,
                                  const uint64_t *dims)
 {
-    td_status status = TD_OK;
     uint64_t strides[TD_SAFETENSORS_MAX_RANK], n = 1;
-    TD_FAIL_IF(w->is_described || rank > TD_SAFETENSORS_MAX_RANK, TD_ERR_ARGUMENT,
-               "a tensor has no place here");
-    TD_FAIL_IF(CLASSES[dtype] == NULL, TD_ERR_UNSUPPORTED, "PyTorch has no storage of %s",
-               td_safetensors_dtype_name(dtype));
+    TD_REFUSE_IF(w->is_described || rank > TD_SAFETENSORS_MAX_RANK, TD_ERR_ARGUMENT,
+                 "a tensor has no place here");
+    TD_REFUSE_IF(CLASSES[dtype] == NULL, TD_ERR_UNSUPPORTED, "PyTorch has no storage of %s",
+                 td_safetensors_dtype_name(dtype));
     for (size_t d = rank; d-- > 0;) {
         strides[d] = n;
         n *= dims[d];
     }
-    TD_TRY(td_alloc_grow(&w->sizes, &w->capacity, w->n_tensors + 1, sizeof *w->sizes));
-    TD_TRY(put_opcodes(w, "ctorch._utils\n_rebuild_tensor_v2\n("));
-    TD_TRY(put_storage(w, dtype, n));
-    TD_TRY(put_integer(w, 0));
-    TD_TRY(put_numbers(w, dims, rank));
-    TD_TRY(put_numbers(w, strides, rank));
-    TD_TRY(put_opcodes(w, "\x89"
-                          "ccollections\nOrderedDict\n)RtR")); /* needs no gradient, has no hooks */
+    TD_CHECK(td_alloc_grow(&w->sizes, &w->capacity, w->n_tensors + 1, sizeof *w->sizes));
+    TD_CHECK(put_opcodes(w, "ctorch._utils\n_rebuild_tensor_v2\n("));
+    TD_CHECK(put_storage(w, dtype, n));
+    TD_CHECK(put_integer(w, 0));
+    TD_CHECK(put_numbers(w, dims, rank));
+    TD_CHECK(put_numbers(w, strides, rank));
+    TD_CHECK(put_opcodes(w, "\x89"
+                            "ccollections\nOrderedDict\n)RtR")); /* needs no gradient, has no hooks */
     w->sizes[w->n_tensors++] = n * td_safetensors_dtype_bytes(dtype);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the archive */
@@ -168,40 +155,33 @@ static td_status add_entry(td_torch_writer *w, const char *name, const void *dat
 
 static td_status end_description(td_torch_writer *w)
 {
-    td_status status = TD_OK;
     if (w->is_described) return TD_OK;
-    TD_FAIL_IF(w->depth > 0, TD_ERR_ARGUMENT, "a dict is open");
-    TD_TRY(put_opcodes(w, "."));
-    TD_TRY(add_entry(w, "data.pkl", w->pickle, w->pickle_bytes));
-    TD_TRY(add_entry(w, "byteorder", "little", 6));
+    TD_REFUSE_IF(w->depth > 0, TD_ERR_ARGUMENT, "a dict is open");
+    TD_CHECK(put_opcodes(w, "."));
+    TD_CHECK(add_entry(w, "data.pkl", w->pickle, w->pickle_bytes));
+    TD_CHECK(add_entry(w, "byteorder", "little", 6));
     w->is_described = true;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_torch_writer_write(td_torch_writer *w, const void *data, uint64_t bytes)
 {
-    td_status status = TD_OK;
     char name[32];
-    TD_TRY(end_description(w));
-    TD_FAIL_IF(w->n_written == w->n_tensors || w->sizes[w->n_written] != bytes, TD_ERR_ARGUMENT,
-               "tensor %zu does not have %" PRIu64 " bytes", w->n_written, bytes);
+    TD_CHECK(end_description(w));
+    TD_REFUSE_IF(w->n_written == w->n_tensors || w->sizes[w->n_written] != bytes, TD_ERR_ARGUMENT,
+                 "tensor %zu does not have %" PRIu64 " bytes", w->n_written, bytes);
     snprintf(name, sizeof name, "data/%zu", w->n_written);
-    TD_TRY(add_entry(w, name, data, bytes));
+    TD_CHECK(add_entry(w, name, data, bytes));
     w->n_written++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_torch_writer_commit(td_torch_writer *w)
 {
-    td_status status = TD_OK;
-    TD_TRY(end_description(w));
-    TD_FAIL_IF(w->n_written < w->n_tensors, TD_ERR_ARGUMENT, "tensor %zu lacks data", w->n_written);
-    TD_TRY(add_entry(w, "version", "3\n", 2));
-    TD_TRY(td_zip_writer_commit(w->zip));
-fail:
-    return status;
+    TD_CHECK(end_description(w));
+    TD_REFUSE_IF(w->n_written < w->n_tensors, TD_ERR_ARGUMENT, "tensor %zu lacks data", w->n_written);
+    TD_CHECK(add_entry(w, "version", "3\n", 2));
+    return td_zip_writer_commit(w->zip);
 }
 
 void td_torch_writer_close(td_torch_writer *w)

@@ -55,44 +55,40 @@ static bool find_end(const unsigned char *content, size_t bytes, size_t *out)
 
 static td_status read_end64(const unsigned char *content, size_t end, directory *out)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(end < LOCATOR_BYTES || td_read_u32(content + end - LOCATOR_BYTES) != LOCATOR_MARK,
-               TD_ERR_FORMAT, "its end tells of a zip64 record that is not there");
+    TD_REFUSE_IF(end < LOCATOR_BYTES || td_read_u32(content + end - LOCATOR_BYTES) != LOCATOR_MARK,
+                 TD_ERR_FORMAT, "its end tells of a zip64 record that is not there");
     const uint64_t at = td_read_u64(content + end - LOCATOR_BYTES + 8);
-    TD_FAIL_IF(end < LOCATOR_BYTES + END64_BYTES || at > end - LOCATOR_BYTES - END64_BYTES ||
-                   td_read_u32(content + at) != END64_MARK,
-               TD_ERR_FORMAT, "its zip64 record is not at byte %" PRIu64 ", where it should be", at);
-    TD_FAIL_IF(td_read_u32(content + at + 16) != 0 || td_read_u32(content + at + 20) != 0 ||
-                   td_read_u64(content + at + 24) != td_read_u64(content + at + 32),
-               TD_ERR_FORMAT, "it is one of several disks");
+    TD_REFUSE_IF(end < LOCATOR_BYTES + END64_BYTES || at > end - LOCATOR_BYTES - END64_BYTES ||
+                     td_read_u32(content + at) != END64_MARK,
+                 TD_ERR_FORMAT, "its zip64 record is not at byte %" PRIu64 ", where it should be", at);
+    TD_REFUSE_IF(td_read_u32(content + at + 16) != 0 || td_read_u32(content + at + 20) != 0 ||
+                     td_read_u64(content + at + 24) != td_read_u64(content + at + 32),
+                 TD_ERR_FORMAT, "it is one of several disks");
     out->n_entries = td_read_u64(content + at + 32);
     out->bytes = td_read_u64(content + at + 40);
     out->begin = td_read_u64(content + at + 48);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status find_directory(const unsigned char *content, size_t bytes, directory *out)
 {
-    td_status status = TD_OK;
     size_t end = 0;
-    TD_FAIL_IF(!find_end(content, bytes, &end), TD_ERR_FORMAT,
-               "its end is not there; it was cut, or is no zip archive");
+    TD_REFUSE_IF(!find_end(content, bytes, &end), TD_ERR_FORMAT,
+                 "its end is not there; it was cut, or is no zip archive");
     const uint32_t disk = td_read_u16(content + end + 4), first = td_read_u16(content + end + 6);
     const uint32_t here = td_read_u16(content + end + 8), all = td_read_u16(content + end + 10);
     *out = (directory){
         .n_entries = all, .bytes = td_read_u32(content + end + 12), .begin = td_read_u32(content + end + 16)};
     if (disk == FULL16 || all == FULL16 || out->bytes == FULL32 || out->begin == FULL32)
-        TD_TRY(read_end64(content, end, out));
+        TD_CHECK(read_end64(content, end, out));
     else
-        TD_FAIL_IF(disk != 0 || first != 0 || here != all, TD_ERR_FORMAT, "it is one of several disks");
-    TD_FAIL_IF(out->begin > end || out->bytes > end - out->begin, TD_ERR_FORMAT,
-               "its directory (%" PRIu64 " bytes at %" PRIu64 ") does not lie inside the file", out->bytes,
-               out->begin);
-    TD_FAIL_IF(out->n_entries > TD_ZIP_MAX_ENTRIES, TD_ERR_LIMIT,
-               "it has %" PRIu64 " entries, more than the %d allowed", out->n_entries, TD_ZIP_MAX_ENTRIES);
-fail:
-    return status;
+        TD_REFUSE_IF(disk != 0 || first != 0 || here != all, TD_ERR_FORMAT, "it is one of several disks");
+    TD_REFUSE_IF(out->begin > end || out->bytes > end - out->begin, TD_ERR_FORMAT,
+                 "its directory (%" PRIu64 " bytes at %" PRIu64 ") does not lie inside the file", out->bytes,
+                 out->begin);
+    TD_REFUSE_IF(out->n_entries > TD_ZIP_MAX_ENTRIES, TD_ERR_LIMIT,
+                 "it has %" PRIu64 " entries, more than the %d allowed", out->n_entries, TD_ZIP_MAX_ENTRIES);
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- entries */
@@ -102,41 +98,37 @@ static td_status read_zip64(const unsigned char *extra, size_t bytes, uint64_t *
                             uint64_t *header)
 {
     uint64_t *const wanted[] = {full, stored, header};
-    td_status status = TD_OK;
     size_t at = 0, i = 0;
     while (at + 4 <= bytes && td_read_u16(extra + at) != EXTRA_ZIP64)
         at += 4 + (size_t)td_read_u16(extra + at + 2);
     const size_t length = at + 4 <= bytes ? td_read_u16(extra + at + 2) : 0;
-    TD_FAIL_IF(at + 4 + length > bytes && length > 0, TD_ERR_FORMAT,
-               "a field of it is longer than its fields");
+    TD_REFUSE_IF(at + 4 + length > bytes && length > 0, TD_ERR_FORMAT,
+                 "a field of it is longer than its fields");
     for (size_t used = 0; i < 3; i++) {
         if (*wanted[i] != FULL32) continue;
-        TD_FAIL_IF(used + 8 > length, TD_ERR_FORMAT, "its size or place is not told");
+        TD_REFUSE_IF(used + 8 > length, TD_ERR_FORMAT, "its size or place is not told");
         *wanted[i] = td_read_u64(extra + at + 4 + used);
         used += 8;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The local header must tell the same name; what else it tells may be left out. */
 static td_status find_data(const unsigned char *content, const directory *d, td_zip_entry *entry)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(entry->header > d->begin || d->begin - entry->header < LOCAL_BYTES, TD_ERR_FORMAT,
-               "its header at %" PRIu64 " does not lie before the directory", entry->header);
+    TD_REFUSE_IF(entry->header > d->begin || d->begin - entry->header < LOCAL_BYTES, TD_ERR_FORMAT,
+                 "its header at %" PRIu64 " does not lie before the directory", entry->header);
     const unsigned char *local = content + entry->header;
     const uint64_t before = LOCAL_BYTES + (uint64_t)td_read_u16(local + 26) + td_read_u16(local + 28);
-    TD_FAIL_IF(td_read_u32(local) != LOCAL_MARK || td_read_u16(local + 26) != entry->name_bytes ||
-                   d->begin - entry->header < before ||
-                   memcmp(local + LOCAL_BYTES, entry->name, entry->name_bytes) != 0,
-               TD_ERR_FORMAT, "it has no header of its own at %" PRIu64, entry->header);
-    TD_FAIL_IF(entry->bytes > d->begin - entry->header - before, TD_ERR_FORMAT,
-               "its %" PRIu64 " bytes at %" PRIu64 " reach past the file's data", entry->bytes,
-               entry->header + before);
+    TD_REFUSE_IF(td_read_u32(local) != LOCAL_MARK || td_read_u16(local + 26) != entry->name_bytes ||
+                     d->begin - entry->header < before ||
+                     memcmp(local + LOCAL_BYTES, entry->name, entry->name_bytes) != 0,
+                 TD_ERR_FORMAT, "it has no header of its own at %" PRIu64, entry->header);
+    TD_REFUSE_IF(entry->bytes > d->begin - entry->header - before, TD_ERR_FORMAT,
+                 "its %" PRIu64 " bytes at %" PRIu64 " reach past the file's data", entry->bytes,
+                 entry->header + before);
     entry->data = local + before;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_entry(const unsigned char *content, const directory *d, uint64_t *at,
@@ -195,27 +187,23 @@ static int compare_places(const void *a, const void *b)
 /* Entries that share bytes would let a small file unfold into a large one. */
 static td_status check_places(td_zip *zip, const unsigned char *content)
 {
-    td_status status = TD_OK;
     qsort(zip->entries, zip->n_entries, sizeof *zip->entries, compare_places);
     for (size_t i = 1; i < zip->n_entries; i++) {
         const td_zip_entry *before = &zip->entries[i - 1], *entry = &zip->entries[i];
-        TD_FAIL_IF((uint64_t)(before->data - content) + before->bytes > entry->header, TD_ERR_FORMAT,
-                   "entries '%.*s' and '%.*s' overlap", (int)before->name_bytes, before->name,
-                   (int)entry->name_bytes, entry->name);
+        TD_REFUSE_IF((uint64_t)(before->data - content) + before->bytes > entry->header, TD_ERR_FORMAT,
+                     "entries '%.*s' and '%.*s' overlap", (int)before->name_bytes, before->name,
+                     (int)entry->name_bytes, entry->name);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status check_names(td_zip *zip)
 {
-    td_status status = TD_OK;
     qsort(zip->entries, zip->n_entries, sizeof *zip->entries, compare_names);
     for (size_t i = 1; i < zip->n_entries; i++)
-        TD_FAIL_IF(compare_names(&zip->entries[i - 1], &zip->entries[i]) == 0, TD_ERR_FORMAT,
-                   "entry '%.*s' is there twice", (int)zip->entries[i].name_bytes, zip->entries[i].name);
-fail:
-    return status;
+        TD_REFUSE_IF(compare_names(&zip->entries[i - 1], &zip->entries[i]) == 0, TD_ERR_FORMAT,
+                     "entry '%.*s' is there twice", (int)zip->entries[i].name_bytes, zip->entries[i].name);
+    return TD_OK;
 }
 
 bool td_zip_is_one(const void *content, size_t bytes)

@@ -78,8 +78,7 @@ static void fill_common(unsigned char *at, uint32_t crc, uint64_t bytes, size_t 
 static td_status add_row(td_zip_writer *w, const char *name, size_t name_bytes, uint32_t crc, uint64_t bytes,
                          uint64_t header)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&w->directory, &w->capacity, w->directory_bytes + CENTRAL_BYTES + name_bytes, 1));
+    TD_CHECK(td_alloc_grow(&w->directory, &w->capacity, w->directory_bytes + CENTRAL_BYTES + name_bytes, 1));
     unsigned char *row = w->directory + w->directory_bytes;
     memset(row, 0, CENTRAL_BYTES);
     td_put_u32(row, 0x02014b50);
@@ -89,23 +88,21 @@ static td_status add_row(td_zip_writer *w, const char *name, size_t name_bytes, 
     memcpy(row + CENTRAL_BYTES, name, name_bytes);
     w->directory_bytes += CENTRAL_BYTES + name_bytes;
     w->n_entries++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_zip_writer_add(td_zip_writer *w, const char *name, const void *data, uint64_t bytes)
 {
-    td_status status = TD_OK;
     unsigned char local[LOCAL_BYTES + TD_ZIP_MAX_NAME_BYTES + 4 + ALIGN] = {0};
     const size_t name_bytes = strlen(name);
     const uint64_t header = w->at;
-    TD_FAIL_IF(name_bytes > TD_ZIP_MAX_NAME_BYTES, TD_ERR_ARGUMENT,
-               "entry '%.40s...' has a name of %zu bytes", name, name_bytes);
-    TD_FAIL_IF(bytes > UINT32_MAX - ALIGN - sizeof local ||
-                   header + bytes > UINT32_MAX - ALIGN - sizeof local,
-               TD_ERR_LIMIT, "the archive would be larger than 4 GiB; store the voice in 16 bits first");
-    TD_FAIL_IF(w->n_entries >= UINT16_MAX - 1, TD_ERR_LIMIT, "the archive would have more than %u entries",
-               UINT16_MAX - 1);
+    TD_REFUSE_IF(name_bytes > TD_ZIP_MAX_NAME_BYTES, TD_ERR_ARGUMENT,
+                 "entry '%.40s...' has a name of %zu bytes", name, name_bytes);
+    TD_REFUSE_IF(bytes > UINT32_MAX - ALIGN - sizeof local ||
+                     header + bytes > UINT32_MAX - ALIGN - sizeof local,
+                 TD_ERR_LIMIT, "the archive would be larger than 4 GiB; store the voice in 16 bits first");
+    TD_REFUSE_IF(w->n_entries >= UINT16_MAX - 1, TD_ERR_LIMIT, "the archive would have more than %u entries",
+                 UINT16_MAX - 1);
     const uint64_t begin = header + LOCAL_BYTES + name_bytes + 4;
     const size_t padding = (size_t)((ALIGN - begin % ALIGN) % ALIGN);
     const uint32_t crc = make_crc(data, bytes);
@@ -117,29 +114,24 @@ td_status td_zip_writer_add(td_zip_writer *w, const char *name, const void *data
     td_put_u16(local + LOCAL_BYTES + name_bytes, PADDING_ID);
     td_put_u16(local + LOCAL_BYTES + name_bytes + 2, (uint16_t)padding);
     memset(local + LOCAL_BYTES + name_bytes + 4, 'Z', padding);
-    TD_TRY(put(w, local, LOCAL_BYTES + name_bytes + 4 + padding));
-    TD_TRY(put(w, data, bytes));
-    TD_TRY(add_row(w, name, name_bytes, crc, bytes, header));
-fail:
-    return status;
+    TD_CHECK(put(w, local, LOCAL_BYTES + name_bytes + 4 + padding));
+    TD_CHECK(put(w, data, bytes));
+    return add_row(w, name, name_bytes, crc, bytes, header);
 }
 
 td_status td_zip_writer_commit(td_zip_writer *w)
 {
-    td_status status = TD_OK;
     unsigned char end[END_BYTES] = {0};
     td_put_u32(end, 0x06054b50);
     td_put_u16(end + 8, (uint16_t)w->n_entries);
     td_put_u16(end + 10, (uint16_t)w->n_entries);
     td_put_u32(end + 12, (uint32_t)w->directory_bytes);
     td_put_u32(end + 16, (uint32_t)w->at);
-    TD_FAIL_IF(w->at + w->directory_bytes > UINT32_MAX - END_BYTES, TD_ERR_LIMIT,
-               "the archive would be larger than 4 GiB; store the voice in 16 bits first");
-    TD_TRY(put(w, w->directory, w->directory_bytes));
-    TD_TRY(put(w, end, sizeof end));
-    TD_TRY(td_file_writer_commit(w->file));
-fail:
-    return status;
+    TD_REFUSE_IF(w->at + w->directory_bytes > UINT32_MAX - END_BYTES, TD_ERR_LIMIT,
+                 "the archive would be larger than 4 GiB; store the voice in 16 bits first");
+    TD_CHECK(put(w, w->directory, w->directory_bytes));
+    TD_CHECK(put(w, end, sizeof end));
+    return td_file_writer_commit(w->file);
 }
 
 void td_zip_writer_close(td_zip_writer *w)

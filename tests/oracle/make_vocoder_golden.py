@@ -3,8 +3,8 @@
 
     python3 make_vocoder_golden.py OUT_DIR        (needs torch and numpy; the suite reads the files and needs neither)
 
-Writes OUT_DIR/model_vocoder.safetensors, as make_model_golden.py does, and state.constant.noise: the noise that takes the
-place of what training draws.
+Writes OUT_DIR/model_CASE.safetensors for each of CASES, as make_model_golden.py does, and state.constant.noise: the noise that
+takes the place of what training draws.
 """
 import math
 import sys
@@ -19,6 +19,12 @@ from make_model_golden import first_values, save_case
 CONFIG = dict(family="vocoder", width=8, inside=12, blocks=2, kernel=3, pitch_width=8, pitch_layers=2, n_mels=10, rate=22050,
               n_fft=512, hop=128, win=512, fmin=0, fmax=8000, floor=1e-5, mean=-5.6, scale=3, mel_scale="slaney",
               area_norm=True, power=False, crop=20, loss_spectral=1, loss_mel=1, loss_pitch=0.1)
+ADVERSARIAL = dict(discriminators=True, discriminator_width=2, loss_adversarial=0.2, loss_features=0.5)
+CASES = {"vocoder": {},
+         "vocoder_gan": dict(ADVERSARIAL, learner=0),
+         "vocoder_discriminator": dict(ADVERSARIAL, learner=1),
+         "vocoder_hifigan": dict(generator="hifigan", width=16)}
+RAMP = 0.75  # share of their full weight that discriminators have
 N_FFT, HOP, RATE, BANDS = CONFIG["n_fft"], CONFIG["hop"], CONFIG["rate"], CONFIG["n_mels"]
 MARGIN = N_FFT // 2 // HOP
 FRAMES = CONFIG["crop"] + 2 * MARGIN
@@ -118,6 +124,74 @@ def generate(mel, pitch, noise):
     return istft(size * unit * torch.exp(1j * turn))
 
 
+def normed(name, *shape):
+    """A weight of given lengths over its last axis."""
+    v = get(name + ".weight_v", *shape)
+    return v * get(name + ".weight_g", shape[-1]) / torch.sqrt((v ** 2).sum((0, 1)))
+
+
+def hifigan_conv(name, x, taps, dilation, out):
+    w = normed(name, taps, x.shape[1], out)
+    return F.conv1d(x, w.permute(2, 1, 0), get(name + ".bias", out), padding=(taps - 1) * dilation // 2, dilation=dilation)
+
+
+def upsample(mel, width):
+    """HiFi-GAN's generator; a hop of 128 is made by 8, 8 and 2."""
+    x = hifigan_conv("net.conv_pre", mel.transpose(1, 2), 7, 1, width)
+    for s, rate in enumerate((8, 8, 2)):
+        inside, width = x.shape[1], x.shape[1] // 2
+        w = normed(f"net.ups.{s}", 2 * rate, width, inside)
+        x = F.conv_transpose1d(F.leaky_relu(x, 0.1), w.permute(2, 1, 0), get(f"net.ups.{s}.bias", width), rate, rate // 2)
+        total = 0
+        for j, taps in enumerate((3, 7, 11)):
+            y = x
+            for i, dilation in enumerate((1, 3, 5)):
+                p = f"net.resblocks.{3 * s + j}"
+                z = hifigan_conv(f"{p}.convs1.{i}", F.leaky_relu(y, 0.1), taps, dilation, width)
+                y = y + hifigan_conv(f"{p}.convs2.{i}", F.leaky_relu(z, 0.1), taps, 1, width)
+            total = total + y
+        x = total / 3
+    return torch.tanh(hifigan_conv("net.conv_post", F.leaky_relu(x, 0.01), 7, 1, 1))[:, 0, :(FRAMES - 1) * HOP]
+
+
+def judge(wave, width):
+    """Answers and values of layers of six discriminators."""
+    answers, features = [], []
+
+    def convolve(name, x, shape, stride, pads, is_last):
+        w, bias = get(name + ".weight", *shape), get(name + ".bias", shape[-1])
+        y = (F.conv2d(x, w.permute(3, 2, 1, 0), bias, stride, pads) if len(shape) == 4 else
+             F.conv1d(x, w.permute(2, 1, 0), bias, stride, pads))
+        if is_last:
+            answers.append(y)
+        else:
+            features.append(F.leaky_relu(y, 0.1))
+        return y if is_last else features[-1]
+
+    for k, n_fft in enumerate((512, 1024, 2048)):
+        x = ((torch.log(size_of(stft(wave, n_fft, n_fft // 4)) + 1e-3) + 3) / 2)[:, None]
+        before = 1
+        for i, (rows, columns, row_step, column_step, widths) in enumerate(
+                ((3, 9, 1, 2, 1), (3, 5, 2, 2, 2), (3, 5, 2, 2, 4), (3, 3, 1, 2, 4), (3, 3, 1, 1, 0))):
+            out = widths * width or 1
+            x = convolve(f"discriminator.spectrum.{k}.conv.{i}", x, (columns, rows, before, out), (row_step, column_step),
+                         (rows // 2, columns // 2), i == 4)
+            before = out
+    for k, period in enumerate((2, 3, 5)):
+        rows = wave.shape[1] // period
+        x = 3 * wave[:, :rows * period].reshape(-1, rows, period).transpose(1, 2).reshape(-1, 1, rows)
+        before = 1
+        for i in range(5):
+            taps, out = (3, 1) if i == 4 else (5, width << i)
+            x = convolve(f"discriminator.period.{k}.conv.{i}", x, (taps, before, out), 1 if i == 4 else 3, taps // 2, i == 4)
+            before = out
+    return answers, features
+
+
+def hinge(answers, wanted):
+    return sum(F.relu(1 - wanted * a).mean() for a in answers) / len(answers)
+
+
 def tell_pitch(mel):
     x = mel
     for i in range(CONFIG["pitch_layers"]):
@@ -133,11 +207,19 @@ def norm_of(x):
     return torch.sqrt((x ** 2).sum((1, 2)) + 1e-8)
 
 
-def losses_of(batch, noise):
+def discriminator_losses(batch, noise, config):
+    edge = N_FFT - HOP
+    made = generate(batch["mel"], batch["pitch"], noise)[:, edge:-edge].detach()
+    terms = dict(recorded=hinge(judge(batch["wave"][:, edge:-edge], config["discriminator_width"])[0], 1),
+                 made=hinge(judge(made, config["discriminator_width"])[0], -1))
+    return terms, sum(terms.values())
+
+
+def generator_losses(batch, noise, config):
     mel, pitch = batch["mel"], batch["pitch"]
     edge = N_FFT - HOP
-    made = generate(mel, pitch, noise)[:, edge:-edge]
-    wave = batch["wave"][:, edge:-edge]
+    whole = upsample(mel, config["width"]) if config.get("generator") == "hifigan" else generate(mel, pitch, noise)
+    made, wave = whole[:, edge:-edge], batch["wave"][:, edge:-edge]
     spectral = 0
     for n_fft, hop in ((512, 128), (1024, 256), (2048, 512)):
         a, b = size_of(stft(made, n_fft, hop)), size_of(stft(wave, n_fft, hop))
@@ -146,11 +228,38 @@ def losses_of(batch, noise):
     logs = torch.log((size_of(stft(made, N_FFT, HOP)) @ torch.tensor(filterbank())).clamp(min=CONFIG["floor"]))
     first = edge // HOP + MARGIN
     wanted = mel[:, first:first + logs.shape[1]] * CONFIG["scale"] + CONFIG["mean"]
-    told, voiced = tell_pitch(mel), pitch.clamp(0, 1)
-    away = (told[..., 0] - (pitch.clamp(min=50).log() - 5)) * voiced
-    doubt = F.softplus(told[..., 1]) - told[..., 1] * voiced
-    terms = dict(spectral=spectral, mel=(logs - wanted).abs().mean(), pitch=(doubt + 10 * away ** 2).mean())
-    return terms, sum(CONFIG["loss_" + k] * v for k, v in terms.items())
+    terms = dict(spectral=spectral, mel=(logs - wanted).abs().mean())
+    if config.get("generator") != "hifigan":
+        told, voiced = tell_pitch(mel), pitch.clamp(0, 1)
+        away = (told[..., 0] - (pitch.clamp(min=50).log() - 5)) * voiced
+        doubt = F.softplus(told[..., 1]) - told[..., 1] * voiced
+        terms["pitch"] = (doubt + 10 * away ** 2).mean()
+    if config.get("discriminators"):
+        answers, mine = judge(made, config["discriminator_width"])
+        other = judge(wave, config["discriminator_width"])[1]
+        terms["adversarial"] = hinge(answers, 1)
+        terms["features"] = sum((a - b).abs().mean() / (b.abs().mean() + 1e-3) for a, b in zip(mine, other)) / len(mine)
+    weights = {"adversarial": RAMP * config.get("loss_adversarial", 0), "features": RAMP * config.get("loss_features", 0)}
+    return terms, sum(weights.get(k, config.get("loss_" + k)) * v for k, v in terms.items())
+
+
+def write_case(out, case, change, raw, noise):
+    PARAMS.clear()
+    config = dict(CONFIG, **change)
+    batch = {k: torch.tensor(v.astype(np.float64)) for k, v in raw.items()}
+    is_discriminator = config.get("learner") == 1
+    losses = discriminator_losses if is_discriminator else generator_losses
+    terms, total = losses(batch, torch.tensor(noise.astype(np.float64)), config)
+    total.backward()
+    learnt = {k: p for k, p in PARAMS.items() if k.startswith("discriminator.") == is_discriminator}
+    given = dict(raw)
+    if config.get("generator") == "hifigan":
+        del given["pitch"]
+    if config.get("discriminators") and not is_discriminator:
+        given["adversarial_ramp"] = np.array([RAMP], np.float32)
+    save_case(out / f"model_{case}.safetensors", config, learnt, given, terms, total, {"state.constant.noise": noise})
+    print(case, total.item(), {k: round(v.item(), 5) for k, v in terms.items()}, sum(p.numel() for p in learnt.values()),
+          "parameters")
 
 
 def main():
@@ -162,11 +271,8 @@ def main():
     raw = dict(mel=rng.uniform(-1, 1, (2, FRAMES, BANDS)).astype(np.float32), pitch=(steps * RATE / 512).astype(np.float32),
                wave=(0.2 * rng.normal(size=(2, samples))).astype(np.float32))
     noise = rng.normal(size=(1, samples)).astype(np.float32)
-    batch = {k: torch.tensor(v.astype(np.float64)) for k, v in raw.items()}
-    terms, total = losses_of(batch, torch.tensor(noise.astype(np.float64)))
-    total.backward()
-    save_case(Path(sys.argv[1]) / "model_vocoder.safetensors", CONFIG, PARAMS, raw, terms, total, {"state.constant.noise": noise})
-    print("vocoder", total.item(), {k: round(v.item(), 5) for k, v in terms.items()})
+    for case, change in CASES.items():
+        write_case(Path(sys.argv[1]), case, change, raw, noise)
 
 
 if __name__ == "__main__":

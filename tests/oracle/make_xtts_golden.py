@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden numbers of XTTS-v2, by the public package coqui-tts on shrunk models.
 
-    python3 make_xtts_golden.py OUT_DIR
+    python3 make_xtts_golden.py OUT_DIR [CASE...]
 
 Needs a venv with coqui-tts 0.28.0, torch, torchaudio, transformers 4.57, tokenizers and soundfile; the suite reads the
 files and needs none of them. Nothing of the package is written into them but numbers, and names and shapes of tensors.
@@ -62,6 +62,9 @@ CASES = {
               filters=[8, 8, 16, 24], blocks=[1, 2, 1, 1], text="guten tag, liebe brücke", language="de", penalty=2.0,
               references=[(24000, 1, 21000, 3)], chunk=2, cond=2, chunk_codes=7,
               stop_bias=3.0),
+    "c": dict(layers=5, width=96, heads=3, audio_tokens=27, max_audio=29, max_text=61, decoder=48, d_vector=17,
+              filters=[16, 8, 8, 40], blocks=[2, 1, 1, 2], text="où est-il? là-bas", language="fr", penalty=1.5,
+              references=[(44100, 1, 46000, 4), (16000, 2, 20000, 5)], chunk=1, cond=2, chunk_codes=5, stop_bias=0.0),
 }
 WORDS = ["hello there dear friend", "the camera was left under the bridge", "guten tag liebe brücke", "die brücke ist alt",
          "où est il là bas", "qué tal", "dzień dobry", "een klein huis", "iyi günler", "we see the water there"]
@@ -291,6 +294,8 @@ def main():
     vocab = folder / "xtts_vocab.json"
     make_vocab(vocab)
     for name, case in CASES.items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         tensors, pairs = run(case, vocab)
         write(folder / f"xtts_{name}.safetensors", tensors, pairs)
 

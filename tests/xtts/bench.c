@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/half_geometry.h"
+
 bool open_bench(bench *b, rig_kind kind, const char *name)
 {
     return open_bench_biased(b, kind, name, 0, 0);
@@ -11,10 +13,16 @@ bool open_bench(bench *b, rig_kind kind, const char *name)
 
 bool open_bench_biased(bench *b, rig_kind kind, const char *name, size_t code, float bias)
 {
+    return open_bench_changed(b, kind, name, code, bias, NULL);
+}
+
+bool open_bench_changed(bench *b, rig_kind kind, const char *name, size_t code, float bias,
+                        void (*change)(const char *name, float *values, size_t n))
+{
     if (!rig_open(&b->r, kind, 0)) return false;
-    golden_open_biased(&b->g, name, code, bias);
+    golden_open_changed(&b->g, name, code, bias, change);
     check(td_checkpoint_open(b->g.voice, &b->voice));
-    check(td_xtts_engine_open(b->r.memory, b->r.memory, b->voice, &b->engine));
+    check(td_xtts_engine_open(b->r.memory, b->r.memory, b->voice, TD_FORMAT_FP32, &b->engine));
     return true;
 }
 

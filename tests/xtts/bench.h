@@ -15,6 +15,8 @@ typedef struct bench {
 /* False: the device is not there, and may be missing. */
 bool open_bench(bench *b, rig_kind kind, const char *name);
 bool open_bench_biased(bench *b, rig_kind kind, const char *name, size_t code, float bias);
+bool open_bench_changed(bench *b, rig_kind kind, const char *name, size_t code, float bias,
+                        void (*change)(const char *name, float *values, size_t n));
 void close_bench(bench *b);
 
 /* What the package found out about the speaker. Owned. */

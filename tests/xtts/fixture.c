@@ -9,7 +9,7 @@
 
 #include "support/temp_dir.h"
 
-const char *const golden_cases[2] = {"a", "b"};
+const char *const golden_cases[GOLDEN_CASES] = {"a", "b", "c"};
 
 #define MOST_TENSORS 1024
 
@@ -137,6 +137,7 @@ static void read_tensor(const golden *g, char *line, td_checkpoint_tensor_data *
         values[n - 1] += (float)golden_number(g, "stop_bias");
         values[g->biased_code] += g->bias;
     }
+    if (g->change) g->change(name, values, n);
 }
 
 /* ---------------------------------------------------------------- the voice */
@@ -242,8 +243,14 @@ void golden_open(golden *out, const char *name)
 
 void golden_open_biased(golden *out, const char *name, size_t code, float bias)
 {
+    golden_open_changed(out, name, code, bias, NULL);
+}
+
+void golden_open_changed(golden *out, const char *name, size_t code, float bias,
+                         void (*change)(const char *name, float *values, size_t n))
+{
     char path[300], file[64], *rest;
-    *out = (golden){.biased_code = code, .bias = bias};
+    *out = (golden){.biased_code = code, .bias = bias, .change = change};
     snprintf(file, sizeof file, "xtts_%s.safetensors", name);
     find_golden(file, path, sizeof path);
     check(td_safetensors_open(path, &out->file));

@@ -7,7 +7,8 @@
 #include "families/xtts/xtts_config.h"
 #include "support/rig.h"
 
-extern const char *const golden_cases[2];
+enum { GOLDEN_CASES = 3 };
+extern const char *const golden_cases[GOLDEN_CASES];
 
 typedef struct golden {
     td_safetensors *file; /* owned */
@@ -19,12 +20,18 @@ typedef struct golden {
     size_t n_references;
     size_t biased_code;
     float bias;
+    void (*change)(const char *name, float *values,
+                   size_t n); /* of weights, before they are written; or NULL */
 } golden;
 
 void golden_open(golden *out, const char *name);
 
 /* The same, with something added to the logit of a code. */
 void golden_open_biased(golden *out, const char *name, size_t code, float bias);
+
+/* The same, with weights changed as well. */
+void golden_open_changed(golden *out, const char *name, size_t code, float bias,
+                         void (*change)(const char *name, float *values, size_t n));
 void golden_close(golden *g);
 
 /* Floats or words of a tensor, of which there must be `count`; 0: any number. Borrowed. */

@@ -11,7 +11,7 @@
 static void test_recordings_are_heard_as_by_the_package(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < GOLDEN_CASES; k++) {
         golden g;
         float *heard, *low;
         size_t n, m;

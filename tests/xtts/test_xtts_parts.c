@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "bench.h"
+#include "families/xtts/timbre_cache.h"
 
 static void test_a_speaker_is_known_as_by_the_package(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < GOLDEN_CASES; k++) {
         bench b;
         td_xtts_timbre t;
         if (!open_bench(&b, RIG_CL_CPU, golden_cases[k])) skip();
@@ -55,6 +56,7 @@ static void test_the_gpt_thinks_as_the_package(void **state)
     (void)state;
     check_gpt(RIG_CL_CPU, "a", SIZE_MAX, 5e-6);
     check_gpt(RIG_CL_CPU, "b", SIZE_MAX, 5e-6);
+    check_gpt(RIG_CL_CPU, "c", SIZE_MAX, 5e-6);
 }
 
 static void test_the_gpt_thinks_the_same_on_other_drivers(void **state)
@@ -90,6 +92,7 @@ static void test_the_vocoder_sounds_as_the_package(void **state)
     (void)state;
     check_vocoder(RIG_CL_CPU, "a");
     check_vocoder(RIG_CL_CPU, "b");
+    check_vocoder(RIG_CL_CPU, "c");
 }
 
 static void test_the_vocoder_sounds_the_same_on_other_drivers(void **state)
@@ -152,6 +155,36 @@ static void test_what_cannot_be_is_refused(void **state)
     close_bench(&b);
 }
 
+/* What was found out about a speaker is found again, by the recordings it came from alone. */
+static void test_a_speaker_is_kept(void **state)
+{
+    static const uint64_t REFERENCES = UINT64_C(0x7e57);
+    bench b;
+    td_xtts_timbre found;
+    (void)state;
+    if (!open_bench(&b, RIG_CL_CPU, "a")) skip();
+    td_xtts_timbre t = golden_timbre(&b.g);
+    const size_t n = golden_count(&b.g, "cond_latents"), d = golden_count(&b.g, "speaker_embedding");
+    t.frames = 3;
+    t.mel = calloc((size_t)t.frames * b.g.c.n_mels, sizeof *t.mel);
+    for (size_t i = 0; i < (size_t)t.frames * b.g.c.n_mels; i++)
+        t.mel[i] = (float)i;
+    td_xtts_timbre_keep(b.engine, REFERENCES, &t);
+    assert_false(td_xtts_timbre_recall(b.engine, REFERENCES + 1, &found));
+    assert_true(td_xtts_timbre_recall(b.engine, REFERENCES, &found));
+    assert_int_equal(found.frames, t.frames);
+    assert_memory_equal(found.latents, t.latents, n * sizeof *t.latents);
+    assert_memory_equal(found.embedding, t.embedding, d * sizeof *t.embedding);
+    assert_memory_equal(found.mel, t.mel, (size_t)t.frames * b.g.c.n_mels * sizeof *t.mel);
+    td_xtts_timbre_free(&found);
+    td_xtts_timbre_free(&t);
+    close_bench(&b);
+    /* another model does not know this speaker */
+    if (!open_bench(&b, RIG_CL_CPU, "b")) skip();
+    assert_false(td_xtts_timbre_recall(b.engine, REFERENCES, &found));
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_speaker_is_known_as_by_the_package),
@@ -160,6 +193,7 @@ int main(void)
                                        cmocka_unit_test(test_the_vocoder_sounds_as_the_package),
                                        cmocka_unit_test(test_the_vocoder_sounds_the_same_on_other_drivers),
                                        cmocka_unit_test(test_a_part_of_a_signal_is_as_in_the_whole),
+                                       cmocka_unit_test(test_a_speaker_is_kept),
                                        cmocka_unit_test(test_what_cannot_be_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

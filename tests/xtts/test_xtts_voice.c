@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "fixture.h"
 #include "support/temp_dir.h"
 #include "synth/script.h"
@@ -64,7 +65,7 @@ static void check_dump(const golden *g, td_voice *voice)
 static void test_a_text_sounds_as_by_the_package(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < GOLDEN_CASES; k++) {
         rig r;
         golden g;
         td_voice *voice;
@@ -126,9 +127,13 @@ static void test_a_speaker_by_name_streams_what_it_says(void **state)
         if (!(fabsf(h.samples[i] - samples[i]) <= 1e-5f)) fail_msg("sample %zu differs", i);
     td_voice_free_samples(samples);
     o.speaker = "Bea";
-    refuse(TD_ERR_CONFIG, "Bea", td_voice_speak(voice, "hello", &o, &samples, &count));
+    refuse(TD_ERR_CONFIG, "'Bea': the voice knows 1: Ana",
+           td_voice_speak(voice, "hello", &o, &samples, &count));
+    o.speaker = "Anna";
+    refuse(TD_ERR_CONFIG, "'Anna': did you mean 'Ana'?",
+           td_voice_speak(voice, "hello", &o, &samples, &count));
     o.speaker = NULL;
-    refuse(TD_ERR_CONFIG, "reference", td_voice_speak(voice, "hello", &o, &samples, &count));
+    refuse(TD_ERR_CONFIG, "reference|speakers", td_voice_speak(voice, "hello", &o, &samples, &count));
     o.reference = g.paths[0];
     o.speaker = "Ana";
     refuse(TD_ERR_CONFIG, "one of them", td_voice_speak(voice, "hello", &o, &samples, &count));
@@ -151,10 +156,8 @@ static void test_texts_have_the_packages_tokens(void **state)
         const td_script_options options = {.language = languages[i]};
         check(td_script_make(td_checkpoint_get_info(voice), &options, text, strlen(text), &script));
         snprintf(key, sizeof key, "tokens.%s", languages[i]);
-        /* sentences are pieces of their own here */
         const td_tokens *made = &script.pieces[0].tokens;
-        if (made->count > golden_count(&g, key) ||
-            (script.count == 1 && made->count != golden_count(&g, key)) ||
+        if (script.count != 1 || made->count != golden_count(&g, key) ||
             memcmp(made->ids, golden_values(&g, key, 0), 4 * made->count) != 0)
             fail_msg("%s: '%s' has other tokens", languages[i], text);
         td_script_free(&script);
@@ -163,10 +166,87 @@ static void test_texts_have_the_packages_tokens(void **state)
     golden_close(&g);
 }
 
+/* On the same weights, also while the first goes on. */
+static void test_a_second_handle_says_the_same(void **state)
+{
+    rig r;
+    golden g;
+    td_voice *voice, *second;
+    float *samples, *again;
+    size_t count, n_again;
+    td_memory_stats before, after;
+    (void)state;
+    if (!open_voice(&r, &g, "a", &voice)) skip();
+    const td_speak_options o = {.size = sizeof o, .speaker = "Ana", .language = "en", .greedy = true};
+    td_memory_get_stats(r.memory, &before);
+    check(td_voice_share(voice, &second, NULL));
+    td_memory_get_stats(r.memory, &after);
+    assert_true(after.used_bytes - before.used_bytes < before.used_bytes / 2);
+    check(td_voice_speak(voice, golden_text(&g, "text"), &o, &samples, &count));
+    check(td_voice_speak(second, golden_text(&g, "text"), &o, &again, &n_again));
+    assert_int_equal(count, n_again);
+    assert_memory_equal(samples, again, count * sizeof *samples);
+    td_voice_free_samples(samples);
+    td_voice_free_samples(again);
+    td_voice_close(second);
+    close_voice(&r, &g, voice);
+}
+
+static td_status make_script(const td_checkpoint_info *info, const char *language, const char *text,
+                             td_script *out)
+{
+    return td_script_make(info, &(td_script_options){.language = language}, text, strlen(text), out);
+}
+
+/* As long as the other. */
+static void replace_all(char *text, size_t bytes, const char *from, const char *to)
+{
+    for (size_t i = 0; i + strlen(from) <= bytes; i++)
+        if (memcmp(text + i, from, strlen(from)) == 0) memcpy(text + i, to, strlen(to));
+}
+
+/* Sentences share a piece that has room for them; Korean becomes Latin letters; kanji are refused, as is a language
+ * without a token. */
+static void test_texts_are_written_for_the_model(void **state)
+{
+    golden g;
+    td_checkpoint *voice;
+    td_script script, latin;
+    (void)state;
+    golden_open(&g, "a");
+    check(td_checkpoint_open(g.voice, &voice));
+    td_checkpoint_info info = *td_checkpoint_get_info(voice);
+    check(make_script(&info, "en", "We left. The end! \"No.\" It is the bridge, dear.", &script));
+    assert_int_equal(script.count, 2);
+    assert_string_equal(script.pieces[0].text, "we left. the end! \"no.\"");
+    assert_string_equal(script.pieces[1].text, "it is the bridge, dear.");
+    td_script_free(&script);
+    refuse(TD_ERR_CONFIG, "'ko'|speaks en es fr de pl tr nl", make_script(&info, "ko", "hello", &script));
+    char *json;
+    size_t bytes;
+    check(td_file_read(info.tokenizer, 1 << 20, &json, &bytes));
+    replace_all(json, bytes, "[tr]", "[ko]");
+    replace_all(json, bytes, "[nl]", "[ja]");
+    info.tokenizer_json = json;
+    check(make_script(&info, "ko", "안녕, 물엿.", &script));
+    check(make_script(&info, "ko", "annyeong, mul-yeos.", &latin));
+    assert_int_equal(script.pieces[0].tokens.count, latin.pieces[0].tokens.count);
+    assert_memory_equal(script.pieces[0].tokens.ids, latin.pieces[0].tokens.ids,
+                        4 * latin.pieces[0].tokens.count);
+    td_script_free(&script);
+    td_script_free(&latin);
+    refuse(TD_ERR_FORMAT, "kanji|kana", make_script(&info, "ja", "今日", &script));
+    free(json);
+    td_checkpoint_close(voice);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_text_sounds_as_by_the_package),
                                        cmocka_unit_test(test_a_speaker_by_name_streams_what_it_says),
-                                       cmocka_unit_test(test_texts_have_the_packages_tokens)};
+                                       cmocka_unit_test(test_a_second_handle_says_the_same),
+                                       cmocka_unit_test(test_texts_have_the_packages_tokens),
+                                       cmocka_unit_test(test_texts_are_written_for_the_model)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

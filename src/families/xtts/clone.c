@@ -26,13 +26,10 @@ void td_xtts_timbre_free(td_xtts_timbre *timbre)
 static td_status run_encoder(td_xtts_engine *e, const float *mel, uint32_t frames, float *embedding)
 {
     td_xtts_plan *plan;
-    td_status status = TD_OK;
-    TD_TRY(td_xtts_plans_find(&e->decoder_plans, td_xtts_speaker_graph, frames, &plan));
-    TD_TRY(td_xtts_plan_fill(plan, "speaker_mel", mel));
-    TD_TRY(td_xtts_plan_run(plan));
-    TD_TRY(td_xtts_plan_read(plan, "embedding", embedding));
-fail:
-    return status;
+    TD_CHECK(td_xtts_plans_find(&e->decoder_plans, td_xtts_speaker_graph, frames, &plan));
+    TD_CHECK(td_xtts_plan_fill(plan, "speaker_mel", mel));
+    TD_CHECK(td_xtts_plan_run(plan));
+    return td_xtts_plan_read(plan, "embedding", embedding);
 }
 
 /* The speaker's vector of one recording. */
@@ -60,20 +57,18 @@ typedef struct tables {
 static td_status open_ear(const td_xtts_engine *e, tables *t, td_xtts_ear *ear)
 {
     size_t n_emphasis, n_filters;
-    td_status status = TD_OK;
-    TD_TRY(td_xtts_read_tensor(e->checkpoint, FILTER "0.filter", &t->emphasis, &n_emphasis));
-    TD_TRY(td_xtts_read_tensor(e->checkpoint, FILTER "1.spectrogram.window", &t->window, &ear->n_window));
-    TD_TRY(td_xtts_read_tensor(e->checkpoint, FILTER "1.mel_scale.fb", &t->filters, &n_filters));
-    TD_FAIL_IF(n_emphasis != 2 || n_filters != 257 * (size_t)e->c.speaker_mels || ear->n_window > 512,
-               TD_ERR_FORMAT,
-               "the front end of the speaker encoder has %zu, %zu and %zu numbers; it is another one's",
-               n_emphasis, ear->n_window, n_filters);
+    TD_CHECK(td_xtts_read_tensor(e->checkpoint, FILTER "0.filter", &t->emphasis, &n_emphasis));
+    TD_CHECK(td_xtts_read_tensor(e->checkpoint, FILTER "1.spectrogram.window", &t->window, &ear->n_window));
+    TD_CHECK(td_xtts_read_tensor(e->checkpoint, FILTER "1.mel_scale.fb", &t->filters, &n_filters));
+    TD_REFUSE_IF(n_emphasis != 2 || n_filters != 257 * (size_t)e->c.speaker_mels || ear->n_window > 512,
+                 TD_ERR_FORMAT,
+                 "the front end of the speaker encoder has %zu, %zu and %zu numbers; it is another one's",
+                 n_emphasis, ear->n_window, n_filters);
     ear->window = t->window;
     ear->filters = t->filters;
     ear->bands = e->c.speaker_mels;
     ear->emphasis = t->emphasis[0];
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- conditioning */
@@ -91,7 +86,7 @@ static td_status add_chunk(td_xtts_engine *e, const float *samples, size_t count
     TD_TRY(TD_NEW_ARRAY(&mel, (size_t)clip.frames * e->c.n_mels));
     TD_TRY(TD_NEW_ARRAY(&made, n));
     TD_TRY(td_blocking_read(e->gpt_memory, clip.mel, (td_point){0}, mel));
-    TD_TRY(td_xtts_plans_find(&e->gpt_plans, td_xtts_conditioning_graph, clip.frames, &plan));
+    TD_TRY(td_xtts_plans_find(&e->conditioning_plans, td_xtts_conditioning_graph, clip.frames, &plan));
     TD_TRY(td_xtts_plan_fill(plan, "mel", mel));
     TD_TRY(td_xtts_plan_run(plan));
     TD_TRY(td_xtts_plan_read(plan, "latents", made));
@@ -117,20 +112,19 @@ static td_status condition(td_xtts_engine *e, const float *samples, size_t count
     const size_t most = (size_t)(rate * (double)e->c.gpt_cond_len);
     const size_t chunk = (size_t)(rate * (double)e->c.gpt_cond_chunk_len);
     size_t n_chunks = 0;
-    td_status status = TD_OK;
     if (most > 0 && count > most) count = most;
     for (size_t at = 0; at < count; at += chunk) {
         const size_t length = count - at < chunk ? count - at : chunk;
         if ((double)length < LEAST_CHUNK_S * rate) continue;
-        TD_TRY(add_chunk(e, samples + at, length, out->latents, out));
+        TD_CHECK(add_chunk(e, samples + at, length, out->latents, out));
         n_chunks++;
     }
-    TD_FAIL_IF(n_chunks == 0, TD_ERR_FORMAT, "the references have %.2f s of sound; %.2f are needed, better 6",
-               (double)count / rate, LEAST_CHUNK_S);
+    TD_REFUSE_IF(n_chunks == 0, TD_ERR_FORMAT,
+                 "the references have %.2f s of sound; %.2f are needed, better 6", (double)count / rate,
+                 LEAST_CHUNK_S);
     for (size_t i = 0; i < n; i++)
         out->latents[i] /= (float)n_chunks;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- both */
@@ -174,8 +168,12 @@ td_status td_xtts_clone(td_xtts_engine *engine, const char *const *paths, size_t
         TD_TRY(add_recording(engine, &ear, paths[i], &all, &count, &capacity, out->embedding));
     for (uint32_t i = 0; i < c->d_vector_dim; i++)
         out->embedding[i] /= (float)n_paths;
+    /* a tenth of the GPT's weights, which speaking does not need */
+    TD_TRY(td_xtts_open_part(engine->gpt_memory, engine->checkpoint, c, td_xtts_conditioning_parameters,
+                             &engine->conditioning, &engine->conditioning_plans));
     TD_TRY(condition(engine, all, count, out));
 fail:
+    td_xtts_close_part(&engine->conditioning, &engine->conditioning_plans);
     free(all);
     free(t.emphasis);
     free(t.window);

@@ -10,9 +10,13 @@
 
 typedef struct td_xtts_engine td_xtts_engine;
 
-/* Loads the weights. Memories (which may be the same) and checkpoint are borrowed until close. *out: owned. */
+/* Loads the weights; those of the GPT's blocks in a format (TD_FORMAT_FP32, _BF16, _INT8). Memories (which may be the
+ * same) and checkpoint are borrowed until close. *out: owned. */
 td_status td_xtts_engine_open(td_memory *model, td_memory *data, const td_checkpoint *checkpoint,
-                              td_xtts_engine **out);
+                              uint32_t format, td_xtts_engine **out);
+
+/* A second one on the same weights; the lender rests during the call and is closed last. *out: owned. */
+td_status td_xtts_engine_share(const td_xtts_engine *lender, td_xtts_engine **out);
 void td_xtts_engine_close(td_xtts_engine *engine);
 const td_xtts *td_xtts_engine_config(const td_xtts_engine *engine); /* borrowed until close */
 
@@ -66,7 +70,23 @@ typedef struct td_xtts_sounding {
 /* Samples that they make. */
 size_t td_xtts_samples(const td_xtts *c, size_t n, double speed);
 
-/* Samples first .. first + count - 1 of them. Only the latents that these depend on are looked at. */
+/* Whether the vocoder has a device of its own, and works while the GPT thinks. */
+bool td_xtts_overlaps(const td_xtts_engine *engine);
+
+/* Begins to make samples from `first` on, and does not wait for them: *count, as many as are wanted, becomes as many as
+ * one run makes. Only the latents that these depend on are looked at, and are not needed any more. */
+td_status td_xtts_sound_begin(td_xtts_engine *engine, const td_xtts_sounding *s, size_t first, size_t *count);
+
+/* Whether td_xtts_sound_end() would return at once. */
+td_status td_xtts_sound_poll(const td_xtts_engine *engine, bool *is_made);
+
+/* Waits for what was begun. *times: when the device worked at it, or zeros where that is not known. */
+td_status td_xtts_sound_end(td_xtts_engine *engine, float *out, td_times *times);
+
+/* Forgets what was begun, once the device is done with it. */
+void td_xtts_sound_drop(td_xtts_engine *engine);
+
+/* Begins and ends: samples first .. first + count - 1. */
 td_status td_xtts_sound(td_xtts_engine *engine, const td_xtts_sounding *s, size_t first, size_t count,
                         float *out);
 

@@ -1,40 +1,19 @@
 /* See gpt.h: a GPT-2 whose embeddings, norms and heads are XTTS's own. */
 #include "families/xtts/gpt.h"
 
-td_tensor td_xtts_blocks(td_nn *nn, const td_xtts *c, td_tensor x, td_xtts_attend attend, void *context)
+td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_tensor x, td_tensor *by_heads)
 {
     td_graph *g = nn->graph;
-    const uint32_t width = c->gpt_n_model_channels;
-    td_nn_push(nn, "gpt.gpt");
-    for (uint32_t i = 0; i < c->gpt_layers; i++) {
-        td_nn_push(nn, "h.%u", i);
-        td_graph_block_begin(g);
-        const td_tensor qkv = td_nn_linear(nn, "attn.c_attn", td_xtts_norm(nn, "ln_1", x), 3 * width);
-        const td_tensor a = attend(nn, c, i, qkv, context);
-        x = td_graph_add(g, x, td_nn_dropout(nn, td_nn_linear(nn, "attn.c_proj", a, width)));
-        const td_tensor inside =
-            td_graph_gelu(g, td_nn_linear(nn, "mlp.c_fc", td_xtts_norm(nn, "ln_2", x), 4 * width));
-        x = td_graph_add(g, x, td_nn_dropout(nn, td_nn_linear(nn, "mlp.c_proj", inside, width)));
-        td_graph_block_end(g);
-        td_nn_pop(nn);
-    }
-    td_nn_pop(nn);
-    return x;
-}
-
-td_tensor td_xtts_latent(td_nn *nn, td_tensor x)
-{
-    return td_xtts_norm(nn, "gpt.final_norm", td_xtts_norm(nn, "gpt.gpt.ln_f", x));
-}
-
-td_tensor td_xtts_code_head(td_nn *nn, const td_xtts *c, td_tensor latent)
-{
-    return td_xtts_linear(nn, "gpt.mel_head", latent, c->gpt_num_audio_tokens);
-}
-
-td_tensor td_xtts_text_head(td_nn *nn, const td_xtts *c, td_tensor latent)
-{
-    return td_xtts_linear(nn, "gpt.text_head", latent, c->gpt_number_text_tokens);
+    const uint32_t width = c->gpt_n_model_channels, heads = c->gpt_n_heads;
+    const uint32_t rows = td_graph_shape(g, x).dims[1], order[] = {1, 0, 2};
+    const td_tensor qkv = td_nn_linear(nn, "attn.c_attn", td_xtts_norm(nn, "ln_1", x), 3 * width);
+    *by_heads = td_graph_permute(g, td_graph_reshape(g, qkv, td_dims(rows, 3 * heads, width / heads)), order);
+    const td_tensor a =
+        td_graph_attention_qkv(g, qkv, &(td_attention_options){.heads = heads, .causal = true});
+    x = td_graph_add(g, x, td_nn_linear(nn, "attn.c_proj", a, width));
+    const td_tensor inside =
+        td_graph_gelu(g, td_xtts_linear(nn, "mlp.c_fc", td_xtts_norm(nn, "ln_2", x), 4 * width));
+    return td_graph_add(g, x, td_nn_linear(nn, "mlp.c_proj", inside, width));
 }
 
 static td_tensor make_table(td_nn *nn, const td_xtts *c, const char *name, uint32_t rows)

@@ -4,19 +4,10 @@
 
 #include "families/xtts/layers.h"
 
-/* Makes attention [1, T, width] of a layer's packed queries, keys and values [1, T, 3 width]. */
-typedef td_tensor (*td_xtts_attend)(td_nn *nn, const td_xtts *c, uint32_t layer, td_tensor qkv,
-                                    void *context);
-
-/* All blocks over x [1, T, width], without the norms behind them. */
-td_tensor td_xtts_blocks(td_nn *nn, const td_xtts *c, td_tensor x, td_xtts_attend attend, void *context);
-
-/* Both norms behind the blocks: what the vocoder speaks and the heads read. */
-td_tensor td_xtts_latent(td_nn *nn, td_tensor x);
-
-/* Logits of the next audio code; of the next text token. */
-td_tensor td_xtts_code_head(td_nn *nn, const td_xtts *c, td_tensor latent);
-td_tensor td_xtts_text_head(td_nn *nn, const td_xtts *c, td_tensor latent);
+/* One block over x [1, T, width], causal; *by_heads [3 heads, T, width / heads]: queries, then keys, then values.
+ * Parameters have the names and shapes of Coqui's, but mlp.c_fc.weight lies transposed, each output a row, as the decoder
+ * has it (nn/stack.h). */
+td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_tensor x, td_tensor *by_heads);
 
 /* Tables of what is embedded, and of positions. */
 td_tensor td_xtts_text_table(td_nn *nn, const td_xtts *c);

@@ -12,19 +12,29 @@ typedef td_status (*td_xtts_builder)(const td_xtts *c, uint32_t size, td_graph *
 /* size: frames. mel [1, S, n_mels] -> latents [1, n, width], reference_mel [1, S, n_mels]. */
 td_status td_xtts_conditioning_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
-/* size: T, tokens that there is room for with start and stop. cond_latents [1, n, width], text_ids uint [1, T],
- * order uint [1, n + T + 1]: which of latents, tokens and the start of audio comes where, others beyond the end;
- * last uint [1, 1]: place of the start of audio -> kv.LAYER [1, n + T + 1, 2 width], latent [1, width], logits
- * [1, codes]. */
-td_status td_xtts_prefill_graph(const td_xtts *c, uint32_t size, td_graph **out);
+/* What the first block of the GPT takes. size: td_xtts_embedding_size() of T tokens, with start and stop, and C codes,
+ * with the start, that there is room for. cond_latents [1, n, width], text_ids uint [1, T], codes uint [1, C], order uint
+ * [1, n + T + C]: which of latents, tokens and codes comes where, others beyond the end -> rows [1, n + T + C, width]. */
+td_status td_xtts_embedding_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
-/* size: rows of the caches. code, position (of the code), row (of the caches), rows (of the caches that are filled,
- * with this one): uint [1] -> latent [1, width], logits [1, codes]. Caches are the states td_xtts_cache_name(). */
-td_status td_xtts_step_graph(const td_xtts *c, uint32_t size, td_graph **out);
-void td_xtts_cache_name(uint32_t layer, uint32_t rows, char out[TD_NN_NAME_BYTES]);
+static inline uint32_t td_xtts_embedding_size(uint32_t tokens, uint32_t codes)
+{
+    return tokens << 16 | codes;
+}
 
-/* Rows of caches that are enough for the longest text and speech. */
-uint32_t td_xtts_cache_rows(const td_xtts *c);
+static inline uint32_t td_xtts_embedding_tokens(uint32_t size)
+{
+    return size >> 16;
+}
+
+static inline uint32_t td_xtts_embedding_codes(uint32_t size)
+{
+    return size & 0xffff;
+}
+
+/* size: rows. One block of the GPT: x [1, rows, width] -> y [1, rows, width], qkv [3 heads, rows, head]. Its parameters
+ * are those of any layer, without a prefix. */
+td_status td_xtts_block_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
 /* size: frames. speaker_mel [1, bands, T], normalised -> embedding [1, d]. */
 td_status td_xtts_speaker_graph(const td_xtts *c, uint32_t size, td_graph **out);
@@ -32,7 +42,9 @@ td_status td_xtts_speaker_graph(const td_xtts *c, uint32_t size, td_graph **out)
 /* size: frames. frames [1, T, width], embedding [1, d] -> wave [1, T * hop]. */
 td_status td_xtts_vocoder_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
-/* All parameters of the GPT and its conditioning; of the vocoder and the speaker encoder. size is not looked at. */
+/* All parameters of the conditioning; of what comes before the GPT's blocks; of the vocoder and the speaker encoder. size
+ * is not looked at. */
+td_status td_xtts_conditioning_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 td_status td_xtts_gpt_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 td_status td_xtts_decoder_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 

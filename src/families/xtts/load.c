@@ -26,27 +26,23 @@ static td_status convert(const td_safetensors_tensor *t, float *out)
 static td_status find(const td_checkpoint *file, const char *name, const td_safetensors_tensor **out)
 {
     static const char *const prefixes[] = {"", "param.", "state."}; /* imported; written here */
-    td_status status = TD_OK;
     *out = NULL;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         char whole[NAME_BYTES];
         snprintf(whole, sizeof whole, "%s%s", prefixes[i], name);
         if (!td_safetensors_find(td_checkpoint_file(file), whole)) continue;
-        TD_TRY(td_checkpoint_tensor(file, prefixes[i], name, out));
+        TD_CHECK(td_checkpoint_tensor(file, prefixes[i], name, out));
         break;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status find_needed(const td_checkpoint *file, const char *name, const td_safetensors_tensor **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(find(file, name, out));
-    TD_FAIL_IF(!*out, TD_ERR_FORMAT, "'%s' has no tensor %s; import the model again",
-               td_checkpoint_path(file), name);
-fail:
-    return status;
+    TD_CHECK(find(file, name, out));
+    TD_REFUSE_IF(!*out, TD_ERR_FORMAT, "'%s' has no tensor %s; import the model again",
+                 td_checkpoint_path(file), name);
+    return TD_OK;
 }
 
 td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name, float **out, size_t *count)
@@ -58,6 +54,7 @@ td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name,
     *count = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
     TD_TRY(TD_NEW_ARRAY(out, *count));
     TD_TRY(convert(t, *out));
+    td_safetensors_forget(td_checkpoint_file(checkpoint), t);
     return TD_OK;
 fail:
     free(*out);
@@ -74,18 +71,16 @@ static td_status find_norm(const td_checkpoint *file, const char *name, const td
         {".parametrizations.weight.original0", ".parametrizations.weight.original1"},
         {".weight_g", ".weight_v"}};
     const size_t stem = strlen(name) - strlen(".weight");
-    td_status status = TD_OK;
     out[0] = out[1] = NULL;
     for (size_t s = 0; s < 2 && !out[0]; s++) {
         for (size_t i = 0; i < 2; i++) {
             char part[NAME_BYTES];
             snprintf(part, sizeof part, "%.*s%s", (int)stem, name, spellings[s][i]);
-            TD_TRY(find(file, part, &out[i]));
+            TD_CHECK(find(file, part, &out[i]));
         }
     }
     if (!out[1]) out[0] = NULL;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* w = g v / |v|, for each of the first axis. */
@@ -166,6 +161,8 @@ static td_status load_entry(const td_checkpoint *file, td_store *store, size_t i
         reverse_axes(entry.shape, values, reversed);
     }
     TD_TRY(td_store_write(store, i, TD_BLOCK_WEIGHT, reversed ? reversed : values));
+    td_safetensors_forget(td_checkpoint_file(file),
+                          t); /* else the file would stay in memory beside the store */
 fail:
     free(values);
     free(reversed);
@@ -174,12 +171,10 @@ fail:
 
 td_status td_xtts_load(const td_checkpoint *checkpoint, td_store *store)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_store_count(store); i++) {
         const td_store_entry entry = td_store_get(store, i);
         if (entry.role == TD_TENSOR_STATE && entry.state_kind != TD_STATE_KEPT) continue;
-        TD_TRY(load_entry(checkpoint, store, i));
+        TD_CHECK(load_entry(checkpoint, store, i));
     }
-fail:
-    return status;
+    return TD_OK;
 }

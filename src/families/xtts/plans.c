@@ -26,7 +26,6 @@ td_status td_xtts_plans_find(td_xtts_plans *plans, td_xtts_builder build, uint32
 {
     td_xtts_plan made = {.build = build, .size = size, .used = ++plans->clock};
     td_xtts_plan *oldest = plans->kept;
-    td_status status = TD_OK;
     for (size_t i = 0; i < plans->count; i++) {
         td_xtts_plan *p = *out = &plans->kept[i];
         if (p->build == build && p->size == size) {
@@ -35,15 +34,14 @@ td_status td_xtts_plans_find(td_xtts_plans *plans, td_xtts_builder build, uint32
         }
         if (p->used < oldest->used) oldest = p;
     }
-    TD_TRY(make_plan(plans, &made));
+    TD_CHECK(make_plan(plans, &made));
     if (plans->count < TD_XTTS_PLANS)
         oldest = &plans->kept[plans->count++];
     else
         destroy_plan(oldest);
     *oldest = made;
     *out = oldest;
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_xtts_plans_close(td_xtts_plans *plans)

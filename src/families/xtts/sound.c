@@ -9,7 +9,7 @@
 #include "families/xtts/layers.h"
 
 #define ROUND_FRAMES 32u
-#define MOST_FRAMES 320u /* of one run: what a longer signal takes is bounded by it */
+#define MOST_FRAMES 256u /* of one run: what a longer signal takes is bounded by it */
 #define LEAST_SPEED 0.05
 
 /* ---------------------------------------------------------------- interpolation */
@@ -84,48 +84,100 @@ static void widen(const td_xtts *c, size_t all, size_t *first, size_t *end)
     }
 }
 
-/* Runs the vocoder over frames first .. end - 1, into engine->wave. */
-static td_status run_window(td_xtts_engine *e, const stretch *s, const float *embedding, size_t first,
-                            size_t end)
+/* Begins to run the vocoder over frames first .. end - 1. */
+static td_status begin_window(td_xtts_engine *e, const stretch *s, const float *embedding, size_t first,
+                              size_t end)
 {
-    const size_t n = end - first, hop = e->c.output_hop_length;
+    const size_t n = end - first;
     td_xtts_plan *plan;
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&e->frames, &e->frames_capacity, n * s->width, sizeof *e->frames));
-    TD_TRY(td_alloc_grow(&e->wave, &e->wave_capacity, n * hop, sizeof *e->wave));
+    TD_CHECK(td_alloc_grow(&e->frames, &e->frames_capacity, n * s->width, sizeof *e->frames));
     for (size_t i = 0; i < n; i++)
         make_row(s, STAGES, first + i, e->frames + i * s->width);
-    TD_TRY(td_xtts_plans_find(&e->decoder_plans, td_xtts_vocoder_graph, (uint32_t)n, &plan));
-    TD_TRY(td_xtts_plan_fill(plan, "frames", e->frames));
-    TD_TRY(td_xtts_plan_fill(plan, "speaker_embedding", embedding));
-    TD_TRY(td_xtts_plan_run(plan));
-    TD_TRY(td_xtts_plan_read(plan, "wave", e->wave));
+    TD_CHECK(td_xtts_plans_find(&e->decoder_plans, td_xtts_vocoder_graph, (uint32_t)n, &plan));
+    TD_CHECK(td_xtts_plan_fill(plan, "frames", e->frames));
+    TD_CHECK(td_xtts_plan_fill(plan, "speaker_embedding", embedding));
+    TD_CHECK(td_plan_run(plan->plan, &(td_run){0}, &e->sounding.made));
+    e->sounding.plan = plan;
+    return TD_OK;
+}
+
+bool td_xtts_overlaps(const td_xtts_engine *engine)
+{
+    return td_memory_device(engine->gpt_memory) != td_memory_device(engine->decoder_memory);
+}
+
+td_status td_xtts_sound_begin(td_xtts_engine *engine, const td_xtts_sounding *sounding, size_t first,
+                              size_t *count)
+{
+    const size_t hop = engine->c.output_hop_length, last = first + *count;
+    const size_t core = MOST_FRAMES - 2 * td_xtts_vocoder_reach(&engine->c);
+    const size_t from = first / hop, to = (last + hop - 1) / hop;
+    stretch s = make_stretch(&engine->c, sounding->n, sounding->speed);
+    size_t begin = from, end = to < from + core ? to : from + core;
+    td_status status = TD_OK;
+    s.rows = sounding->latents;
+    TD_FAIL_IF(engine->sounding.plan, TD_ERR_ARGUMENT, "the vocoder has not ended yet what it began");
+    TD_FAIL_IF(last > s.counts[STAGES] * hop, TD_ERR_ARGUMENT, "samples up to %zu of %zu", last,
+               s.counts[STAGES] * hop);
+    const size_t stop = end * hop < last ? end * hop : last;
+    widen(&engine->c, s.counts[STAGES], &begin, &end);
+    TD_TRY(TD_NEW_ARRAY(&s.scratch, (size_t)2 * STAGES * s.width));
+    TD_TRY(begin_window(engine, &s, sounding->embedding, begin, end));
+    engine->sounding.skipped = first - begin * hop;
+    *count = engine->sounding.count = stop - first;
 fail:
+    free(s.scratch);
     return status;
+}
+
+td_status td_xtts_sound_poll(const td_xtts_engine *engine, bool *is_made)
+{
+    *is_made = true;
+    return engine->sounding.plan ? td_point_poll(engine->sounding.made, is_made) : TD_OK;
+}
+
+/* When the device worked at the run: from its first point to its last. */
+static td_times find_times(const td_xtts_plan *plan, td_point made)
+{
+    td_times begun, ended;
+    if (td_point_times(td_plan_points(plan->plan)[0], &begun) != TD_OK ||
+        td_point_times(made, &ended) != TD_OK)
+        return (td_times){0};
+    begun.finished_ns = ended.finished_ns;
+    return begun;
+}
+
+td_status td_xtts_sound_end(td_xtts_engine *engine, float *out, td_times *times)
+{
+    td_xtts_plan *plan = engine->sounding.plan;
+    *times = (td_times){0};
+    TD_REFUSE_IF(!plan, TD_ERR_ARGUMENT, "the vocoder has begun nothing");
+    engine->sounding.plan = NULL;
+    TD_CHECK(td_alloc_grow(&engine->wave, &engine->wave_capacity,
+                           (size_t)plan->size * engine->c.output_hop_length, sizeof *engine->wave));
+    TD_CHECK(td_xtts_plan_read(plan, "wave", engine->wave));
+    *times = find_times(plan, engine->sounding.made);
+    memcpy(out, engine->wave + engine->sounding.skipped, engine->sounding.count * sizeof *out);
+    return TD_OK;
+}
+
+void td_xtts_sound_drop(td_xtts_engine *engine)
+{
+    if (engine->sounding.plan) (void)td_point_wait(engine->sounding.made, TD_WAIT_FOREVER);
+    engine->sounding.plan = NULL;
 }
 
 td_status td_xtts_sound(td_xtts_engine *engine, const td_xtts_sounding *sounding, size_t first, size_t count,
                         float *out)
 {
-    const size_t hop = engine->c.output_hop_length, last = first + count;
-    const size_t core = MOST_FRAMES - 2 * td_xtts_vocoder_reach(&engine->c);
-    stretch s = make_stretch(&engine->c, sounding->n, sounding->speed);
-    td_status status = TD_OK;
-    s.rows = sounding->latents;
-    TD_FAIL_IF(last > s.counts[STAGES] * hop, TD_ERR_ARGUMENT, "samples up to %zu of %zu", last,
-               s.counts[STAGES] * hop);
-    TD_TRY(TD_NEW_ARRAY(&s.scratch, (size_t)2 * STAGES * s.width));
-    while (first < last) {
-        const size_t from = first / hop, to = (last + hop - 1) / hop;
-        size_t begin = from, end = to < from + core ? to : from + core;
-        const size_t stop = end * hop < last ? end * hop : last;
-        widen(&engine->c, s.counts[STAGES], &begin, &end);
-        TD_TRY(run_window(engine, &s, sounding->embedding, begin, end));
-        memcpy(out, engine->wave + (first - begin * hop), (stop - first) * sizeof *out);
-        out += stop - first;
-        first = stop;
+    td_times times;
+    while (count > 0) {
+        size_t made = count;
+        TD_CHECK(td_xtts_sound_begin(engine, sounding, first, &made));
+        TD_CHECK(td_xtts_sound_end(engine, out, &times));
+        out += made;
+        first += made;
+        count -= made;
     }
-fail:
-    free(s.scratch);
-    return status;
+    return TD_OK;
 }

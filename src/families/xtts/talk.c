@@ -9,11 +9,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "families/xtts/load.h"
+#include "families/xtts/timbre_cache.h"
 #include "families/xtts/utter.h"
+#include "ops/decode.h"
 
-#define STREAM_CODES 20u
 #define MOST_REFERENCES 16u
 #define MOST_REFERENCE_BYTES ((size_t)256 << 20)
 
@@ -29,6 +30,7 @@ typedef struct talker {
     uint32_t *tokens;
     size_t n_tokens;
     td_xtts_utterance first;
+    td_trace trace; /* of all pieces */
 } talker;
 
 /* ---------------------------------------------------------------- opening */
@@ -39,6 +41,7 @@ static void drop_first(talker *t)
     t->tokens = NULL;
     t->n_tokens = 0;
     td_xtts_utterance_free(&t->first);
+    td_trace_clear(&t->trace);
 }
 
 static void close_talker(td_talker *base)
@@ -51,66 +54,101 @@ static void close_talker(td_talker *base)
     free(t);
 }
 
-static td_status open_talker(td_memory *model, td_memory *data, const td_checkpoint *checkpoint,
-                             td_talker **out)
+/* The engine is the talker's from here on. */
+static td_status make_talker(td_xtts_engine *engine, const td_checkpoint *checkpoint, td_talker **out)
 {
     talker *t = NULL;
-    td_status status = TD_OK;
     *out = NULL;
-    TD_TRY(TD_NEW(&t));
+    if (TD_NEW(&t) != TD_OK) {
+        td_xtts_engine_close(engine);
+        return td_error_last()->status;
+    }
     t->base.class = &td_xtts_talker;
+    t->base.rate = td_xtts_engine_config(engine)->output_sample_rate;
     t->checkpoint = checkpoint;
-    TD_TRY(td_xtts_engine_open(model, data, checkpoint, &t->engine));
-    t->base.rate = td_xtts_engine_config(t->engine)->output_sample_rate;
+    t->engine = engine;
     *out = &t->base;
     return TD_OK;
-fail:
-    close_talker(&t->base);
-    return status;
+}
+
+static td_status open_talker(td_memory *model, td_memory *data, const td_checkpoint *checkpoint,
+                             const char *weights, td_talker **out)
+{
+    td_xtts_engine *engine;
+    uint32_t format;
+    *out = NULL;
+    TD_CHECK(td_decode_format(weights, &format));
+    TD_CHECK(td_xtts_engine_open(model, data, checkpoint, format, &engine));
+    return make_talker(engine, checkpoint, out);
+}
+
+static td_status share_talker(const td_talker *lender, td_talker **out)
+{
+    const talker *t = (const talker *)lender;
+    td_xtts_engine *engine;
+    *out = NULL;
+    TD_CHECK(td_xtts_engine_share(t->engine, &engine));
+    return make_talker(engine, t->checkpoint, out);
 }
 
 /* ---------------------------------------------------------------- who speaks */
+
+enum { MOST_SPEAKERS = 1024, SHOWN_SPEAKERS = 8 };
+
+/* Names what was asked for, the nearest that there is, and some that there are. */
+static td_status refuse_speaker(const talker *t, const char *speaker)
+{
+    const char *names[MOST_SPEAKERS], *nearest;
+    char shown[512] = "", *list = strdup(td_checkpoint_get_info(t->checkpoint)->speakers), *rest;
+    size_t n = 0, used = 0;
+    for (char *name = list ? strtok_r(list, "\n", &rest) : NULL; name && n < MOST_SPEAKERS;
+         name = strtok_r(NULL, "\n", &rest))
+        names[n++] = name;
+    for (size_t i = 0; i < n && i < SHOWN_SPEAKERS && used < sizeof shown; i++)
+        used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%s", i ? ", " : "", names[i]);
+    nearest = td_text_nearest(speaker, names, n);
+    const td_status status =
+        n == 0 ? TD_FAIL(TD_ERR_CONFIG, "speaker '%s': the voice knows no speakers by name; give a reference",
+                         speaker)
+               : TD_FAIL(TD_ERR_CONFIG, "speaker '%s': %s%s%sthe voice knows %zu: %s%s", speaker,
+                         nearest ? "did you mean '" : "", nearest ? nearest : "", nearest ? "'? " : "", n,
+                         shown, n > SHOWN_SPEAKERS ? ", .. (`tandem inspect` lists all)" : "");
+    free(list);
+    return status;
+}
 
 static td_status read_half(const talker *t, const char *speaker, const char *half, size_t count, float **out)
 {
     char name[TD_SAFETENSORS_MAX_NAME_BYTES];
     size_t n;
-    td_status status = TD_OK;
     snprintf(name, sizeof name, "speakers.%s.%s", speaker, half);
-    TD_FAIL_IF(!td_safetensors_find(td_checkpoint_file(t->checkpoint), name), TD_ERR_CONFIG,
-               "speaker '%s': the voice has no speaker of this name; `tandem inspect` lists them", speaker);
-    TD_TRY(td_xtts_read_tensor(t->checkpoint, name, out, &n));
-    TD_FAIL_IF(n != count, TD_ERR_FORMAT, "tensor %s has %zu numbers instead of %zu", name, n, count);
-fail:
-    return status;
+    if (!td_safetensors_find(td_checkpoint_file(t->checkpoint), name)) return refuse_speaker(t, speaker);
+    TD_CHECK(td_xtts_read_tensor(t->checkpoint, name, out, &n));
+    TD_REFUSE_IF(n != count, TD_ERR_FORMAT, "tensor %s has %zu numbers instead of %zu", name, n, count);
+    return TD_OK;
 }
 
 static td_status take_speaker(talker *t, const char *speaker)
 {
     const td_xtts *c = td_xtts_engine_config(t->engine);
-    td_status status = TD_OK;
-    TD_TRY(read_half(t, speaker, "gpt_cond_latent", (size_t)c->perceiver_latents * c->gpt_n_model_channels,
-                     &t->timbre.latents));
-    TD_TRY(read_half(t, speaker, "speaker_embedding", c->d_vector_dim, &t->timbre.embedding));
-fail:
-    return status;
+    TD_CHECK(read_half(t, speaker, "gpt_cond_latent", (size_t)c->perceiver_latents * c->gpt_n_model_channels,
+                       &t->timbre.latents));
+    return read_half(t, speaker, "speaker_embedding", c->d_vector_dim, &t->timbre.embedding);
 }
 
 /* A hash of the contents of all recordings, in their order. */
 static td_status hash_files(const char *const *paths, size_t n, uint64_t *hash)
 {
-    td_status status = TD_OK;
     *hash = 1;
     for (size_t i = 0; i < n; i++) {
         char *data;
         size_t bytes;
-        TD_TRY(td_file_read(paths[i], MOST_REFERENCE_BYTES, &data, &bytes));
+        TD_CHECK(td_file_read(paths[i], MOST_REFERENCE_BYTES, &data, &bytes));
         const uint64_t both[2] = {*hash, td_hash64(data, bytes)};
         *hash = td_hash64(both, sizeof both) | 1;
         free(data);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* `list` is cut into its lines. */
@@ -120,19 +158,20 @@ static td_status take_references(talker *t, char *list)
     size_t n = 0;
     uint64_t hash;
     char *rest;
-    td_status status = TD_OK;
     for (char *line = strtok_r(list, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        TD_FAIL_IF(n == MOST_REFERENCES, TD_ERR_CONFIG, "more than %u references", MOST_REFERENCES);
+        TD_REFUSE_IF(n == MOST_REFERENCES, TD_ERR_CONFIG, "more than %u references", MOST_REFERENCES);
         paths[n++] = line;
     }
-    TD_TRY(hash_files(paths, n, &hash));
+    TD_CHECK(hash_files(paths, n, &hash));
     if (hash == t->timbre_hash) return TD_OK;
     td_xtts_timbre_free(&t->timbre);
     t->timbre_hash = 0;
-    TD_TRY(td_xtts_clone(t->engine, paths, n, &t->timbre));
+    if (!td_xtts_timbre_recall(t->engine, hash, &t->timbre)) {
+        TD_CHECK(td_xtts_clone(t->engine, paths, n, &t->timbre));
+        td_xtts_timbre_keep(t->engine, hash, &t->timbre);
+    }
     t->timbre_hash = hash;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status start(td_talker *base, const td_talk_style *style)
@@ -162,7 +201,7 @@ fail:
 
 /* ---------------------------------------------------------------- what is said */
 
-static td_xtts_manner make_manner(const talker *t)
+static td_xtts_manner make_manner(talker *t)
 {
     const td_xtts *c = td_xtts_engine_config(t->engine);
     const td_talk_style *s = t->style;
@@ -176,10 +215,11 @@ static td_xtts_manner make_manner(const talker *t)
                      .seed = s->seed + t->n_pieces},
         .speed = s->speed,
         .is_guarded = !s->no_guard,
-        .chunk_codes = s->sink ? STREAM_CODES : 0,
+        .chunk_codes = s->sink || td_xtts_overlaps(t->engine) ? TD_XTTS_STREAM_CODES : 0,
         .sink = s->sink,
         .context = s->context,
-        .cancel = s->cancel};
+        .cancel = s->cancel,
+        .trace = &t->trace};
 }
 
 static td_status say(td_talker *base, const uint32_t *tokens, size_t n_tokens, td_talked *out)
@@ -190,11 +230,12 @@ static td_status say(td_talker *base, const uint32_t *tokens, size_t n_tokens, t
     td_status status = TD_OK;
     *out = (td_talked){0};
     TD_TRY(td_xtts_utter(t->engine, &t->timbre, tokens, n_tokens, &manner, &u));
-    if (u.n_redrawn > 0) td_log_info("the voice repeated itself and was drawn again %u times", u.n_redrawn);
     TD_TRY(TD_NEW_ARRAY(&out->samples, u.count));
     memcpy(out->samples, u.samples, u.count * sizeof *u.samples);
     out->count = u.count;
-    out->is_cut = !u.is_stopped;
+    out->is_cut = !u.is_stopped && !u.is_past_text;
+    out->is_trimmed = u.is_past_text;
+    out->n_redrawn = u.n_redrawn;
     if (t->n_pieces++ == 0) {
         TD_TRY(TD_NEW_ARRAY(&t->tokens, n_tokens));
         memcpy(t->tokens, tokens, n_tokens * sizeof *tokens);
@@ -260,5 +301,17 @@ static td_status save(const td_talker *base, const char *path)
     return write_parts(parts, sizeof parts / sizeof *parts, path);
 }
 
-const td_talker_class td_xtts_talker = {
-    .open = open_talker, .close = close_talker, .start = start, .say = say, .save = save};
+static td_status save_trace(const td_talker *base, const char *path)
+{
+    static const char *const TRACKS[TD_XTTS_TRACKS] = {
+        [TD_XTTS_TRACK_GPT] = "model device: GPT", [TD_XTTS_TRACK_VOCODER] = "data device: vocoder"};
+    return td_trace_write(&((const talker *)base)->trace, TRACKS, TD_XTTS_TRACKS, path);
+}
+
+const td_talker_class td_xtts_talker = {.open = open_talker,
+                                        .share = share_talker,
+                                        .close = close_talker,
+                                        .start = start,
+                                        .say = say,
+                                        .save = save,
+                                        .save_trace = save_trace};

@@ -4,6 +4,9 @@
 
 #include "families/talker.h"
 
+/* Codes after which samples leave, where they are wanted before the end. */
+#define TD_XTTS_STREAM_CODES 20u
+
 extern const td_talker_class td_xtts_talker;
 
 #endif

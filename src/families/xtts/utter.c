@@ -5,29 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "families/xtts/guard.h"
 #include "families/xtts/layers.h"
 
 #define FADE_SAMPLES 1024u
-#define LOOP_PERIOD 12u /* codes that a loop has at most */
-#define LOOP_TIMES 4u   /* how often it is heard, */
-#define LOOP_CODES 24u  /* and how long at least: more than a second */
+#define LOOP_LONGEST                                                                                         \
+    ((size_t)TD_XTTS_LOOP_PERIOD * TD_XTTS_LOOP_TIMES) /* codes that are taken back at most */
 #define REDRAWS 3u
-#define CODES_AT_LEAST 60u /* that any text may take, and */
-#define CODES_PER_TOKEN 12u
+#define LOOK_EVERY 64u /* codes, once there are doubts */
 
 typedef struct utterance {
     td_xtts_engine *engine;
     const td_xtts *c;
     const td_xtts_timbre *timbre;
+    const uint32_t *tokens;
+    size_t n_tokens;
     const td_xtts_manner *manner;
     td_xtts_utterance *out;
     td_xtts_chooser chooser;
     size_t most;              /* codes that there is room for */
+    size_t next_look;         /* codes at which to ask whether the text is over */
     size_t sounded;           /* samples of the last chunk's signal, those that are held back with them */
     size_t sounded_codes;     /* codes that it was made of */
     float tail[FADE_SAMPLES]; /* its end, to be faded from */
     size_t samples_capacity;
+    size_t begun;  /* samples that the vocoder is making */
+    size_t behind; /* codes that are not sounded before the end, since the guard may take them back */
 } utterance;
 
 void td_xtts_utterance_free(td_xtts_utterance *spoken)
@@ -53,19 +58,19 @@ static size_t count_changing(const utterance *u)
     return ((size_t)rows + td_xtts_vocoder_reach(c)) * c->output_hop_length;
 }
 
-/* Makes samples first .. end - 1 of all codes so far, behind those that are there. */
-static td_status make_samples(utterance *u, size_t first, size_t end, float **made)
+/* All codes so far that may be sounded. */
+static td_xtts_sounding describe_sound(const utterance *u)
 {
-    td_xtts_utterance *out = u->out;
-    const td_xtts_sounding s = {
-        .latents = out->latents, .embedding = u->timbre->embedding, .n = out->n, .speed = u->manner->speed};
-    td_status status = TD_OK;
-    TD_TRY(
-        td_alloc_grow(&out->samples, &u->samples_capacity, out->count + end - first, sizeof *out->samples));
-    *made = out->samples + out->count;
-    TD_TRY(td_xtts_sound(u->engine, &s, first, end - first, *made));
-fail:
-    return status;
+    return (td_xtts_sounding){.latents = u->out->latents,
+                              .embedding = u->timbre->embedding,
+                              .n = u->sounded_codes,
+                              .speed = u->manner->speed};
+}
+
+static td_status make_room_for(utterance *u, size_t count)
+{
+    return td_alloc_grow(&u->out->samples, &u->samples_capacity, u->out->count + count,
+                         sizeof *u->out->samples);
 }
 
 static td_status hand_over(utterance *u, size_t count)
@@ -77,17 +82,44 @@ static td_status hand_over(utterance *u, size_t count)
     return TD_OK;
 }
 
+/* Waits for what the vocoder is making and hands it over. */
+static td_status collect(utterance *u)
+{
+    const size_t count = u->begun;
+    td_times times;
+    if (count == 0) return TD_OK;
+    u->begun = 0;
+    TD_CHECK(make_room_for(u, count));
+    TD_CHECK(td_xtts_sound_end(u->engine, u->out->samples + u->out->count, &times));
+    if (u->manner->trace && times.finished_ns)
+        TD_CHECK(td_trace_add(u->manner->trace, TD_XTTS_TRACK_VOCODER, "samples", times.started_ns,
+                              times.finished_ns));
+    return hand_over(u, count);
+}
+
+/* Samples leave as soon as they are made, even if the next are not begun yet. */
+static td_status collect_made(utterance *u)
+{
+    bool is_made;
+    if (u->begun == 0) return TD_OK;
+    TD_CHECK(td_xtts_sound_poll(u->engine, &is_made));
+    return is_made ? collect(u) : TD_OK;
+}
+
+/* Where the vocoder has a device of its own, the last part is left to it while codes go on. */
 static td_status sound_exactly(utterance *u, size_t all, bool is_last)
 {
-    const size_t changing = is_last ? 0 : count_changing(u), first = u->out->count;
-    const size_t end = all > changing ? all - changing : 0;
-    float *made;
-    td_status status = TD_OK;
-    if (end <= first) return TD_OK;
-    TD_TRY(make_samples(u, first, end, &made));
-    TD_TRY(hand_over(u, end - first));
-fail:
-    return status;
+    const size_t changing = is_last ? 0 : count_changing(u), end = all > changing ? all - changing : 0;
+    const td_xtts_sounding s = describe_sound(u);
+    TD_CHECK(collect(u));
+    while (u->out->count < end) {
+        size_t count = end - u->out->count;
+        TD_CHECK(td_xtts_sound_begin(u->engine, &s, u->out->count, &count));
+        u->begun = count;
+        if (!is_last && u->out->count + count == end && td_xtts_overlaps(u->engine)) break;
+        TD_CHECK(collect(u));
+    }
+    return TD_OK;
 }
 
 /* The last FADE_SAMPLES of a chunk are kept, and become the first of the next, in which they fade out. */
@@ -95,10 +127,12 @@ static td_status sound_fading(utterance *u, size_t all, bool is_last)
 {
     const size_t first = u->sounded > FADE_SAMPLES ? u->sounded - FADE_SAMPLES : 0;
     const size_t count = all - first, kept = is_last ? 0 : FADE_SAMPLES;
-    float *made, tail[FADE_SAMPLES];
-    td_status status = TD_OK;
+    const td_xtts_sounding s = describe_sound(u);
+    float tail[FADE_SAMPLES];
     if (count < (size_t)2 * FADE_SAMPLES && !is_last) return TD_OK; /* wait for more codes */
-    TD_TRY(make_samples(u, first, all, &made));
+    TD_CHECK(make_room_for(u, count));
+    float *made = u->out->samples + u->out->count;
+    TD_CHECK(td_xtts_sound(u->engine, &s, first, count, made));
     memcpy(tail, made + count - FADE_SAMPLES, sizeof tail);
     for (size_t i = 0; u->sounded && i < FADE_SAMPLES; i++) {
         const float share = (float)i / (FADE_SAMPLES - 1);
@@ -106,47 +140,78 @@ static td_status sound_fading(utterance *u, size_t all, bool is_last)
     }
     memcpy(u->tail, tail, sizeof tail);
     u->sounded = all;
-    TD_TRY(hand_over(u, count - kept));
-fail:
-    return status;
+    return hand_over(u, count - kept);
 }
 
 static td_status sound(utterance *u, bool is_last)
 {
-    const size_t all = td_xtts_samples(u->c, u->out->n, u->manner->speed);
-    u->sounded_codes = u->out->n;
+    u->sounded_codes = is_last ? u->out->n : u->out->n - u->behind;
+    const size_t all = td_xtts_samples(u->c, u->sounded_codes, u->manner->speed);
     return u->manner->flow == TD_XTTS_FADE ? sound_fading(u, all, is_last) : sound_exactly(u, all, is_last);
 }
 
-/* ---------------------------------------------------------------- the guard */
+/* ---------------------------------------------------------------- thoughts */
 
-size_t td_xtts_find_loop(const uint32_t *codes, size_t n)
+static td_status note_thought(const utterance *u, const char *name, uint64_t start_ns)
 {
-    for (size_t period = 1; period <= LOOP_PERIOD; period++) {
-        size_t length = 0;
-        while (length + period < n && codes[n - 1 - length] == codes[n - 1 - length - period])
-            length++;
-        if (length + period >= LOOP_CODES && length >= (LOOP_TIMES - 1) * period) return length;
-    }
-    return 0;
+    if (!u->manner->trace) return TD_OK;
+    return td_trace_add(u->manner->trace, TD_XTTS_TRACK_GPT, name, start_ns, td_clock_ns());
 }
+
+static td_status begin(const utterance *u, const uint32_t *tokens, size_t n_tokens, td_xtts_thought *thought)
+{
+    const uint64_t start_ns = td_clock_ns();
+    TD_CHECK(td_xtts_begin(u->engine, u->timbre, tokens, n_tokens, thought));
+    return note_thought(u, "text", start_ns);
+}
+
+/* Of the next code, after the last. */
+static td_status think(const utterance *u, td_xtts_thought *thought)
+{
+    const uint64_t start_ns = td_clock_ns();
+    TD_CHECK(td_xtts_next(u->engine, u->out->codes[u->out->n - 1], thought));
+    return note_thought(u, "code", start_ns);
+}
+
+/* ---------------------------------------------------------------- the guard */
 
 /* Goes back to before a loop. *is_over: it is cut there instead, since drawing again does not help. */
 static td_status leave_loop(utterance *u, size_t loop, td_xtts_thought *thought, bool *is_over)
 {
     td_xtts_utterance *out = u->out;
     size_t n = out->n - loop;
-    td_status status = TD_OK;
     if (n < u->sounded_codes) n = u->sounded_codes; /* what has left cannot be taken back */
     *is_over = u->manner->sampling.greedy || out->n_redrawn == REDRAWS || n == 0;
     out->is_cut = *is_over;
     out->n = n;
     if (*is_over) return TD_OK;
     out->n_redrawn++;
-    TD_TRY(td_xtts_rewind(u->engine, (uint32_t)n - 1));
-    TD_TRY(td_xtts_next(u->engine, out->codes[n - 1], thought));
-fail:
-    return status;
+    TD_CHECK(td_xtts_rewind(u->engine, (uint32_t)n - 1));
+    return think(u, thought);
+}
+
+/* What nobody has heard yet is made again, from the codes that are left. */
+static td_status forget_sound(utterance *u)
+{
+    TD_CHECK(collect(u));
+    u->out->count = u->sounded = u->sounded_codes = 0;
+    return TD_OK;
+}
+
+/* More codes than a text usually takes: what attention says is behind the text goes. *is_over: something went. */
+static td_status leave_text(utterance *u, bool *is_over)
+{
+    td_xtts_utterance *out = u->out;
+    size_t end;
+    u->next_look = out->n + LOOK_EVERY;
+    TD_CHECK(td_xtts_find_text_end(u->engine, u->timbre, u->tokens, u->n_tokens, out->codes, out->n, &end));
+    if (end < u->sounded_codes && u->manner->sink) end = u->sounded_codes;
+    if (end < u->sounded_codes) TD_CHECK(forget_sound(u));
+    if (end == out->n) return TD_OK;
+    *is_over = out->is_cut = out->is_past_text = true;
+    out->is_stopped = false;
+    out->n = end;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- codes */
@@ -177,51 +242,56 @@ static td_status go_on(utterance *u, td_xtts_thought *thought, bool *is_over)
 {
     const td_xtts_manner *m = u->manner;
     td_xtts_utterance *out = u->out;
-    td_status status = TD_OK;
-    TD_FAIL_IF(m->cancel && atomic_load(m->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
+    TD_REFUSE_IF(m->cancel && atomic_load(m->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
     choose(u, thought);
     *is_over = out->is_stopped || out->n == u->most;
+    const bool is_doubtful = m->is_guarded && out->n >= td_xtts_doubtful_codes(u->n_tokens);
+    if (is_doubtful && (*is_over || out->n >= u->next_look)) TD_CHECK(leave_text(u, is_over));
+    if (out->is_past_text) return TD_OK;
     if (*is_over) {
         out->is_cut = !out->is_stopped && u->most < td_xtts_most_codes(u->c);
         return TD_OK;
     }
     const size_t loop = m->is_guarded ? td_xtts_find_loop(out->codes, out->n) : 0;
     if (loop > 0) return leave_loop(u, loop, thought, is_over);
-    if (m->chunk_codes && out->n - u->sounded_codes == m->chunk_codes) TD_TRY(sound(u, false));
-    TD_TRY(td_xtts_next(u->engine, out->codes[out->n - 1], thought));
-fail:
-    return status;
+    if (m->chunk_codes && out->n == u->sounded_codes + u->behind + m->chunk_codes) TD_CHECK(sound(u, false));
+    TD_CHECK(think(u, thought));
+    return collect_made(u);
 }
 
-static td_status make_room(utterance *u, size_t n_tokens)
+static td_status make_room(utterance *u)
 {
     td_xtts_utterance *out = u->out;
-    const size_t usual = CODES_AT_LEAST + CODES_PER_TOKEN * n_tokens;
-    td_status status = TD_OK;
+    const size_t usual = td_xtts_most_usual_codes(u->n_tokens);
     u->most = td_xtts_most_codes(u->c);
     if (u->manner->is_guarded && usual < u->most) u->most = usual;
-    TD_TRY(td_xtts_chooser_open(u->c->gpt_num_audio_tokens, &u->chooser));
-    TD_TRY(TD_NEW_ARRAY(&out->codes, u->most));
-    TD_TRY(TD_NEW_ARRAY(&out->latents, u->most * u->c->gpt_n_model_channels));
-fail:
-    return status;
+    if (u->manner->is_guarded && !u->manner->sink) u->behind = LOOP_LONGEST;
+    TD_CHECK(td_xtts_chooser_open(u->c->gpt_num_audio_tokens, &u->chooser));
+    TD_CHECK(TD_NEW_ARRAY(&out->codes, u->most));
+    return TD_NEW_ARRAY(&out->latents, u->most * u->c->gpt_n_model_channels);
 }
 
 td_status td_xtts_utter(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
                         size_t n_tokens, const td_xtts_manner *manner, td_xtts_utterance *out)
 {
-    utterance u = {
-        .engine = engine, .c = td_xtts_engine_config(engine), .timbre = timbre, .manner = manner, .out = out};
+    utterance u = {.engine = engine,
+                   .c = td_xtts_engine_config(engine),
+                   .timbre = timbre,
+                   .tokens = tokens,
+                   .n_tokens = n_tokens,
+                   .manner = manner,
+                   .out = out};
     td_xtts_thought thought;
     bool is_over = false;
     td_status status = TD_OK;
     *out = (td_xtts_utterance){0};
-    TD_TRY(make_room(&u, n_tokens));
-    TD_TRY(td_xtts_begin(engine, timbre, tokens, n_tokens, &thought));
+    TD_TRY(make_room(&u));
+    TD_TRY(begin(&u, tokens, n_tokens, &thought));
     while (!is_over)
         TD_TRY(go_on(&u, &thought, &is_over));
     TD_TRY(sound(&u, true));
 fail:
+    if (u.begun > 0) td_xtts_sound_drop(engine);
     td_xtts_chooser_close(&u.chooser);
     if (status != TD_OK) td_xtts_utterance_free(out);
     return status;

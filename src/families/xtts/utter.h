@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "base/trace.h"
 #include "families/xtts/engine.h"
 #include "families/xtts/sampling.h"
 
@@ -15,18 +16,22 @@ typedef enum td_xtts_flow {
     TD_XTTS_FADE /* all but the last, with a cross-fade from chunk to chunk: as Coqui's inference_stream() */
 } td_xtts_flow;
 
+/* Tracks of a trace, by the device that works. */
+enum { TD_XTTS_TRACK_GPT, TD_XTTS_TRACK_VOCODER, TD_XTTS_TRACKS };
+
 /* Gets the next samples; false ends the call with TD_ERR_CANCELLED. */
 typedef bool (*td_xtts_sink)(void *context, const float *samples, size_t count);
 
 typedef struct td_xtts_manner {
     td_xtts_sampling sampling;
     double speed;
-    bool is_guarded; /* loops are drawn again, endless speech is cut off */
+    bool is_guarded; /* loops are drawn again; endless speech, and what comes behind the text, is cut off */
     td_xtts_flow flow;
     uint32_t chunk_codes; /* after how many codes samples leave; 0: at the end */
     td_xtts_sink sink;    /* or NULL */
     void *context;
     const atomic_bool *cancel; /* may be NULL */
+    td_trace *trace;           /* gets when the GPT and the vocoder worked, each on its track; may be NULL */
 } td_xtts_manner;
 
 /* Owned: td_xtts_utterance_free(). */
@@ -38,15 +43,12 @@ typedef struct td_xtts_utterance {
     size_t count;
     bool is_stopped;    /* by the voice itself */
     uint32_t n_redrawn; /* loops that were drawn again */
-    bool is_cut;        /* by the guard */
+    bool is_cut;        /* by the guard, */
+    bool is_past_text;  /* since attention had come to the end of the text long before */
 } td_xtts_utterance;
 
 td_status td_xtts_utter(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
                         size_t n_tokens, const td_xtts_manner *manner, td_xtts_utterance *out);
 void td_xtts_utterance_free(td_xtts_utterance *utterance);
-
-/* Codes at the end that only repeat what was there before: a loop of at most some codes, often enough to be one. 0:
- * they do not. */
-size_t td_xtts_find_loop(const uint32_t *codes, size_t n);
 
 #endif

@@ -1,5 +1,7 @@
 /* The family of XTTS-v2: a GPT over audio codes, told the speaker by a recording, and a HiFi-GAN that speaks
  * what the GPT has thought. docs/xtts.md. */
+#include "families/xtts/engine.h"
+#include "families/xtts/graphs.h"
 #include "families/xtts/talk.h"
 #include "families/xtts/xtts_config.h"
 #include "families/xtts/xtts_coqui.h"
@@ -19,6 +21,17 @@ static const char *const buffers[] = {"*.running_mean",       "*.running_var", "
 
 static const td_front_end_row front_ends[] = {{"dvae_mel", td_xtts_dvae_mel}};
 
+/* A stream begins with so many codes' frames. */
+static td_status build_wave(const td_model_config *config, uint32_t frames, td_graph **out,
+                            td_wave_facts *facts)
+{
+    const td_xtts c = td_xtts_get(config);
+    const size_t first = td_xtts_samples(&c, TD_XTTS_STREAM_CODES, 1) / c.output_hop_length;
+    *facts = (td_wave_facts){
+        .rate = c.output_sample_rate, .hop = c.output_hop_length, .first_frames = (uint32_t)first};
+    return out ? td_xtts_vocoder_graph(&c, frames, out) : TD_OK;
+}
+
 const td_family td_family_xtts = {
     .name = "xtts",
     .help = "XTTS-v2: clones a voice from a recording, in many languages",
@@ -34,5 +47,6 @@ const td_family td_family_xtts = {
     .describe = td_xtts_describe,
     .fit = td_xtts_fit,
     .talker = &td_xtts_talker,
+    .wave_graph = build_wave,
     .importer = &td_coqui_importer,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "text/lang.h"
 
 #define ROW(type_, key_, least_, most_, is_shape_, help_)                                                    \
     TD_MODEL_KEY(td_xtts, type_, key_, least_, most_, is_shape_, help_),
@@ -92,22 +93,21 @@ void td_xtts_preset(uint32_t size, void *values)
 
 static td_status check_tokens(const td_xtts *c)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(c->gpt_start_text_token >= c->gpt_number_text_tokens ||
-                   c->gpt_stop_text_token >= c->gpt_number_text_tokens,
-               TD_ERR_CONFIG,
-               "model.gpt_start_text_token is %u and model.gpt_stop_text_token %u, but there are "
-               "model.gpt_number_text_tokens = %u",
-               c->gpt_start_text_token, c->gpt_stop_text_token, c->gpt_number_text_tokens);
-    TD_FAIL_IF(c->gpt_start_audio_token >= c->gpt_num_audio_tokens ||
-                   c->gpt_stop_audio_token >= c->gpt_num_audio_tokens ||
-                   c->gpt_start_audio_token == c->gpt_stop_audio_token,
-               TD_ERR_CONFIG,
-               "model.gpt_start_audio_token is %u and model.gpt_stop_audio_token %u; they must be two of the "
-               "model.gpt_num_audio_tokens = %u",
-               c->gpt_start_audio_token, c->gpt_stop_audio_token, c->gpt_num_audio_tokens);
-fail:
-    return status;
+    TD_REFUSE_IF(c->gpt_start_text_token >= c->gpt_number_text_tokens ||
+                     c->gpt_stop_text_token >= c->gpt_number_text_tokens,
+                 TD_ERR_CONFIG,
+                 "model.gpt_start_text_token is %u and model.gpt_stop_text_token %u, but there are "
+                 "model.gpt_number_text_tokens = %u",
+                 c->gpt_start_text_token, c->gpt_stop_text_token, c->gpt_number_text_tokens);
+    TD_REFUSE_IF(
+        c->gpt_start_audio_token >= c->gpt_num_audio_tokens ||
+            c->gpt_stop_audio_token >= c->gpt_num_audio_tokens ||
+            c->gpt_start_audio_token == c->gpt_stop_audio_token,
+        TD_ERR_CONFIG,
+        "model.gpt_start_audio_token is %u and model.gpt_stop_audio_token %u; they must be two of the "
+        "model.gpt_num_audio_tokens = %u",
+        c->gpt_start_audio_token, c->gpt_stop_audio_token, c->gpt_num_audio_tokens);
+    return TD_OK;
 }
 
 td_status td_xtts_check(const void *values)
@@ -115,35 +115,40 @@ td_status td_xtts_check(const void *values)
     const td_xtts *c = values;
     const uint32_t filters[] = {c->speaker_filters_1, c->speaker_filters_2, c->speaker_filters_3,
                                 c->speaker_filters_4};
-    td_status status = TD_OK;
-    TD_FAIL_IF(c->gpt_n_model_channels % c->gpt_n_heads != 0, TD_ERR_CONFIG,
-               "model.gpt_n_model_channels is %u, which model.gpt_n_heads = %u does not divide",
-               c->gpt_n_model_channels, c->gpt_n_heads);
-    TD_FAIL_IF(c->decoder_input_dim != c->gpt_n_model_channels, TD_ERR_CONFIG,
-               "model.decoder_input_dim is %u, but the vocoder takes what the GPT makes: "
-               "model.gpt_n_model_channels is %u",
-               c->decoder_input_dim, c->gpt_n_model_channels);
-    TD_FAIL_IF(
+    TD_REFUSE_IF(c->gpt_n_model_channels % c->gpt_n_heads != 0, TD_ERR_CONFIG,
+                 "model.gpt_n_model_channels is %u, which model.gpt_n_heads = %u does not divide",
+                 c->gpt_n_model_channels, c->gpt_n_heads);
+    TD_REFUSE_IF(c->decoder_input_dim != c->gpt_n_model_channels, TD_ERR_CONFIG,
+                 "model.decoder_input_dim is %u, but the vocoder takes what the GPT makes: "
+                 "model.gpt_n_model_channels is %u",
+                 c->decoder_input_dim, c->gpt_n_model_channels);
+    TD_REFUSE_IF(
         c->output_hop_length != 256, TD_ERR_CONFIG,
         "model.output_hop_length is %u, but the vocoder's stages make 8 x 8 x 2 x 2 = 256 samples of a "
         "frame",
         c->output_hop_length);
-    TD_FAIL_IF(c->decoder_channels % 16 != 0, TD_ERR_CONFIG,
-               "model.decoder_channels is %u, but must be a multiple of 16, since four stages halve it",
-               c->decoder_channels);
+    TD_REFUSE_IF(c->decoder_channels % 16 != 0, TD_ERR_CONFIG,
+                 "model.decoder_channels is %u, but must be a multiple of 16, since four stages halve it",
+                 c->decoder_channels);
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        TD_FAIL_IF(filters[i] % TD_XTTS_SPEAKER_SQUEEZE != 0, TD_ERR_CONFIG,
-                   "model.speaker_filters_%zu is %u, but must be a multiple of %d", i + 1, filters[i],
-                   TD_XTTS_SPEAKER_SQUEEZE);
-    TD_FAIL_IF(c->speaker_mels % 8 != 0, TD_ERR_CONFIG,
-               "model.speaker_mels is %u, but must be a multiple of 8, since three layers halve it",
-               c->speaker_mels);
-    TD_TRY(check_tokens(c));
-fail:
-    return status;
+        TD_REFUSE_IF(filters[i] % TD_XTTS_SPEAKER_SQUEEZE != 0, TD_ERR_CONFIG,
+                     "model.speaker_filters_%zu is %u, but must be a multiple of %d", i + 1, filters[i],
+                     TD_XTTS_SPEAKER_SQUEEZE);
+    TD_REFUSE_IF(c->speaker_mels % 8 != 0, TD_ERR_CONFIG,
+                 "model.speaker_mels is %u, but must be a multiple of 8, since three layers halve it",
+                 c->speaker_mels);
+    return check_tokens(c);
 }
 
 /* ---------------------------------------------------------------- others */
+
+/* Characters of a text that the package warns of, or splits at: about as much as the model speaks in one breath. */
+static const uint16_t PIECE_CHARACTERS[TD_LANG_COUNT] = {
+    [TD_LANG_EN] = 250, [TD_LANG_ES] = 239, [TD_LANG_FR] = 273, [TD_LANG_DE] = 253, [TD_LANG_IT] = 213,
+    [TD_LANG_PT] = 203, [TD_LANG_PL] = 224, [TD_LANG_TR] = 226, [TD_LANG_RU] = 182, [TD_LANG_NL] = 251,
+    [TD_LANG_CS] = 186, [TD_LANG_AR] = 166, [TD_LANG_ZH] = 82,  [TD_LANG_HU] = 224, [TD_LANG_KO] = 95,
+    [TD_LANG_JA] = 71,  [TD_LANG_HI] = 150,
+};
 
 void td_xtts_describe(const void *values, td_model_facts *out)
 {
@@ -154,6 +159,8 @@ void td_xtts_describe(const void *values, td_model_facts *out)
     out->max_frames = c->gpt_max_audio_tokens * (c->gpt_code_stride_len / c->output_hop_length);
     out->takes_reference = true;
     out->sets_speed = true;
+    out->is_romanized = true;
+    out->piece_characters = PIECE_CHARACTERS;
 }
 
 void td_xtts_fit(const td_data_facts *facts, const void *old, void *values)

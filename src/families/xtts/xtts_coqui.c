@@ -81,8 +81,7 @@ bool td_coqui_find_number(const cJSON *json, const char *key, double *out)
 
 td_status td_coqui_read_config(const cJSON *json, td_model_config *config)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(!cJSON_IsObject(json), TD_ERR_FORMAT, "it is no JSON object");
+    TD_REFUSE_IF(!cJSON_IsObject(json), TD_ERR_FORMAT, "it is no JSON object");
     for (size_t i = 0; i < TD_XTTS_KEY_COUNT; i++) {
         const td_model_key *key = &td_xtts_keys[i];
         const cJSON *value = find_value(json, key->name);
@@ -93,31 +92,27 @@ td_status td_coqui_read_config(const cJSON *json, td_model_config *config)
         else if (key->type != TD_KEY_FLAG && cJSON_IsNumber(value))
             td_text_format_double(value->valuedouble, text);
         else
-            TD_FAIL_IF(true, TD_ERR_FORMAT, "its key %s is no %s", key->name,
-                       key->type == TD_KEY_FLAG ? "true or false" : "number");
-        TD_TRY(td_model_config_put(config, key->name, text));
+            TD_REFUSE_IF(true, TD_ERR_FORMAT, "its key %s is no %s", key->name,
+                         key->type == TD_KEY_FLAG ? "true or false" : "number");
+        TD_CHECK(td_model_config_put(config, key->name, text));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_coqui_read_languages(const cJSON *json, td_arena *arena, char **out)
 {
-    td_status status = TD_OK;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "languages"), *item;
     char text[MAX_LANGUAGES * (MAX_CODE_BYTES + 1)] = "";
     size_t used = 0, n = 0;
     cJSON_ArrayForEach(item, list)
     {
         const char *code = cJSON_GetStringValue(item);
-        TD_FAIL_IF(code == NULL || code[0] == '\0' || strlen(code) > MAX_CODE_BYTES ||
-                       strchr(code, '\n') != NULL || ++n > MAX_LANGUAGES,
-                   TD_ERR_FORMAT, "its languages are no list of short codes");
+        TD_REFUSE_IF(code == NULL || code[0] == '\0' || strlen(code) > MAX_CODE_BYTES ||
+                         strchr(code, '\n') != NULL || ++n > MAX_LANGUAGES,
+                     TD_ERR_FORMAT, "its languages are no list of short codes");
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? "\n" : "", code);
     }
-    TD_TRY(td_arena_strdup(arena, text, out));
-fail:
-    return status;
+    return td_arena_strdup(arena, text, out);
 }
 
 /* ---------------------------------------------------------------- making one */

@@ -78,38 +78,29 @@ static size_t count_chosen(const output *o, choice *chooses)
 
 static td_status open_writer(const output *o, const char *name, td_torch_writer **out)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES], prefix[64];
     const int bytes = snprintf(path, sizeof path, "%s/%s", o->folder, name);
     *out = NULL;
-    TD_FAIL_IF(bytes < 0 || (size_t)bytes >= sizeof path, TD_ERR_IO, "the path '%.200s' is too long",
-               o->folder);
+    TD_REFUSE_IF(bytes < 0 || (size_t)bytes >= sizeof path, TD_ERR_IO, "the path '%.200s' is too long",
+                 o->folder);
     snprintf(prefix, sizeof prefix, "%.*s", (int)strcspn(name, "."), name);
-    TD_TRY(td_torch_writer_open(path, prefix, out));
-fail:
-    return status;
+    return td_torch_writer_open(path, prefix, out);
 }
 
 /* Elements, in the order in which they were described. */
 static td_status write_chosen(const output *o, choice *chooses, td_torch_writer *w)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_safetensors_count(o->file); i++) {
         const td_safetensors_tensor *t = td_safetensors_at(o->file, i);
-        if (choose(t, chooses) != NULL) TD_TRY(td_torch_writer_write(w, t->data, t->bytes));
+        if (choose(t, chooses) != NULL) TD_CHECK(td_torch_writer_write(w, t->data, t->bytes));
     }
-    TD_TRY(td_torch_writer_commit(w));
-fail:
-    return status;
+    return td_torch_writer_commit(w);
 }
 
 static td_status describe(td_torch_writer *w, const char *key, const td_safetensors_tensor *t)
 {
-    td_status status = TD_OK;
-    if (key != NULL) TD_TRY(td_torch_writer_key(w, key));
-    TD_TRY(td_torch_writer_tensor(w, t->dtype, t->rank, t->dims));
-fail:
-    return status;
+    if (key != NULL) TD_CHECK(td_torch_writer_key(w, key));
+    return td_torch_writer_tensor(w, t->dtype, t->rank, t->dims);
 }
 
 /* A dict of tensors, under `key` of another one if there is a key. */
@@ -176,14 +167,11 @@ static bool find_speaker(const output *o, size_t i, speaker *out)
 
 static td_status describe_speaker(td_torch_writer *w, const speaker *s)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_torch_writer_key(w, s->name));
-    TD_TRY(td_torch_writer_begin_dict(w));
-    TD_TRY(describe(w, &TD_COQUI_LATENT[1], s->latent));
-    TD_TRY(describe(w, &TD_COQUI_EMBEDDING[1], s->embedding));
-    TD_TRY(td_torch_writer_end_dict(w));
-fail:
-    return status;
+    TD_CHECK(td_torch_writer_key(w, s->name));
+    TD_CHECK(td_torch_writer_begin_dict(w));
+    TD_CHECK(describe(w, &TD_COQUI_LATENT[1], s->latent));
+    TD_CHECK(describe(w, &TD_COQUI_EMBEDDING[1], s->embedding));
+    return td_torch_writer_end_dict(w);
 }
 
 static td_status write_speakers(const output *o)
@@ -211,14 +199,11 @@ fail:
 
 static td_status write_text(const output *o, const char *name, const char *text)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
     const int bytes = snprintf(path, sizeof path, "%s/%s", o->folder, name);
-    TD_FAIL_IF(bytes < 0 || (size_t)bytes >= sizeof path, TD_ERR_IO, "the path '%.200s' is too long",
-               o->folder);
-    TD_TRY(td_file_write_atomic(path, text, strlen(text)));
-fail:
-    return status;
+    TD_REFUSE_IF(bytes < 0 || (size_t)bytes >= sizeof path, TD_ERR_IO, "the path '%.200s' is too long",
+                 o->folder);
+    return td_file_write_atomic(path, text, strlen(text));
 }
 
 static td_status write_config(const output *o)
@@ -255,19 +240,16 @@ static td_status check_tensor(void *context, const td_xtts_tensor *wanted)
 
 td_status td_coqui_export(const td_checkpoint *voice, const char *folder)
 {
-    td_status status = TD_OK;
     const output o = {.voice = voice, .file = td_checkpoint_file(voice), .folder = folder};
     const char *vocab = td_checkpoint_text(voice, TD_COQUI_KEY_VOCAB);
     const td_xtts c = td_xtts_get(&td_checkpoint_get_info(voice)->model);
-    TD_FAIL_IF(vocab == NULL, TD_ERR_FORMAT, "'%.200s' does not hold its " TD_COQUI_VOCAB,
-               td_checkpoint_path(voice));
-    TD_TRY(td_xtts_walk(&c, check_tensor, (void *)&o));
-    TD_TRY(write_dict(&o, TD_COQUI_MODEL, "model", choose_model));
-    if (count_chosen(&o, choose_dvae) > 0) TD_TRY(write_dict(&o, TD_COQUI_DVAE, NULL, choose_dvae));
-    if (count_chosen(&o, choose_speakers) > 0) TD_TRY(write_speakers(&o));
-    TD_TRY(write_stats(&o));
-    TD_TRY(write_text(&o, TD_COQUI_VOCAB, vocab));
-    TD_TRY(write_config(&o));
-fail:
-    return status;
+    TD_REFUSE_IF(vocab == NULL, TD_ERR_FORMAT, "'%.200s' does not hold its " TD_COQUI_VOCAB,
+                 td_checkpoint_path(voice));
+    TD_CHECK(td_xtts_walk(&c, check_tensor, (void *)&o));
+    TD_CHECK(write_dict(&o, TD_COQUI_MODEL, "model", choose_model));
+    if (count_chosen(&o, choose_dvae) > 0) TD_CHECK(write_dict(&o, TD_COQUI_DVAE, NULL, choose_dvae));
+    if (count_chosen(&o, choose_speakers) > 0) TD_CHECK(write_speakers(&o));
+    TD_CHECK(write_stats(&o));
+    TD_CHECK(write_text(&o, TD_COQUI_VOCAB, vocab));
+    return write_config(&o);
 }

@@ -113,18 +113,16 @@ static td_status make_name(source *s, const char *prefix, const char *name, char
 /* The tensors of a value of a file, with a prefix before their names. */
 static td_status collect(source *s, td_torch_file *file, td_pickle_id root, size_t depth, const char *prefix)
 {
-    td_status status = TD_OK;
     const td_torch_tensor *tensors;
     size_t n;
-    TD_TRY(td_import_tensors(s->import, file, root, depth, &tensors, &n));
-    TD_TRY(td_alloc_grow(&s->tensors, &s->capacity, s->n_tensors + n, sizeof *s->tensors));
+    TD_CHECK(td_import_tensors(s->import, file, root, depth, &tensors, &n));
+    TD_CHECK(td_alloc_grow(&s->tensors, &s->capacity, s->n_tensors + n, sizeof *s->tensors));
     for (size_t i = 0; i < n; i++) {
         char *name;
-        TD_TRY(make_name(s, prefix, tensors[i].name, &name));
+        TD_CHECK(make_name(s, prefix, tensors[i].name, &name));
         s->tensors[s->n_tensors++] = (found){name, file, &tensors[i], false};
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static int compare_found(const void *a, const void *b)
@@ -142,34 +140,32 @@ static found *find_tensor(const source *s, const char *name)
 /* The whole file, or its "model", and where it has none the DVAE and mel_stats of files of their own. */
 static td_status collect_all(source *s)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
     td_torch_file *file;
     const td_pickle *p = td_torch_pickle(s->model_file);
     const td_pickle_id root = p != NULL ? td_pickle_root(p) : 0;
     const td_pickle_id model = p != NULL ? td_pickle_find(p, root, "model") : 0;
-    TD_TRY(collect(s, s->model_file, model != 0 ? model : root, 1, ""));
+    TD_CHECK(collect(s, s->model_file, model != 0 ? model : root, 1, ""));
     qsort(s->tensors, s->n_tensors, sizeof *s->tensors, compare_found);
     const bool has_dvae = find_tensor(s, "dvae.codebook.embed") != NULL;
     const bool has_stats = find_tensor(s, "mel_stats") != NULL;
     if (!has_dvae && has_file(s, TD_COQUI_DVAE, path)) {
-        TD_TRY(td_import_file(s->import, path, &file));
+        TD_CHECK(td_import_file(s->import, path, &file));
         p = td_torch_pickle(file);
-        TD_TRY(collect(s, file, p != NULL ? td_pickle_root(p) : 0, 1, "dvae."));
+        TD_CHECK(collect(s, file, p != NULL ? td_pickle_root(p) : 0, 1, "dvae."));
     } else if (!has_dvae) {
-        TD_TRY(td_import_lack(s->import, TD_COQUI_DVAE));
+        TD_CHECK(td_import_lack(s->import, TD_COQUI_DVAE));
     }
     if (!has_stats && has_file(s, TD_COQUI_MEL_STATS, path)) {
-        TD_TRY(td_import_file(s->import, path, &file));
+        TD_CHECK(td_import_file(s->import, path, &file));
         p = td_torch_pickle(file);
-        TD_TRY(collect(s, file, p != NULL ? td_pickle_root(p) : 0, 0, "mel_stats"));
+        TD_CHECK(collect(s, file, p != NULL ? td_pickle_root(p) : 0, 0, "mel_stats"));
     }
     qsort(s->tensors, s->n_tensors, sizeof *s->tensors, compare_found);
     for (size_t i = 1; i < s->n_tensors; i++)
-        TD_FAIL_IF(compare_found(&s->tensors[i - 1], &s->tensors[i]) == 0, TD_ERR_FORMAT,
-                   "'%.200s' has tensor %s under two names", s->model, s->tensors[i].name);
-fail:
-    return status;
+        TD_REFUSE_IF(compare_found(&s->tensors[i - 1], &s->tensors[i]) == 0, TD_ERR_FORMAT,
+                     "'%.200s' has tensor %s under two names", s->model, s->tensors[i].name);
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- config.json and vocab.json */
@@ -187,32 +183,27 @@ static td_status blame(const char *path)
 /* Some models have their configuration in the file itself: an object, a dict, or JSON. */
 static td_status read_inner_config(source *s)
 {
-    td_status status = TD_OK;
     const td_pickle *p = td_torch_pickle(s->model_file);
     const td_pickle_id id = p != NULL ? td_pickle_find(p, td_pickle_root(p), "config") : 0;
-    TD_FAIL_IF(id == 0, TD_ERR_NOT_FOUND,
-               "'%.200s' has no " TD_COQUI_CONFIG ", and the model's file none inside", s->folder);
+    TD_REFUSE_IF(id == 0, TD_ERR_NOT_FOUND,
+                 "'%.200s' has no " TD_COQUI_CONFIG ", and the model's file none inside", s->folder);
     const td_pickle_value *value = td_pickle_get(p, id);
     if (value->kind == TD_PICKLE_TEXT)
-        TD_TRY(td_coqui_parse_config((const char *)value->as.bytes, value->n, &s->config));
+        TD_CHECK(td_coqui_parse_config((const char *)value->as.bytes, value->n, &s->config));
     else
-        TD_TRY(td_pickle_to_json(p, id, &s->config));
+        TD_CHECK(td_pickle_to_json(p, id, &s->config));
     s->config_text = s->config != NULL ? cJSON_Print(s->config) : NULL;
-    TD_FAIL_IF(s->config_text == NULL, TD_ERR_FORMAT, "'%.200s' has a configuration that cannot be read",
-               s->model);
-fail:
-    return status;
+    TD_REFUSE_IF(s->config_text == NULL, TD_ERR_FORMAT, "'%.200s' has a configuration that cannot be read",
+                 s->model);
+    return TD_OK;
 }
 
 static td_status read_outer_config(source *s, const char *path)
 {
-    td_status status = TD_OK;
     size_t bytes;
-    TD_TRY(td_file_read(path, CONFIG_MAX_BYTES, &s->config_text, &bytes));
-    TD_FAIL_IF(strlen(s->config_text) != bytes, TD_ERR_FORMAT, "it has zero bytes in it");
-    TD_TRY(td_coqui_parse_config(s->config_text, bytes, &s->config));
-fail:
-    return status;
+    TD_CHECK(td_file_read(path, CONFIG_MAX_BYTES, &s->config_text, &bytes));
+    TD_REFUSE_IF(strlen(s->config_text) != bytes, TD_ERR_FORMAT, "it has zero bytes in it");
+    return td_coqui_parse_config(s->config_text, bytes, &s->config);
 }
 
 static td_status read_config(source *s)
@@ -229,18 +220,15 @@ fail:
 
 static td_status read_vocab(source *s)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
     size_t bytes;
-    TD_FAIL_IF(!has_file(s, TD_COQUI_VOCAB, path), TD_ERR_NOT_FOUND,
-               "'%.200s' has no " TD_COQUI_VOCAB
-               ", without which no text becomes tokens; put the model's beside it",
-               s->folder);
-    TD_TRY(td_file_read(path, TD_BPE_MAX_FILE_BYTES, &s->vocab_text, &bytes));
-    TD_FAIL_IF(strlen(s->vocab_text) != bytes, TD_ERR_FORMAT, "'%.200s' has zero bytes in it", path);
-    TD_TRY(td_bpe_parse(s->vocab_text, bytes, path, &s->bpe));
-fail:
-    return status;
+    TD_REFUSE_IF(!has_file(s, TD_COQUI_VOCAB, path), TD_ERR_NOT_FOUND,
+                 "'%.200s' has no " TD_COQUI_VOCAB
+                 ", without which no text becomes tokens; put the model's beside it",
+                 s->folder);
+    TD_CHECK(td_file_read(path, TD_BPE_MAX_FILE_BYTES, &s->vocab_text, &bytes));
+    TD_REFUSE_IF(strlen(s->vocab_text) != bytes, TD_ERR_FORMAT, "'%.200s' has zero bytes in it", path);
+    return td_bpe_parse(s->vocab_text, bytes, path, &s->bpe);
 }
 
 /* ---------------------------------------------------------------- the configuration */
@@ -301,34 +289,31 @@ static const struct {
 /* config.json must say the same, except for the table of text tokens, whose size Coqui too takes from vocab.json. */
 static td_status put_told(source *s, td_xtts *c, size_t offset, const char *key, uint64_t value)
 {
-    td_status status = TD_OK;
     double said;
-    TD_FAIL_IF(value == 0 || value > UINT32_MAX, TD_ERR_FORMAT, "'%.200s': its tensors tell no sensible %s",
-               s->model, key);
-    TD_FAIL_IF(td_coqui_find_number(s->config, key, &said) && said != (double)value &&
-                   strcmp(key, "gpt_number_text_tokens") != 0,
-               TD_ERR_FORMAT, "'%.200s': %s is %" PRIu64 " by its tensors, but %g in " TD_COQUI_CONFIG,
-               s->model, key, value, said);
+    TD_REFUSE_IF(value == 0 || value > UINT32_MAX, TD_ERR_FORMAT, "'%.200s': its tensors tell no sensible %s",
+                 s->model, key);
+    TD_REFUSE_IF(td_coqui_find_number(s->config, key, &said) && said != (double)value &&
+                     strcmp(key, "gpt_number_text_tokens") != 0,
+                 TD_ERR_FORMAT, "'%.200s': %s is %" PRIu64 " by its tensors, but %g in " TD_COQUI_CONFIG,
+                 s->model, key, value, said);
     const uint32_t number = (uint32_t)value;
     memcpy((unsigned char *)c + offset, &number, sizeof number);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_shapes(source *s, td_xtts *c)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < sizeof TOLD / sizeof *TOLD; i++) {
         const bool is_dvae = strncmp(TOLD[i].tensor, "dvae.", 5) == 0;
         const found *f = find_tensor(s, TOLD[i].tensor);
         if (f == NULL && is_dvae) continue;
-        TD_FAIL_IF(f == NULL, TD_ERR_FORMAT, "'%.200s' has no tensor %s; is it of XTTS-v2?", s->model,
-                   TOLD[i].tensor);
-        TD_FAIL_IF(f->tensor->rank <= TOLD[i].axis || f->tensor->dims[TOLD[i].axis] < TOLD[i].less,
-                   TD_ERR_FORMAT, "'%.200s': tensor %s has %zu dimensions, or too small ones", s->model,
-                   TOLD[i].tensor, f->tensor->rank);
-        TD_TRY(put_told(s, c, TOLD[i].offset, TOLD[i].key,
-                        (f->tensor->dims[TOLD[i].axis] - TOLD[i].less) / TOLD[i].by));
+        TD_REFUSE_IF(f == NULL, TD_ERR_FORMAT, "'%.200s' has no tensor %s; is it of XTTS-v2?", s->model,
+                     TOLD[i].tensor);
+        TD_REFUSE_IF(f->tensor->rank <= TOLD[i].axis || f->tensor->dims[TOLD[i].axis] < TOLD[i].less,
+                     TD_ERR_FORMAT, "'%.200s': tensor %s has %zu dimensions, or too small ones", s->model,
+                     TOLD[i].tensor, f->tensor->rank);
+        TD_CHECK(put_told(s, c, TOLD[i].offset, TOLD[i].key,
+                          (f->tensor->dims[TOLD[i].axis] - TOLD[i].less) / TOLD[i].by));
     }
     for (size_t i = 0; i < sizeof COUNTED / sizeof *COUNTED; i++) {
         char name[TD_XTTS_NAME_BYTES];
@@ -338,33 +323,30 @@ static td_status read_shapes(source *s, td_xtts *c)
                      COUNTED[i].behind);
         while (find_tensor(s, name) != NULL);
         if (n == 1 && strncmp(name, "dvae.", 5) == 0) continue;
-        TD_FAIL_IF(n == 1, TD_ERR_FORMAT, "'%.200s' has no tensor %s; is it of XTTS-v2?", s->model, name);
-        TD_TRY(put_told(s, c, COUNTED[i].offset, COUNTED[i].key, n - 1));
+        TD_REFUSE_IF(n == 1, TD_ERR_FORMAT, "'%.200s' has no tensor %s; is it of XTTS-v2?", s->model, name);
+        TD_CHECK(put_told(s, c, COUNTED[i].offset, COUNTED[i].key, n - 1));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* [START] and [STOP] are those of the vocabulary; config.json counts where it has none. */
 static td_status read_tokens(source *s, td_xtts *c)
 {
-    td_status status = TD_OK;
     const int32_t start = td_bpe_find(s->bpe, "[START]"), stop = td_bpe_find(s->bpe, "[STOP]");
     double said;
     if (start >= 0) c->gpt_start_text_token = (uint32_t)start;
     if (stop >= 0) c->gpt_stop_text_token = (uint32_t)stop;
-    TD_FAIL_IF((start < 0 && !td_coqui_find_number(s->config, "gpt_start_text_token", &said)) ||
-                   (stop < 0 && !td_coqui_find_number(s->config, "gpt_stop_text_token", &said)),
-               TD_ERR_FORMAT,
-               "'%.200s': neither " TD_COQUI_VOCAB " nor " TD_COQUI_CONFIG
-               " tells the tokens [START] and [STOP]",
-               s->folder);
-    TD_FAIL_IF(td_bpe_vocab_size(s->bpe) > c->gpt_number_text_tokens, TD_ERR_FORMAT,
-               "'%.200s': " TD_COQUI_VOCAB
-               " has %zu tokens, but the model %u; they are not of the same model",
-               s->folder, td_bpe_vocab_size(s->bpe), c->gpt_number_text_tokens);
-fail:
-    return status;
+    TD_REFUSE_IF((start < 0 && !td_coqui_find_number(s->config, "gpt_start_text_token", &said)) ||
+                     (stop < 0 && !td_coqui_find_number(s->config, "gpt_stop_text_token", &said)),
+                 TD_ERR_FORMAT,
+                 "'%.200s': neither " TD_COQUI_VOCAB " nor " TD_COQUI_CONFIG
+                 " tells the tokens [START] and [STOP]",
+                 s->folder);
+    TD_REFUSE_IF(td_bpe_vocab_size(s->bpe) > c->gpt_number_text_tokens, TD_ERR_FORMAT,
+                 "'%.200s': " TD_COQUI_VOCAB
+                 " has %zu tokens, but the model %u; they are not of the same model",
+                 s->folder, td_bpe_vocab_size(s->bpe), c->gpt_number_text_tokens);
+    return TD_OK;
 }
 
 static td_status make_config(source *s)
@@ -403,35 +385,30 @@ static td_status check_shape(const found *f, size_t rank, const uint64_t *dims)
 
 static td_status take(void *context, const td_xtts_tensor *t)
 {
-    td_status status = TD_OK;
     source *s = context;
     found *f = find_tensor(s, t->name);
     if (f == NULL) {
         if (s->n_absent++ == 0) snprintf(s->absent, sizeof s->absent, "%s", t->name);
         return TD_OK;
     }
-    TD_TRY(check_shape(f, t->rank, t->dims));
-    TD_FAIL_IF(td_convert_is_float(f->tensor->dtype) == t->is_integer, TD_ERR_FORMAT,
-               "'%.200s': tensor %s is %s, not %s", td_torch_name(f->file), t->name,
-               td_safetensors_dtype_name(f->tensor->dtype),
-               t->is_integer ? "whole numbers" : "floating-point");
+    TD_CHECK(check_shape(f, t->rank, t->dims));
+    TD_REFUSE_IF(td_convert_is_float(f->tensor->dtype) == t->is_integer, TD_ERR_FORMAT,
+                 "'%.200s': tensor %s is %s, not %s", td_torch_name(f->file), t->name,
+                 td_safetensors_dtype_name(f->tensor->dtype),
+                 t->is_integer ? "whole numbers" : "floating-point");
     f->is_used = true;
-    TD_TRY(td_import_add(s->import, t->name, f->file, f->tensor));
-fail:
-    return status;
+    return td_import_add(s->import, t->name, f->file, f->tensor);
 }
 
 static td_status take_model(source *s)
 {
-    td_status status = TD_OK;
     const td_xtts c = td_xtts_get(&s->import->info.model);
-    TD_TRY(td_xtts_walk(&c, take, s));
-    TD_FAIL_IF(s->n_absent > 0, TD_ERR_FORMAT, "'%.200s' has no tensor %s, and %zu others are missing",
-               s->model, s->absent, s->n_absent - 1);
+    TD_CHECK(td_xtts_walk(&c, take, s));
+    TD_REFUSE_IF(s->n_absent > 0, TD_ERR_FORMAT, "'%.200s' has no tensor %s, and %zu others are missing",
+                 s->model, s->absent, s->n_absent - 1);
     for (size_t i = 0; i < s->n_tensors; i++)
-        if (!s->tensors[i].is_used) TD_TRY(td_import_ignore(s->import, s->tensors[i].tensor->name));
-fail:
-    return status;
+        if (!s->tensors[i].is_used) TD_CHECK(td_import_ignore(s->import, s->tensors[i].tensor->name));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- speakers */
@@ -446,30 +423,27 @@ static bool ends_with(const char *text, const char *ending)
 static td_status take_speaker(source *s, td_torch_file *file, const td_torch_tensor *latent,
                               const td_torch_tensor *embedding, char **names)
 {
-    td_status status = TD_OK;
     const td_xtts c = td_xtts_get(&s->import->info.model);
     const uint64_t latent_dims[] = {1, c.perceiver_latents, c.gpt_n_model_channels};
     const uint64_t embedding_dims[] = {1, c.d_vector_dim, 1};
     const size_t bytes = strlen(latent->name) - strlen(TD_COQUI_LATENT);
     char name[TD_SAFETENSORS_MAX_NAME_BYTES];
-    TD_FAIL_IF(embedding == NULL, TD_ERR_FORMAT,
-               "'%.200s': %s is without its other half, " TD_COQUI_EMBEDDING, td_torch_name(file),
-               latent->name);
-    TD_FAIL_IF(bytes > 200 || memchr(latent->name, '\n', bytes) != NULL, TD_ERR_FORMAT,
-               "'%.200s': the name of a speaker is too long, or more than one line", td_torch_name(file));
+    TD_REFUSE_IF(embedding == NULL, TD_ERR_FORMAT,
+                 "'%.200s': %s is without its other half, " TD_COQUI_EMBEDDING, td_torch_name(file),
+                 latent->name);
+    TD_REFUSE_IF(bytes > 200 || memchr(latent->name, '\n', bytes) != NULL, TD_ERR_FORMAT,
+                 "'%.200s': the name of a speaker is too long, or more than one line", td_torch_name(file));
     const found halves[] = {{latent->name, file, latent, true}, {embedding->name, file, embedding, true}};
-    TD_TRY(check_shape(&halves[0], 3, latent_dims));
-    TD_TRY(check_shape(&halves[1], 3, embedding_dims));
+    TD_CHECK(check_shape(&halves[0], 3, latent_dims));
+    TD_CHECK(check_shape(&halves[1], 3, embedding_dims));
     for (size_t i = 0; i < 2; i++) {
         snprintf(name, sizeof name, TD_COQUI_SPEAKERS_PREFIX "%s", halves[i].name);
-        TD_FAIL_IF(!td_convert_is_float(halves[i].tensor->dtype), TD_ERR_FORMAT,
-                   "'%.200s': %s is not floating-point", td_torch_name(file), halves[i].name);
-        TD_TRY(td_import_add(s->import, name, file, halves[i].tensor));
+        TD_REFUSE_IF(!td_convert_is_float(halves[i].tensor->dtype), TD_ERR_FORMAT,
+                     "'%.200s': %s is not floating-point", td_torch_name(file), halves[i].name);
+        TD_CHECK(td_import_add(s->import, name, file, halves[i].tensor));
     }
-    TD_TRY(td_arena_printf(s->import->arena, names, "%s%s%.*s", *names, (*names)[0] != '\0' ? "\n" : "",
-                           (int)bytes, latent->name));
-fail:
-    return status;
+    return td_arena_printf(s->import->arena, names, "%s%s%.*s", *names, (*names)[0] != '\0' ? "\n" : "",
+                           (int)bytes, latent->name);
 }
 
 /* The other half of a speaker; NULL if it is not there. `tensors` are sorted by name. */
@@ -493,28 +467,26 @@ static const td_torch_tensor *find_embedding(const td_torch_tensor *tensors, siz
 
 static td_status take_speakers(source *s)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES], *names;
     td_torch_file *file;
     const td_torch_tensor *tensors;
     size_t n;
-    TD_TRY(td_arena_strdup(s->import->arena, "", &names));
+    TD_CHECK(td_arena_strdup(s->import->arena, "", &names));
     s->import->info.speakers = names;
     if (!has_file(s, TD_COQUI_SPEAKERS, path)) return td_import_lack(s->import, TD_COQUI_SPEAKERS);
-    TD_TRY(td_import_file(s->import, path, &file));
+    TD_CHECK(td_import_file(s->import, path, &file));
     const td_pickle *p = td_torch_pickle(file);
-    TD_TRY(td_import_tensors(s->import, file, p != NULL ? td_pickle_root(p) : 0, 2, &tensors, &n));
-    TD_FAIL_IF(n > (size_t)2 * MAX_SPEAKERS, TD_ERR_LIMIT,
-               "'%.200s' has %zu tensors; at most %d speakers can be imported", path, n, MAX_SPEAKERS);
+    TD_CHECK(td_import_tensors(s->import, file, p != NULL ? td_pickle_root(p) : 0, 2, &tensors, &n));
+    TD_REFUSE_IF(n > (size_t)2 * MAX_SPEAKERS, TD_ERR_LIMIT,
+                 "'%.200s' has %zu tensors; at most %d speakers can be imported", path, n, MAX_SPEAKERS);
     for (size_t i = 0; i < n; i++) {
         if (ends_with(tensors[i].name, TD_COQUI_LATENT))
-            TD_TRY(take_speaker(s, file, &tensors[i], find_embedding(tensors, n, &tensors[i]), &names));
+            TD_CHECK(take_speaker(s, file, &tensors[i], find_embedding(tensors, n, &tensors[i]), &names));
         else if (!ends_with(tensors[i].name, TD_COQUI_EMBEDDING))
-            TD_TRY(td_import_ignore(s->import, tensors[i].name));
+            TD_CHECK(td_import_ignore(s->import, tensors[i].name));
     }
     s->import->info.speakers = names;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -524,28 +496,25 @@ fail:
 
 static td_status tell(source *s)
 {
-    td_status status = TD_OK;
     td_checkpoint_info *info = &s->import->info;
     char *languages, *first;
-    TD_TRY(td_coqui_read_languages(s->config, s->import->arena, &languages));
+    TD_CHECK(td_coqui_read_languages(s->config, s->import->arena, &languages));
     if (languages[0] == '\0') {
-        TD_TRY(td_import_lack(s->import, "languages of " TD_COQUI_CONFIG));
-        TD_TRY(td_arena_strdup(s->import->arena, LANGUAGES, &languages));
+        TD_CHECK(td_import_lack(s->import, "languages of " TD_COQUI_CONFIG));
+        TD_CHECK(td_arena_strdup(s->import->arena, LANGUAGES, &languages));
     }
-    TD_TRY(td_arena_printf(s->import->arena, &first, "%.*s", (int)strcspn(languages, "\n"), languages));
+    TD_CHECK(td_arena_printf(s->import->arena, &first, "%.*s", (int)strcspn(languages, "\n"), languages));
     info->mel = td_xtts_conditioning_mel(&info->model.values);
     info->front_ends[0] = td_xtts_dvae_mel(&info->model.values);
     info->token_kind = TD_TOKENS_BPE;
     info->symbols = info->tokenizer = "";
     info->language = first;
     /* in the order of their keys, as copies of the voice have them */
-    TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_CONFIG, s->config_text));
-    TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_LANGUAGES, languages));
-    TD_TRY(td_import_pair(s->import, "licence", LICENCE));
-    TD_TRY(td_import_pair(s->import, "origin", ORIGIN));
-    TD_TRY(td_import_pair(s->import, TD_COQUI_KEY_VOCAB, s->vocab_text));
-fail:
-    return status;
+    TD_CHECK(td_import_pair(s->import, TD_COQUI_KEY_CONFIG, s->config_text));
+    TD_CHECK(td_import_pair(s->import, TD_COQUI_KEY_LANGUAGES, languages));
+    TD_CHECK(td_import_pair(s->import, "licence", LICENCE));
+    TD_CHECK(td_import_pair(s->import, "origin", ORIGIN));
+    return td_import_pair(s->import, TD_COQUI_KEY_VOCAB, s->vocab_text);
 }
 
 td_status td_coqui_import(td_import *import)

@@ -1,0 +1,249 @@
+/* The GPT's blocks: made and loaded, and many rows at once run through them. They go through one block after the other,
+ * each with its weights as floats in one store that all of them use in turn, so that the weights need no more room than
+ * their format asks for. See engine_internal.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "device/blocking.h"
+#include "families/xtts/engine_internal.h"
+#include "families/xtts/load.h"
+
+#define ROUND_TOKENS 32u
+#define ROUND_CODES 64u
+#define NORM_EPS 1e-5f
+
+/* Names of the file; those of a layer are behind "gpt.gpt.h.LAYER.", and the block's store has them as they are. */
+static const char *const NAMES[TD_STACK_TENSOR_COUNT] = {[TD_STACK_NORM_1_GAMMA] = "ln_1.weight",
+                                                         [TD_STACK_NORM_1_BETA] = "ln_1.bias",
+                                                         [TD_STACK_QKV] = "attn.c_attn.weight",
+                                                         [TD_STACK_QKV_BIAS] = "attn.c_attn.bias",
+                                                         [TD_STACK_PROJ] = "attn.c_proj.weight",
+                                                         [TD_STACK_PROJ_BIAS] = "attn.c_proj.bias",
+                                                         [TD_STACK_NORM_2_GAMMA] = "ln_2.weight",
+                                                         [TD_STACK_NORM_2_BETA] = "ln_2.bias",
+                                                         [TD_STACK_FC] = "mlp.c_fc.weight",
+                                                         [TD_STACK_FC_BIAS] = "mlp.c_fc.bias",
+                                                         [TD_STACK_MLP] = "mlp.c_proj.weight",
+                                                         [TD_STACK_MLP_BIAS] = "mlp.c_proj.bias",
+                                                         [TD_STACK_TABLE] = "gpt.mel_embedding.weight",
+                                                         [TD_STACK_PLACES] =
+                                                             "gpt.mel_pos_embedding.emb.weight",
+                                                         [TD_STACK_NORM_3_GAMMA] = "gpt.gpt.ln_f.weight",
+                                                         [TD_STACK_NORM_3_BETA] = "gpt.gpt.ln_f.bias",
+                                                         [TD_STACK_NORM_4_GAMMA] = "gpt.final_norm.weight",
+                                                         [TD_STACK_NORM_4_BETA] = "gpt.final_norm.bias",
+                                                         [TD_STACK_HEAD] = "gpt.mel_head.weight",
+                                                         [TD_STACK_HEAD_BIAS] = "gpt.mel_head.bias"};
+
+/* ---------------------------------------------------------------- opening */
+
+static td_status load_tensor(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor)
+{
+    const size_t needed = td_stack_count(e->stack, tensor);
+    char name[TD_SAFETENSORS_MAX_NAME_BYTES];
+    float *values = NULL;
+    size_t n;
+    td_status status = TD_OK;
+    if (tensor < TD_STACK_LAYER_TENSORS)
+        snprintf(name, sizeof name, "gpt.gpt.h.%u.%s", layer, NAMES[tensor]);
+    else
+        snprintf(name, sizeof name, "%s", NAMES[tensor]);
+    TD_TRY(td_xtts_read_tensor(e->checkpoint, name, &values, &n));
+    TD_FAIL_IF(n != needed, TD_ERR_FORMAT, "tensor %s has %zu numbers instead of %zu; import the model again",
+               name, n, needed);
+    TD_TRY(td_stack_put(e->stack, layer, tensor, values));
+fail:
+    free(values);
+    return status;
+}
+
+/* Rows that are enough for the longest text and speech. */
+static uint32_t most_rows(const td_xtts *c)
+{
+    return c->perceiver_latents + td_xtts_text_positions(c) + td_xtts_audio_positions(c);
+}
+
+static td_status open_stack(td_xtts_engine *e, uint32_t format)
+{
+    const td_xtts *c = &e->c;
+    const td_stack_options options = {.shape = {.width = c->gpt_n_model_channels,
+                                                .heads = c->gpt_n_heads,
+                                                .inside = 4 * c->gpt_n_model_channels,
+                                                .capacity = most_rows(c),
+                                                .codes = c->gpt_num_audio_tokens,
+                                                .format = format,
+                                                .eps = NORM_EPS},
+                                      .layers = c->gpt_layers,
+                                      .positions = td_xtts_audio_positions(c)};
+    TD_CHECK(td_stack_create(e->gpt_memory, &options, &e->stack));
+    for (int t = 0; t < TD_STACK_TENSOR_COUNT; t++)
+        for (uint32_t layer = 0; layer < (t < TD_STACK_LAYER_TENSORS ? c->gpt_layers : 1); layer++)
+            TD_CHECK(load_tensor(e, layer, (td_stack_tensor)t));
+    return TD_OK;
+}
+
+/* Where one block lies as floats, and rows between blocks. */
+static td_status open_block(td_xtts_engine *e)
+{
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_xtts_block_graph(&e->c, 1, &graph));
+    TD_TRY(td_store_create(e->gpt_memory, graph, &(td_store_options){0}, &e->block));
+    e->block_plans = (td_xtts_plans){.c = &e->c, .store = e->block};
+    TD_TRY(td_memory_alloc(e->gpt_memory, TD_MEMORY_DEVICE,
+                           4ull * most_rows(&e->c) * e->c.gpt_n_model_channels, &e->hidden));
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
+td_status td_xtts_open_blocks(td_xtts_engine *e, uint32_t format)
+{
+    TD_CHECK(open_stack(e, format));
+    return open_block(e);
+}
+
+td_status td_xtts_borrow_blocks(td_xtts_engine *e, const td_xtts_engine *lender)
+{
+    TD_CHECK(td_stack_borrow(lender->stack, &e->stack));
+    return open_block(e);
+}
+
+void td_xtts_close_blocks(td_xtts_engine *e)
+{
+    td_xtts_close_part(&e->block, &e->block_plans);
+    td_stack_destroy(e->stack);
+    td_memory_free(e->gpt_memory, e->hidden);
+}
+
+/* ---------------------------------------------------------------- a passage */
+
+static uint32_t round_below(size_t n, uint32_t step, uint32_t most)
+{
+    const size_t rounded = td_round_up(n, step);
+    return rounded < most ? (uint32_t)rounded : most;
+}
+
+/* Of the plan that takes a passage: few sizes, that plans are found again. */
+static uint32_t choose_size(const td_xtts *c, const td_xtts_passage *p)
+{
+    return td_xtts_embedding_size(
+        round_below(p->n_tokens + 2, ROUND_TOKENS, td_xtts_text_positions(c)),
+        p->n_codes == 0 ? 1 : round_below(p->n_codes + 1, ROUND_CODES, td_xtts_audio_positions(c)));
+}
+
+/* Start, tokens and stop; start and codes; stops to the end of each; and which rows of latents and both are used. */
+static td_status fill_ids(td_xtts_plan *plan, const td_xtts *c, const td_xtts_passage *p)
+{
+    const uint32_t texts = td_xtts_embedding_tokens(plan->size), codes = td_xtts_embedding_codes(plan->size);
+    const uint32_t behind = c->perceiver_latents + texts, rows = behind + codes;
+    const uint32_t used = c->perceiver_latents + (uint32_t)p->n_tokens + 2;
+    uint32_t *ids = NULL, *order;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&ids, texts + codes + rows));
+    order = ids + texts + codes;
+    for (uint32_t i = 0; i < texts; i++)
+        ids[i] = i == 0             ? c->gpt_start_text_token
+                 : i <= p->n_tokens ? p->tokens[i - 1]
+                                    : c->gpt_stop_text_token;
+    for (uint32_t i = 0; i < codes; i++)
+        ids[texts + i] = i == 0            ? c->gpt_start_audio_token
+                         : i <= p->n_codes ? p->codes[i - 1]
+                                           : c->gpt_stop_audio_token;
+    for (uint32_t i = 0; i < rows; i++)
+        order[i] = i < used ? i : i - used <= p->n_codes ? behind + i - used : UINT32_MAX;
+    TD_TRY(td_xtts_plan_fill(plan, "text_ids", ids));
+    TD_TRY(td_xtts_plan_fill(plan, "codes", ids + texts));
+    TD_TRY(td_xtts_plan_fill(plan, "order", order));
+fail:
+    free(ids);
+    return status;
+}
+
+/* Makes the rows that the first block takes. */
+static td_status embed(td_xtts_engine *e, const td_xtts_passage *p, uint32_t size)
+{
+    td_xtts_plan *plan;
+    td_span rows;
+    TD_CHECK(td_xtts_plans_find(&e->gpt_plans, td_xtts_embedding_graph, size, &plan));
+    TD_CHECK(td_xtts_plan_fill(plan, "cond_latents", p->timbre->latents));
+    TD_CHECK(fill_ids(plan, &e->c, p));
+    TD_CHECK(td_xtts_plan_run(plan));
+    TD_CHECK(td_plan_output(plan->plan, td_graph_find_output(plan->graph, "rows"), &rows));
+    return td_blocking_copy(td_memory_device(e->gpt_memory), td_span_part(e->hidden, 0, rows.bytes), rows);
+}
+
+/* Where the block's store wants the tensors of a layer. */
+static void find_tensors(const td_store *block, td_span to[TD_STACK_LAYER_TENSORS])
+{
+    for (int t = 0; t < TD_STACK_LAYER_TENSORS; t++) {
+        to[t] = (td_span){0};
+        for (size_t i = 0; i < td_store_count(block); i++)
+            if (strcmp(td_store_get(block, i).name, NAMES[t]) == 0)
+                to[t] = td_store_span(block, i, TD_BLOCK_WEIGHT);
+    }
+}
+
+/* The weights of a layer become floats, and the rows go through it. */
+static td_status run_block(td_xtts_engine *e, uint32_t layer, td_xtts_plan *plan, td_xtts_visit visit,
+                           void *context)
+{
+    td_list *before = NULL, *after = NULL;
+    td_span to[TD_STACK_LAYER_TENSORS], y;
+    td_status status = TD_OK;
+    TD_TRY(td_list_create(td_memory_device(e->gpt_memory), TD_QUEUE_COMPUTE, &before));
+    TD_TRY(td_list_create(td_memory_device(e->gpt_memory), TD_QUEUE_COMPUTE, &after));
+    find_tensors(e->block, to);
+    TD_TRY(td_stack_widen(e->stack, layer, before, to));
+    TD_TRY(td_blocking_run(before, NULL));
+    TD_TRY(td_xtts_plan_run(plan));
+    TD_TRY(td_plan_output(plan->plan, td_graph_find_output(plan->graph, "y"), &y));
+    TD_TRY(td_list_copy(after, td_span_part(e->hidden, 0, y.bytes), y));
+    TD_TRY(visit(e, layer, plan, after, context));
+    TD_TRY(td_blocking_run(after, NULL));
+fail:
+    td_list_destroy(before);
+    td_list_destroy(after);
+    return status;
+}
+
+td_status td_xtts_run_blocks(td_xtts_engine *e, const td_xtts_passage *p, uint32_t layers,
+                             td_xtts_visit visit, void *context)
+{
+    const uint32_t size = choose_size(&e->c, p);
+    const uint32_t rows =
+        e->c.perceiver_latents + td_xtts_embedding_tokens(size) + td_xtts_embedding_codes(size);
+    td_xtts_plan *block;
+    TD_CHECK(embed(e, p, size));
+    TD_CHECK(td_xtts_plans_find(&e->block_plans, td_xtts_block_graph, rows, &block));
+    TD_CHECK(td_plan_bind(block->plan, 0, td_graph_find_input(block->graph, "x"),
+                          td_span_part(e->hidden, 0, 4ull * rows * e->c.gpt_n_model_channels)));
+    for (uint32_t layer = 0; layer < layers; layer++)
+        TD_CHECK(run_block(e, layer, block, visit, context));
+    return TD_OK;
+}
+
+/* ---------------------------------------------------------------- a prefix */
+
+static td_status fill_cache(td_xtts_engine *e, uint32_t layer, td_xtts_plan *block, td_list *list,
+                            void *context)
+{
+    td_span qkv;
+    (void)context;
+    TD_CHECK(td_plan_output(block->plan, td_graph_find_output(block->graph, "qkv"), &qkv));
+    const uint64_t third = 4ull * block->size * e->c.gpt_n_model_channels;
+    return td_stack_fill_cache(e->stack, layer, list, td_span_part(qkv, third, 2 * third), block->size);
+}
+
+td_status td_xtts_run_prefix(td_xtts_engine *e, const td_xtts_passage *p, td_stack_thought *out)
+{
+    const uint64_t row_bytes = 4ull * e->c.gpt_n_model_channels;
+    const uint32_t last = e->c.perceiver_latents + (uint32_t)p->n_tokens + 2;
+    TD_CHECK(td_xtts_run_blocks(e, p, e->c.gpt_layers, fill_cache, NULL));
+    TD_CHECK(td_stack_begin(e->stack, td_span_part(e->hidden, last * row_bytes, row_bytes), out));
+    e->rows = last + 1;
+    e->position = 1;
+    return TD_OK;
+}

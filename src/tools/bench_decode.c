@@ -1,0 +1,161 @@
+/* See bench_decode.h. */
+#include "tools/bench_decode.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/stats.h"
+#include "device/blocking.h"
+#include "nn/stack.h"
+
+/* As XTTS-v2 has them. */
+#define HEAD 64u
+#define CODES 1026u
+#define CODES_PER_S (22050.0 / 1024)
+#define NORM_EPS 1e-5f
+
+#define COPY_BYTES (UINT64_C(128) << 20)
+#define COPY_EVERY 20u /* codes */
+#define WARM_UP 2u
+
+typedef struct bench {
+    const td_bench_decode_options *options;
+    td_device *device;
+    td_memory *memory, *copy_memory;
+    td_stack *stack;
+    td_list *copy;
+    double *seconds, *copy_seconds;
+    uint32_t n_copies;
+} bench;
+
+/* ---------------------------------------------------------------- weights */
+
+/* All layers have the same numbers, each in a place of its own. */
+static td_status fill(bench *b)
+{
+    const td_stack_options *o = td_stack_get(b->stack);
+    float *values = NULL;
+    td_status status = TD_OK;
+    size_t most = 0;
+    for (int t = 0; t < TD_STACK_TENSOR_COUNT; t++)
+        if (td_stack_count(b->stack, (td_stack_tensor)t) > most)
+            most = td_stack_count(b->stack, (td_stack_tensor)t);
+    TD_TRY(TD_NEW_ARRAY(&values, most));
+    for (size_t i = 0; i < most; i++)
+        values[i] = 0.04f * (td_rng_float(1, 0, i) - 0.5f);
+    for (int t = 0; t < TD_STACK_TENSOR_COUNT; t++)
+        for (uint32_t layer = 0; layer < (t < TD_STACK_LAYER_TENSORS ? o->layers : 1); layer++)
+            TD_TRY(td_stack_put(b->stack, layer, (td_stack_tensor)t, values));
+fail:
+    free(values);
+    return status;
+}
+
+static td_status open_stack(bench *b)
+{
+    const td_bench_decode_options *o = b->options;
+    const td_stack_options stack = {.shape = {.width = o->width,
+                                              .heads = o->width / HEAD,
+                                              .inside = 4 * o->width,
+                                              .capacity = o->prompt + o->codes + WARM_UP,
+                                              .codes = CODES,
+                                              .format = o->format,
+                                              .eps = NORM_EPS},
+                                    .layers = o->layers,
+                                    .positions = o->codes + WARM_UP + 1};
+    TD_REFUSE_IF(o->width % HEAD != 0, TD_ERR_CONFIG,
+                 "a width of %u is not a multiple of %u, a head's channels", o->width, HEAD);
+    TD_CHECK(td_memory_create(b->device, "decoder", 0, &b->memory));
+    TD_CHECK(td_stack_create(b->memory, &stack, &b->stack));
+    return fill(b);
+}
+
+/* ---------------------------------------------------------------- measuring */
+
+static td_status open_copy(bench *b)
+{
+    const td_copy_params params = {.n = (uint32_t)(COPY_BYTES / 4)};
+    td_span spans[2];
+    TD_CHECK(td_memory_create(b->device, "copy", 0, &b->copy_memory));
+    TD_CHECK(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->copy));
+    for (int i = 0; i < 2; i++) {
+        TD_CHECK(td_memory_alloc(b->copy_memory, TD_MEMORY_DEVICE, COPY_BYTES, &spans[i]));
+        spans[i] = td_span_part(spans[i], 0, COPY_BYTES);
+    }
+    return td_list_dispatch(b->copy, TD_K_copy, spans, &params,
+                            td_grid_elements(td_device_class(b->device), params.n),
+                            (td_cost){.bytes = 2.0 * (double)COPY_BYTES});
+}
+
+static uint32_t find_best(const float *logits)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < CODES; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+static td_status measure(bench *b)
+{
+    const td_bench_decode_options *o = b->options;
+    td_stack_thought thought;
+    uint32_t code = 0;
+    for (uint32_t i = 0; i < WARM_UP + o->codes; i++) {
+        const uint64_t start = td_clock_ns();
+        TD_CHECK(td_stack_next(b->stack, code, i, o->prompt + i, &thought));
+        code = find_best(thought.logits);
+        if (i >= WARM_UP) b->seconds[i - WARM_UP] = 1e-9 * (double)(td_clock_ns() - start);
+        if (i % COPY_EVERY == 0) {
+            double seconds;
+            TD_CHECK(td_blocking_run(b->copy, &seconds));
+            if (i > 0) b->copy_seconds[b->n_copies++] = seconds;
+        }
+    }
+    if (b->n_copies == 0) TD_CHECK(td_blocking_run(b->copy, &b->copy_seconds[b->n_copies++]));
+    return TD_OK;
+}
+
+static void judge(const bench *b, td_bench_decode_result *out)
+{
+    const td_bench_decode_options *o = b->options;
+    const td_stats codes = td_stats_of(b->seconds, o->codes),
+                   copies = td_stats_of(b->copy_seconds, b->n_copies);
+    td_memory_stats memory;
+    td_memory_get_stats(b->memory, &memory);
+    *out = (td_bench_decode_result){.ms = 1e3 * codes.median,
+                                    .spread = codes.spread,
+                                    .codes_per_s = 1 / codes.median,
+                                    .bytes_per_code =
+                                        (double)td_stack_bytes(b->stack, o->prompt + WARM_UP + o->codes / 2),
+                                    .copy_gbps = 2e-9 * (double)COPY_BYTES / copies.median,
+                                    .launches_per_code = td_stack_launches(b->stack),
+                                    .peak_bytes = memory.peak_reserved_bytes};
+    out->gbps = 1e-9 * out->bytes_per_code * out->codes_per_s;
+    out->share_of_copy = out->gbps / out->copy_gbps;
+    out->realtime_factor = out->codes_per_s / CODES_PER_S;
+}
+
+td_status td_bench_decode_run(td_registry *registry, const td_device_info *info,
+                              const td_bench_decode_options *options, td_bench_decode_result *out)
+{
+    bench b = {.options = options};
+    td_status status = TD_OK;
+    TD_TRY(td_device_open(registry, info, &b.device));
+    TD_TRY(TD_NEW_ARRAY(&b.seconds, options->codes));
+    TD_TRY(TD_NEW_ARRAY(&b.copy_seconds, options->codes / COPY_EVERY + 2));
+    TD_TRY(open_stack(&b));
+    TD_TRY(open_copy(&b));
+    TD_TRY(measure(&b));
+    judge(&b, out);
+fail:
+    td_list_destroy(b.copy);
+    td_stack_destroy(b.stack);
+    td_memory_destroy(b.copy_memory);
+    td_memory_destroy(b.memory);
+    td_device_close(b.device);
+    free(b.seconds);
+    free(b.copy_seconds);
+    return status;
+}

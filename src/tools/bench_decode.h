@@ -1,0 +1,31 @@
+/* `tandem bench decode`: how fast a GPT of XTTS-v2's kind decodes on a device, one code at a time, with random weights;
+ * and how near that comes to a plain copy, since reading the weights is all that takes time. Prints nothing
+ * (src/cli/cmd_bench_decode.c does). Run beside PyTorch by tests/peers/decode.py.
+ */
+#ifndef TD_TOOLS_BENCH_DECODE_H
+#define TD_TOOLS_BENCH_DECODE_H
+
+#include "tandem/device.h"
+
+typedef struct td_bench_decode_options {
+    uint32_t format; /* TD_FORMAT_FP32, _BF16, _INT8 */
+    uint32_t layers, width;
+    uint32_t prompt; /* rows of the cache before the first code */
+    uint32_t codes;
+} td_bench_decode_options;
+
+typedef struct td_bench_decode_result {
+    double ms; /* of a code, the median */
+    double spread;
+    double codes_per_s;
+    double bytes_per_code; /* on average, since the cache grows */
+    double gbps, copy_gbps, share_of_copy;
+    double realtime_factor;
+    uint32_t launches_per_code;
+    uint64_t peak_bytes; /* of the device, without the copy's */
+} td_bench_decode_result;
+
+td_status td_bench_decode_run(td_registry *registry, const td_device_info *info,
+                              const td_bench_decode_options *options, td_bench_decode_result *out);
+
+#endif
