@@ -11,8 +11,11 @@
 
 td_acoustic_builder td_acoustic_begin(td_nn *nn, const td_build *build)
 {
-    td_acoustic_builder b = {
-        .nn = nn, .c = td_acoustic_get(build->config), .shape = build->shape, .dropout = build->dropout};
+    td_acoustic_builder b = {.nn = nn,
+                             .c = td_acoustic_get(build->config),
+                             .shape = build->shape,
+                             .dropout = build->dropout,
+                             .weighs = build->weighs};
     nn->dropout = build->dropout ? b.c.dropout : 0;
     return b;
 }
@@ -20,15 +23,12 @@ td_acoustic_builder td_acoustic_begin(td_nn *nn, const td_build *build)
 td_status td_acoustic_open(const td_model_config *config, const td_batch_shape *shape, uint64_t seed,
                            td_acoustic_builder *out)
 {
-    td_status status = TD_OK;
     *out = (td_acoustic_builder){.c = td_acoustic_get(config), .shape = *shape};
     out->nn = &out->own;
-    TD_FAIL_IF(shape->items == 0, TD_ERR_ARGUMENT, "a batch has at least one item");
-    TD_TRY(td_model_config_check(config));
-    TD_TRY(td_acoustic_check_shape(&config->values, shape));
-    TD_TRY(td_graph_create(seed, &out->own.graph));
-fail:
-    return status;
+    TD_REFUSE_IF(shape->items == 0, TD_ERR_ARGUMENT, "a batch has at least one item");
+    TD_CHECK(td_model_config_check(config));
+    TD_CHECK(td_acoustic_check_shape(&config->values, shape));
+    return td_graph_create(seed, &out->own.graph);
 }
 
 td_status td_acoustic_close(td_acoustic_builder *b, td_status status, td_graph **graph)
@@ -54,7 +54,7 @@ static void declare_inputs(td_acoustic_builder *b, td_acoustic_common *out)
 
 /* Log-likelihoods of the prior mu [B, L, M] for y [B, T, M], -|y - mu|^2 / 2 without the share of y alone,
  * which all paths have in common; the best path. */
-static td_alignment align(td_acoustic_builder *b, td_tensor mu, float band_per_distance,
+static td_alignment align(td_acoustic_builder *b, td_tensor mu, td_acoustic_band band,
                           const td_acoustic_common *in)
 {
     td_graph *g = b->nn->graph;
@@ -63,15 +63,16 @@ static td_alignment align(td_acoustic_builder *b, td_tensor mu, float band_per_d
     const td_tensor size =
         td_graph_reshape(g, td_graph_sum_squares(g, fixed, 2), td_dims(shape.dims[0], shape.dims[1], 1));
     td_tensor ll = td_graph_add_scaled(g, td_graph_matmul_nt(g, fixed, in->mel), size, -0.5f);
-    if (band_per_distance != 0) {
-        const td_tensor away =
+    if (band.per_distance != 0) {
+        td_tensor away =
             td_graph_diagonal(g, in->token_counts, shape.dims[1], in->frame_counts, b->shape.frames);
-        ll = td_graph_add_scaled(g, ll, away, -band_per_distance);
+        if (band.weight.id) away = td_graph_mul(g, away, band.weight);
+        ll = td_graph_add_scaled(g, ll, away, -band.per_distance);
     }
     return td_graph_align(g, ll, in->token_counts, in->frame_counts);
 }
 
-td_tensor td_acoustic_encode(td_acoustic_builder *b, float band_per_distance, td_acoustic_common *out)
+td_tensor td_acoustic_encode(td_acoustic_builder *b, td_acoustic_band band, td_acoustic_common *out)
 {
     td_graph *g = b->nn->graph;
     *out = (td_acoustic_common){0};
@@ -80,7 +81,7 @@ td_tensor td_acoustic_encode(td_acoustic_builder *b, float band_per_distance, td
     out->speaker = td_acoustic_embed_speaker(b, &out->speaker_inputs);
     out->hidden = td_acoustic_text(b, out->token_ids, out->token_counts, out->mask, out->speaker);
     const td_tensor mu = td_nn_linear(b->nn, "prior", out->hidden, b->c.n_mels);
-    out->alignment = align(b, mu, band_per_distance, out);
+    out->alignment = align(b, mu, band, out);
     td_graph_output(g, out->alignment.durations, "durations");
     td_graph_output(g, out->alignment.index, "index");
     td_graph_output(g, out->speaker, "speaker");
@@ -102,17 +103,23 @@ td_tensor td_acoustic_total(td_acoustic_builder *b, const td_acoustic_term *term
     td_graph *g = b->nn->graph;
     td_tensor parts[MAX_TERMS] = {{0}};
     float weights[MAX_TERMS] = {0};
+    td_tensor values[MAX_TERMS] = {{0}}, shares[TD_COUNT_KINDS] = {{0}};
     size_t used = 0;
-    for (size_t i = 0; i < n && used < MAX_TERMS; i++) {
-        if (!terms[i].value.id) continue;
-        parts[used] = terms[i].factor.id ? td_graph_mul(g, terms[i].value, terms[i].factor) : terms[i].value;
+    for (size_t i = 0; i < n && i < MAX_TERMS; i++) {
+        td_tensor *share = &shares[terms[i].counts];
+        values[i] = terms[i].value;
+        if (!values[i].id) continue;
+        if (b->weighs && !share->id)
+            *share = td_graph_input(g, td_share_name(terms[i].counts), td_dims(1), TD_F32);
+        if (b->weighs) values[i] = td_graph_mul(g, values[i], *share);
+        parts[used] = terms[i].factor.id ? td_graph_mul(g, values[i], terms[i].factor) : values[i];
         weights[used++] = terms[i].weight;
     }
     const td_tensor total = td_graph_total(g, parts, weights, used);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && i < MAX_TERMS; i++) {
         char name[32];
         snprintf(name, sizeof name, "loss.%s", terms[i].name);
-        td_graph_output(g, terms[i].value, name);
+        td_graph_output(g, values[i], name);
     }
     return total;
 }

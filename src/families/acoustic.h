@@ -85,6 +85,7 @@ typedef struct td_acoustic {
     uint32_t decoder;           /* parallel: one of TD_PARALLEL_DECODERS */
     uint32_t flow_steps;        /* parallel */
     float flow_temperature;     /* parallel */
+    uint32_t diagonal_steps;    /* parallel: updates in which the alignment is held near the diagonal */
     uint32_t mel_loss;          /* of td_acoustic_loss_kinds */
     uint32_t supervision_start; /* autoregressive: step from which the alignment guides the attention */
     bool simple_loss;           /* only the terms without which nothing is learnt */
@@ -169,7 +170,7 @@ typedef struct td_acoustic_builder {
     td_nn own;
     td_acoustic c;
     td_batch_shape shape;
-    bool dropout;
+    bool dropout, weighs;
 } td_acoustic_builder;
 
 /* A builder for a graph of synthesis, in which nothing is dropped. TD_ERR_LIMIT for a shape that is too
@@ -223,8 +224,14 @@ typedef struct td_acoustic_common {
 
 td_acoustic_builder td_acoustic_begin(td_nn *nn, const td_build *build);
 
-/* `band_per_distance` pulls the alignment to the diagonal. Returns the term "prior". */
-td_tensor td_acoustic_encode(td_acoustic_builder *b, float band_per_distance, td_acoustic_common *out);
+/* Pulls the alignment to the diagonal. */
+typedef struct td_acoustic_band {
+    float per_distance; /* of a likelihood's logarithm, per squared distance */
+    td_tensor weight;   /* [1], times the above; none: 1 */
+} td_acoustic_band;
+
+/* Returns the term "prior". */
+td_tensor td_acoustic_encode(td_acoustic_builder *b, td_acoustic_band band, td_acoustic_common *out);
 
 /* The distance of spectrograms that training.mel_loss asks for. */
 td_tensor td_acoustic_mel_loss(td_acoustic_builder *b, td_tensor x, td_tensor y, td_tensor counts);
@@ -234,6 +241,7 @@ typedef struct td_acoustic_term {
     const char *name;
     td_tensor value, factor;
     float weight;
+    td_count_kind counts; /* what it is a mean over */
 } td_acoustic_term;
 
 /* Their weighted sum; each is an output "loss.NAME". Those without a value are left out. */

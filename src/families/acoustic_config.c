@@ -33,41 +33,35 @@ void td_acoustic_put(td_model_config *config, const td_acoustic *values)
 static td_status check_heads(const char *part, uint32_t width, uint32_t heads)
 {
     const uint32_t size = heads ? width / heads : 0;
-    td_status status = TD_OK;
     if (heads == 0) return TD_OK;
-    TD_FAIL_IF(width % heads || (size != 32 && size != 64 && size != 96 && size != 128), TD_ERR_CONFIG,
-               "model.%s_heads is %u for a width of %u, but a head must have 32, 64, 96 or 128 channels",
-               part, heads, width);
-fail:
-    return status;
+    TD_REFUSE_IF(width % heads || (size != 32 && size != 64 && size != 96 && size != 128), TD_ERR_CONFIG,
+                 "model.%s_heads is %u for a width of %u, but a head must have 32, 64, 96 or 128 channels",
+                 part, heads, width);
+    return TD_OK;
 }
 
 td_status td_acoustic_check(const td_acoustic *c)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_heads("text", c->text_width, c->text_heads));
-    TD_TRY(check_heads("audio", c->audio_width, c->audio_heads));
-    TD_TRY(check_heads("decoder", c->decoder_width, c->decoder_heads));
-    TD_FAIL_IF(c->kernel % 2 == 0, TD_ERR_CONFIG, "model.kernel is %u, but must be odd", c->kernel);
-    TD_FAIL_IF(c->decoder_kernel % 2 == 0, TD_ERR_CONFIG, "model.decoder_kernel is %u, but must be odd",
-               c->decoder_kernel);
-    TD_FAIL_IF(c->text_width % 2 || c->decoder_width % 2, TD_ERR_CONFIG,
-               "model.text_width and decoder_width must be even, for the positions");
-fail:
-    return status;
+    TD_CHECK(check_heads("text", c->text_width, c->text_heads));
+    TD_CHECK(check_heads("audio", c->audio_width, c->audio_heads));
+    TD_CHECK(check_heads("decoder", c->decoder_width, c->decoder_heads));
+    TD_REFUSE_IF(c->kernel % 2 == 0, TD_ERR_CONFIG, "model.kernel is %u, but must be odd", c->kernel);
+    TD_REFUSE_IF(c->decoder_kernel % 2 == 0, TD_ERR_CONFIG, "model.decoder_kernel is %u, but must be odd",
+                 c->decoder_kernel);
+    TD_REFUSE_IF(c->text_width % 2 || c->decoder_width % 2, TD_ERR_CONFIG,
+                 "model.text_width and decoder_width must be even, for the positions");
+    return TD_OK;
 }
 
 td_status td_acoustic_check_shape(const void *values, const td_batch_shape *shape)
 {
     td_acoustic c;
-    td_status status = TD_OK;
     memcpy(&c, values, sizeof c);
-    TD_FAIL_IF(shape->tokens > c.max_tokens, TD_ERR_LIMIT, "%u tokens, but model.max_tokens is %u",
-               shape->tokens, c.max_tokens);
-    TD_FAIL_IF(shape->frames > c.max_frames, TD_ERR_LIMIT, "%u frames, but model.max_frames is %u",
-               shape->frames, c.max_frames);
-fail:
-    return status;
+    TD_REFUSE_IF(shape->tokens > c.max_tokens, TD_ERR_LIMIT, "%u tokens, but model.max_tokens is %u",
+                 shape->tokens, c.max_tokens);
+    TD_REFUSE_IF(shape->frames > c.max_frames, TD_ERR_LIMIT, "%u frames, but model.max_frames is %u",
+                 shape->frames, c.max_frames);
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- presets */

@@ -28,16 +28,15 @@ static void destroy_plan(td_acoustic_speaker *s, td_speech_plan *plan)
 /* Room on the device for inputs that come from it. */
 static td_status bind_rooms(td_acoustic_speaker *s, td_speech_plan *p)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < TD_SPEECH_ROOMS; i++) {
         const td_tensor input = td_graph_find_input(p->graph, names[i]);
         if (input.id == 0) continue;
-        TD_TRY(td_memory_alloc(s->base.memory, TD_MEMORY_DEVICE,
-                               sizeof(float) * td_shape_size(td_graph_shape(p->graph, input)), &p->rooms[i]));
-        TD_TRY(td_plan_bind(p->plan, 0, input, p->rooms[i]));
+        TD_CHECK(td_memory_alloc(s->base.memory, TD_MEMORY_DEVICE,
+                                 sizeof(float) * td_shape_size(td_graph_shape(p->graph, input)),
+                                 &p->rooms[i]));
+        TD_CHECK(td_plan_bind(p->plan, 0, input, p->rooms[i]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status make_plan(td_acoustic_speaker *s, td_speech_plan *p)
@@ -58,7 +57,6 @@ td_status td_speech_find_plan(td_acoustic_speaker *s, td_speech_builder build, c
 {
     td_speech_plan *oldest = NULL;
     td_speech_plan made = {.build = build, .shape = *shape, .seed = seed, .used = ++s->clock};
-    td_status status = TD_OK;
     for (size_t i = 0; i < s->n_plans; i++) {
         td_speech_plan *p = *out = &s->plans[i];
         if (p->build == build && p->seed == seed && td_batch_shape_equal(&p->shape, shape)) {
@@ -67,15 +65,14 @@ td_status td_speech_find_plan(td_acoustic_speaker *s, td_speech_builder build, c
         }
         if (!oldest || p->used < oldest->used) oldest = p;
     }
-    TD_TRY(make_plan(s, &made));
+    TD_CHECK(make_plan(s, &made));
     if (s->n_plans < TD_SPEECH_PLANS)
         oldest = &s->plans[s->n_plans++];
     else
         destroy_plan(s, oldest);
     *oldest = made;
     *out = oldest;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_speech_fill(td_speech_plan *plan, const char *input, const void *values)
@@ -121,16 +118,13 @@ td_status td_speech_pass(td_acoustic_speaker *s, size_t number, td_speech_plan *
 static td_status keep_outputs(td_acoustic_speaker *s, td_speech_plan *plan, td_span out[TD_ENCODED])
 {
     td_speech_copy copies[TD_ENCODED] = {{{0}, {0}}};
-    td_status status = TD_OK;
     for (size_t i = 0; i < TD_ENCODED; i++) {
         if (td_graph_find_output(plan->graph, names[i]).id == 0) continue;
-        TD_TRY(td_speech_output(plan, names[i], &copies[i].from));
-        TD_TRY(td_memory_alloc(s->base.memory, TD_MEMORY_DEVICE, copies[i].from.bytes, &out[i]));
+        TD_CHECK(td_speech_output(plan, names[i], &copies[i].from));
+        TD_CHECK(td_memory_alloc(s->base.memory, TD_MEMORY_DEVICE, copies[i].from.bytes, &out[i]));
         copies[i].to = out[i];
     }
-    TD_TRY(td_speech_copy_all(s, copies, TD_ENCODED));
-fail:
-    return status;
+    return td_speech_copy_all(s, copies, TD_ENCODED);
 }
 
 static td_status fill_reference(td_acoustic_speaker *s, const td_speech_plan *plan, const td_utterance *u)
@@ -184,16 +178,13 @@ static td_status run_encoder(td_acoustic_speaker *s, const td_utterance *u, td_s
     const td_batch_shape shape = {.items = speaking->items,
                                   .tokens = speaking->max_tokens,
                                   .reference_frames = speaking->reference_frames};
-    td_status status = TD_OK;
-    TD_TRY(td_speech_find_plan(s, s->voice->encoder, &shape, 0, out));
-    TD_TRY(td_speech_fill(*out, "token_ids", u->ids));
-    TD_TRY(td_speech_fill(*out, "token_counts", u->tokens));
-    TD_TRY(td_speech_fill(*out, "speakers", u->speakers));
-    TD_TRY(fill_reference(s, *out, u));
-    TD_TRY(td_speech_fill(*out, "reference_counts", u->reference_counts));
-    TD_TRY(td_speech_run(*out, 0));
-fail:
-    return status;
+    TD_CHECK(td_speech_find_plan(s, s->voice->encoder, &shape, 0, out));
+    TD_CHECK(td_speech_fill(*out, "token_ids", u->ids));
+    TD_CHECK(td_speech_fill(*out, "token_counts", u->tokens));
+    TD_CHECK(td_speech_fill(*out, "speakers", u->speakers));
+    TD_CHECK(fill_reference(s, *out, u));
+    TD_CHECK(td_speech_fill(*out, "reference_counts", u->reference_counts));
+    return td_speech_run(*out, 0);
 }
 
 td_status td_speech_encode(td_acoustic_speaker *s, size_t number, float *log_durations)
@@ -201,18 +192,16 @@ td_status td_speech_encode(td_acoustic_speaker *s, size_t number, float *log_dur
     const td_speaking *speaking = s->base.speaking;
     td_span *encoded = s->encoded[number];
     td_speech_plan *plan;
-    td_status status = TD_OK;
-    TD_TRY(td_speaker_check_cancel(&s->base));
-    TD_TRY(run_encoder(s, &speaking->utterances[number], &plan));
+    TD_CHECK(td_speaker_check_cancel(&s->base));
+    TD_CHECK(run_encoder(s, &speaking->utterances[number], &plan));
     if (log_durations)
-        TD_TRY(td_plan_read(plan->plan, td_graph_find_output(plan->graph, "log_durations"), log_durations));
-    TD_TRY(keep_outputs(s, plan, encoded));
+        TD_CHECK(td_plan_read(plan->plan, td_graph_find_output(plan->graph, "log_durations"), log_durations));
+    TD_CHECK(keep_outputs(s, plan, encoded));
     if (encoded[TD_ROOM_PITCH].buffer && speaking->pitch_shift != 0)
-        TD_TRY(change(s, encoded[TD_ROOM_PITCH], shift_pitch, speaking->pitch_shift));
+        TD_CHECK(change(s, encoded[TD_ROOM_PITCH], shift_pitch, speaking->pitch_shift));
     if (encoded[TD_ROOM_ENERGY].buffer && speaking->energy != 1)
-        TD_TRY(change(s, encoded[TD_ROOM_ENERGY], scale_energy, speaking->energy));
-fail:
-    return status;
+        TD_CHECK(change(s, encoded[TD_ROOM_ENERGY], scale_energy, speaking->energy));
+    return TD_OK;
 }
 
 void td_speech_drop_encoded(td_acoustic_speaker *s, size_t number)
@@ -228,15 +217,12 @@ void td_speech_drop_encoded(td_acoustic_speaker *s, size_t number)
 td_status td_acoustic_speaker_start(td_acoustic_speaker *s, const td_acoustic_voice *voice)
 {
     const td_speaking *speaking = s->base.speaking;
-    td_status status = TD_OK;
     s->voice = voice;
     s->c = td_acoustic_get(s->base.model);
-    TD_TRY(TD_NEW_ARRAY(&s->encoded, speaking->n_utterances));
-    TD_TRY(TD_NEW_ARRAY(&s->frames, speaking->n_utterances * speaking->items));
-    TD_TRY(TD_NEW_ARRAY(&s->n_cut, speaking->n_utterances));
-    TD_TRY(voice->start(s));
-fail:
-    return status;
+    TD_CHECK(TD_NEW_ARRAY(&s->encoded, speaking->n_utterances));
+    TD_CHECK(TD_NEW_ARRAY(&s->frames, speaking->n_utterances * speaking->items));
+    TD_CHECK(TD_NEW_ARRAY(&s->n_cut, speaking->n_utterances));
+    return voice->start(s);
 }
 
 td_status td_acoustic_speaker_say(td_speaker *speaker, size_t number, td_spoken *out)
@@ -245,7 +231,7 @@ td_status td_acoustic_speaker_say(td_speaker *speaker, size_t number, td_spoken 
     td_status status = TD_OK;
     if (!s->encoded[number][TD_ROOM_HIDDEN].buffer) TD_TRY(td_speech_encode(s, number, NULL));
     *out = (td_spoken){.frames = s->frames + number * speaker->speaking->items, .max_frames = s->max_frames};
-    TD_TRY(s->voice->decode(s, number, &out->mel));
+    TD_TRY(s->voice->decode(s, number, out));
     out->n_cut = s->n_cut[number];
 fail:
     td_speech_drop_encoded(s, number);

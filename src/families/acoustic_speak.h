@@ -33,8 +33,8 @@ typedef struct td_acoustic_speaker td_acoustic_speaker;
 typedef struct td_acoustic_voice {
     td_speech_builder encoder;
     td_status (*start)(td_acoustic_speaker *s); /* decides max_frames and makes room */
-    /* Makes frames, n_cut and the spectrogram of an utterance that encoded[number] is there of. */
-    td_status (*decode)(td_acoustic_speaker *s, size_t number, td_span *mel);
+    /* Makes frames, n_cut, and spectrogram and pitch of an utterance that encoded[number] is there of. */
+    td_status (*decode)(td_acoustic_speaker *s, size_t number, td_spoken *out);
     void (*end)(td_acoustic_speaker *s); /* gives the room back; may be NULL */
 } td_acoustic_voice;
 

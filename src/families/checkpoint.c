@@ -68,26 +68,23 @@ static bool is_model_key(const td_model_key *key)
 /* Version 0.1 told the family by the strategy of its decoder. */
 static td_status read_model(td_checkpoint *c)
 {
-    td_status status = TD_OK;
     const char *name;
     const bool has_family = find_text(c, "family") != NULL;
-    TD_TRY(need_text(c, has_family ? "family" : "model.decoder_strategy", &name));
+    TD_CHECK(need_text(c, has_family ? "family" : "model.decoder_strategy", &name));
     const td_family *family = td_family_find(name);
-    TD_FAIL_IF(family == NULL, TD_ERR_FORMAT, "its family is '%.40s', which this program does not have",
-               name);
-    TD_TRY(td_model_preset(family, "pico", &c->info.model));
+    TD_REFUSE_IF(family == NULL, TD_ERR_FORMAT, "its family is '%.40s', which this program does not have",
+                 name);
+    TD_CHECK(td_model_preset(family, "pico", &c->info.model));
     for (size_t i = 0; i < family->n_keys; ++i) {
         char key[64];
         const char *value;
         if (!is_model_key(&family->keys[i])) continue;
         snprintf(key, sizeof key, "model.%s", family->keys[i].name);
         if (family->keys[i].may_lack && td_safetensors_metadata_find(c->file, key) == NULL) continue;
-        TD_TRY(need_text(c, key, &value));
-        TD_TRY(td_model_config_put(&c->info.model, family->keys[i].name, value));
+        TD_CHECK(need_text(c, key, &value));
+        TD_CHECK(td_model_config_put(&c->info.model, family->keys[i].name, value));
     }
-    TD_TRY(td_model_config_check(&c->info.model));
-fail:
-    return status;
+    return td_model_config_check(&c->info.model);
 }
 
 /* What is no tensor of the model. */
@@ -98,33 +95,30 @@ static bool is_header_hash(const td_safetensors_tensor *t)
 
 static td_status check_header(const td_checkpoint *c)
 {
-    td_status status = TD_OK;
     const td_safetensors_tensor *t = td_safetensors_find(c->file, HEADER_HASH);
-    TD_FAIL_IF(t == NULL || t->dtype != TD_SAFETENSORS_U32 || t->bytes != sizeof(uint64_t), TD_ERR_INTEGRITY,
-               "its header is damaged: tensor " HEADER_HASH " is not there; use another checkpoint");
+    TD_REFUSE_IF(t == NULL || t->dtype != TD_SAFETENSORS_U32 || t->bytes != sizeof(uint64_t),
+                 TD_ERR_INTEGRITY,
+                 "its header is damaged: tensor " HEADER_HASH " is not there; use another checkpoint");
     const uint32_t *words = t->data;
     const uint64_t kept = words[0] | (uint64_t)words[1] << 32, hash = td_safetensors_header_hash(c->file);
-    TD_FAIL_IF(kept != hash, TD_ERR_INTEGRITY,
-               "its header is damaged: it is not what was written (hash %016" PRIx64 ", not %016" PRIx64
-               "); use another checkpoint",
-               hash, kept);
-fail:
-    return status;
+    TD_REFUSE_IF(kept != hash, TD_ERR_INTEGRITY,
+                 "its header is damaged: it is not what was written (hash %016" PRIx64 ", not %016" PRIx64
+                 "); use another checkpoint",
+                 hash, kept);
+    return TD_OK;
 }
 
 static td_status read_front_ends(td_checkpoint *c)
 {
-    td_status status = TD_OK;
     const td_family *family = c->info.model.family;
     for (size_t i = 0; i < family->n_front_ends; ++i) {
         char key[64];
         const char *text;
         snprintf(key, sizeof key, "front_end.%s", family->front_ends[i].name);
-        TD_TRY(need_text(c, key, &text));
-        TD_TRY(td_mel_config_parse(text, &c->info.front_ends[i]));
+        TD_CHECK(need_text(c, key, &text));
+        TD_CHECK(td_mel_config_parse(text, &c->info.front_ends[i]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
@@ -159,20 +153,18 @@ fail:
  * shape and hold none of their values, so that a small file cannot ask for a large model. */
 static td_status check_model(const td_checkpoint *c)
 {
-    td_status status = TD_OK;
     td_graph *graph;
     td_tensor output;
     const td_family *family = c->info.model.family;
-    for (uint32_t i = 0; i < family->n_learners; ++i) {
-        TD_TRY(td_family_least_graph(&c->info.model, i, NULL, &graph));
-        TD_TRY(check_parameters(c, graph));
+    for (uint32_t i = 0; i < td_model_learners(&c->info.model); ++i) {
+        TD_CHECK(td_family_least_graph(&c->info.model, i, NULL, &graph));
+        TD_CHECK(check_parameters(c, graph));
     }
     for (size_t i = 0; i < family->n_frozen; ++i) {
-        TD_TRY(td_family_frozen_graph(&c->info.model, i, NULL, &graph, &output));
-        TD_TRY(check_parameters(c, graph));
+        TD_CHECK(td_family_frozen_graph(&c->info.model, i, NULL, &graph, &output));
+        TD_CHECK(check_parameters(c, graph));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_info(td_checkpoint *c)
@@ -366,12 +358,10 @@ uint64_t td_checkpoint_part_size(const td_checkpoint *c, size_t part)
 
 td_status td_checkpoint_verify(const td_checkpoint *c)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i)
         if (!is_header_hash(td_safetensors_at(c->file, i)))
-            TD_TRY(check_tensor(c, td_safetensors_at(c->file, i)));
-fail:
-    return status;
+            TD_CHECK(check_tensor(c, td_safetensors_at(c->file, i)));
+    return TD_OK;
 }
 
 /* Frozen parameters have no average, and runs without averages have none. */
@@ -383,7 +373,6 @@ static bool is_fallback_needed(const td_checkpoint *c, const char *prefix, const
 /* The tensors of block `from` in the file become block `block` of the store. */
 static td_status load_block(const td_checkpoint *c, td_store *store, td_block block, td_block from)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_store_count(store); ++i) {
         const td_store_entry entry = td_store_get(store, i);
         const bool is_state = entry.role == TD_TENSOR_STATE;
@@ -392,15 +381,15 @@ static td_status load_block(const td_checkpoint *c, td_store *store, td_block bl
             continue;
         const char *prefix = is_state ? "state." : PREFIXES[from];
         if (is_fallback_needed(c, prefix, entry.name)) prefix = PREFIXES[TD_BLOCK_WEIGHT];
-        TD_TRY(td_checkpoint_tensor(c, prefix, entry.name, &t));
-        TD_FAIL_IF(!td_checkpoint_has_shape(t, entry.shape), TD_ERR_FORMAT,
-                   "'%s': tensor %s has another shape than this model's; the checkpoint is of another model",
-                   c->path, t->name);
-        TD_TRY(td_store_write(store, i, block, t->data));
+        TD_CHECK(td_checkpoint_tensor(c, prefix, entry.name, &t));
+        TD_REFUSE_IF(
+            !td_checkpoint_has_shape(t, entry.shape), TD_ERR_FORMAT,
+            "'%s': tensor %s has another shape than this model's; the checkpoint is of another model",
+            c->path, t->name);
+        TD_CHECK(td_store_write(store, i, block, t->data));
     }
-    if (block == TD_BLOCK_WEIGHT) TD_TRY(td_store_init_constants(store));
-fail:
-    return status;
+    if (block == TD_BLOCK_WEIGHT) TD_CHECK(td_store_init_constants(store));
+    return TD_OK;
 }
 
 td_status td_checkpoint_take(const td_checkpoint *c, td_store *store, size_t i, bool *taken)
@@ -435,31 +424,28 @@ static td_status add_text(td_safetensors_writer *writer, const char *within, con
 /* Family, config and front ends. */
 static td_status add_model(td_safetensors_writer *writer, const char *within, const td_checkpoint_info *info)
 {
-    td_status status = TD_OK;
     const td_family *family = info->model.family;
     char mel[TD_MEL_CONFIG_TEXT_BYTES], key[64], value[TD_MODEL_VALUE_BYTES];
     td_mel_config_format(&info->mel, mel);
-    TD_TRY(add_text(writer, within, "family", family->name));
-    TD_TRY(add_text(writer, within, "mel", mel));
+    TD_CHECK(add_text(writer, within, "family", family->name));
+    TD_CHECK(add_text(writer, within, "mel", mel));
     for (size_t i = 0; i < family->n_keys; ++i) {
         if (!is_model_key(&family->keys[i])) continue;
         snprintf(key, sizeof key, "model.%s", family->keys[i].name);
         td_model_config_get(&info->model, i, value);
-        TD_TRY(add_text(writer, within, key, value));
+        TD_CHECK(add_text(writer, within, key, value));
     }
     for (size_t i = 0; i < family->n_front_ends; ++i) {
         snprintf(key, sizeof key, "front_end.%s", family->front_ends[i].name);
         td_mel_config_format(&info->front_ends[i], mel);
-        TD_TRY(add_text(writer, within, key, mel));
+        TD_CHECK(add_text(writer, within, key, mel));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* What goes into the file besides the tensors' bytes. */
 static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_info *info)
 {
-    td_status status = TD_OK;
     const td_safetensors_pair pairs[] = {
         {"format", FORMAT},
         {"symbols", info->symbols},
@@ -470,10 +456,8 @@ static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_inf
         {"speakers", info->speakers},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
-        TD_TRY(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
-    TD_TRY(add_model(writer, "", info));
-fail:
-    return status;
+        TD_CHECK(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
+    return add_model(writer, "", info);
 }
 
 static td_status add_hash(td_safetensors_writer *writer, const td_checkpoint_tensor_data *t)
@@ -487,13 +471,10 @@ static td_status add_hash(td_safetensors_writer *writer, const td_checkpoint_ten
 /* The header is whole: all tensors were added. */
 static td_status write_header_hash(td_safetensors_writer *writer)
 {
-    td_status status = TD_OK;
     uint64_t hash;
-    TD_TRY(td_safetensors_writer_header_hash(writer, &hash));
+    TD_CHECK(td_safetensors_writer_header_hash(writer, &hash));
     const uint32_t words[2] = {(uint32_t)hash, (uint32_t)(hash >> 32)};
-    TD_TRY(td_safetensors_writer_write(writer, HEADER_HASH, words, sizeof words));
-fail:
-    return status;
+    return td_safetensors_writer_write(writer, HEADER_HASH, words, sizeof words);
 }
 
 /* What a file is made of. */
@@ -520,24 +501,22 @@ static size_t find_hash_place(const td_checkpoint_tensor_data *tensors, size_t n
 /* The hashes of the tensors, and the list of these. */
 static td_status add_tensors(td_safetensors_writer *writer, const content *f)
 {
-    td_status status = TD_OK;
     const size_t place = find_hash_place(f->tensors, f->n_tensors);
     char name[NAME_BYTES];
     for (size_t i = 0; i < f->n_tensors; ++i) {
-        if (f->load != NULL) TD_TRY(f->load(f->context, i));
-        TD_TRY(add_hash(writer, &f->tensors[i]));
+        if (f->load != NULL) TD_CHECK(f->load(f->context, i));
+        TD_CHECK(add_hash(writer, &f->tensors[i]));
     }
     for (size_t i = 0; i <= f->n_tensors; ++i) {
         const td_checkpoint_tensor_data *t = &f->tensors[i];
         if (i == place)
-            TD_TRY(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1,
-                                                    (uint64_t[]){2}));
+            TD_CHECK(td_safetensors_writer_add_tensor(writer, HEADER_HASH, TD_SAFETENSORS_U32, 1,
+                                                      (uint64_t[]){2}));
         if (i == f->n_tensors) break;
         snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
-        TD_TRY(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
+        TD_CHECK(td_safetensors_writer_add_tensor(writer, name, t->dtype, t->rank, t->dims));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status write_file(const char *path, const content *f)
@@ -587,9 +566,8 @@ static td_status list_kept(const td_checkpoint *c, td_safetensors_pair **out, si
     static const char *const OTHERS[] = {
         "format",   "family",  "mel",         "symbols", "token_kind", "tokenizer",      "language",
         "speakers", "model.*", "front_end.*", "hash.*",  "train.*",    "symbols_unseen", "vocoder.*"};
-    td_status status = TD_OK;
     *n = 0;
-    TD_TRY(TD_NEW_ARRAY(out, td_safetensors_metadata_count(c->file) + 1));
+    TD_CHECK(TD_NEW_ARRAY(out, td_safetensors_metadata_count(c->file) + 1));
     for (size_t i = 0; i < td_safetensors_metadata_count(c->file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(c->file, i);
         size_t k = 0;
@@ -597,15 +575,13 @@ static td_status list_kept(const td_checkpoint *c, td_safetensors_pair **out, si
             ++k;
         if (k == sizeof OTHERS / sizeof *OTHERS) (*out)[(*n)++] = *pair;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* What speaks of a checkpoint, behind the *n tensors that there are: averages for parameters where it has them. */
 static td_status list_slim(const td_checkpoint *c, const char *prefix, td_checkpoint_tensor_data *tensors,
                            size_t *n)
 {
-    td_status status = TD_OK;
     const size_t skip = strlen(c->within);
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
@@ -615,7 +591,7 @@ static td_status list_slim(const td_checkpoint *c, const char *prefix, td_checkp
         if (!is_param && !starts_with(name, "state.") && !is_imported(t)) continue;
         const td_safetensors_tensor *average = is_param ? find_tensor(c, "average.", name + 6) : NULL;
         const td_safetensors_tensor *from = average != NULL ? average : t;
-        TD_TRY(check_tensor(c, from));
+        TD_CHECK(check_tensor(c, from));
         tensors[*n] = (td_checkpoint_tensor_data){.prefix = prefix,
                                                   .name = name,
                                                   .dtype = t->dtype,
@@ -624,8 +600,7 @@ static td_status list_slim(const td_checkpoint *c, const char *prefix, td_checkp
                                                   .bytes = from->bytes};
         memcpy(tensors[(*n)++].dims, t->dims, sizeof tensors[0].dims);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_checkpoint_write_bundle(const td_checkpoint *c, const td_checkpoint *vocoder, const char *path)

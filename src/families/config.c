@@ -113,12 +113,10 @@ static td_status find_key(const td_family *family, const char *name, const td_mo
 
 static td_status check_range(const td_model_key *key, double value)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(!(value >= key->least && value <= key->most), TD_ERR_CONFIG,
-               "%s.%s is %g, but can be from %g to %g (%s)", key->section, key->name, value, key->least,
-               key->most, key->help);
-fail:
-    return status;
+    TD_REFUSE_IF(!(value >= key->least && value <= key->most), TD_ERR_CONFIG,
+                 "%s.%s is %g, but can be from %g to %g (%s)", key->section, key->name, value, key->least,
+                 key->most, key->help);
+    return TD_OK;
 }
 
 static bool parse_choice(const char *choices, const char *text, double *out)
@@ -136,40 +134,36 @@ static td_status parse_value(const td_model_key *key, const char *text, double *
 {
     const bool is_flag = key->type == TD_KEY_FLAG;
     uint64_t whole = 0;
-    td_status status = TD_OK;
     switch (key->type) {
     case TD_KEY_COUNT:
-        TD_FAIL_IF(td_text_parse_u64(text, &whole) != TD_OK, TD_ERR_CONFIG,
-                   "%s.%s is \"%.40s\", but must be a whole number from %g to %g", key->section, key->name,
-                   text, key->least, key->most);
+        TD_REFUSE_IF(td_text_parse_u64(text, &whole) != TD_OK, TD_ERR_CONFIG,
+                     "%s.%s is \"%.40s\", but must be a whole number from %g to %g", key->section, key->name,
+                     text, key->least, key->most);
         *out = (double)whole;
         break;
     case TD_KEY_NUMBER:
-        TD_FAIL_IF(td_text_parse_double(text, out) != TD_OK, TD_ERR_CONFIG,
-                   "%s.%s is \"%.40s\", but must be a number from %g to %g", key->section, key->name, text,
-                   key->least, key->most);
+        TD_REFUSE_IF(td_text_parse_double(text, out) != TD_OK, TD_ERR_CONFIG,
+                     "%s.%s is \"%.40s\", but must be a number from %g to %g", key->section, key->name, text,
+                     key->least, key->most);
         break;
     case TD_KEY_FLAG:
     case TD_KEY_CHOICE:
-        TD_FAIL_IF(!parse_choice(is_flag ? "false|true" : key->choices, text, out), TD_ERR_CONFIG,
-                   "%s.%s is \"%.40s\", but can be %s", key->section, key->name, text,
-                   is_flag ? "true or false" : key->choices);
+        TD_REFUSE_IF(!parse_choice(is_flag ? "false|true" : key->choices, text, out), TD_ERR_CONFIG,
+                     "%s.%s is \"%.40s\", but can be %s", key->section, key->name, text,
+                     is_flag ? "true or false" : key->choices);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_model_config_put(td_model_config *config, const char *name, const char *text)
 {
     const td_model_key *key = NULL;
     double value = 0;
-    td_status status = TD_OK;
-    TD_TRY(find_key(config->family, name, &key));
-    TD_TRY(parse_value(key, text, &value));
-    if (key->type != TD_KEY_CHOICE) TD_TRY(check_range(key, value));
+    TD_CHECK(find_key(config->family, name, &key));
+    TD_CHECK(parse_value(key, text, &value));
+    if (key->type != TD_KEY_CHOICE) TD_CHECK(check_range(key, value));
     put_number(config, key, value);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- whole configs */
@@ -187,14 +181,12 @@ size_t td_model_config_differ(const td_model_config *a, const td_model_config *b
 td_status td_model_config_check(const td_model_config *config)
 {
     const td_family *family = config->family;
-    td_status status = TD_OK;
     for (size_t i = 0; i < family->n_keys; i++) {
         if (family->keys[i].type != TD_KEY_CHOICE)
-            TD_TRY(check_range(&family->keys[i], get_number(config, &family->keys[i])));
+            TD_CHECK(check_range(&family->keys[i], get_number(config, &family->keys[i])));
     }
-    if (family->check) TD_TRY(family->check(&config->values));
-fail:
-    return status;
+    if (family->check) TD_CHECK(family->check(&config->values));
+    return TD_OK;
 }
 
 td_status td_model_preset(const td_family *family, const char *name, td_model_config *out)

@@ -41,6 +41,12 @@ const td_family *td_family_find(const char *name)
     return NULL;
 }
 
+uint32_t td_model_learners(const td_model_config *config)
+{
+    const td_family *family = config->family;
+    return (uint32_t)(family->count_learners ? family->count_learners(&config->values) : family->n_learners);
+}
+
 uint32_t td_model_crop_frames(const td_model_config *config)
 {
     return config->family->crop_frames ? config->family->crop_frames(&config->values) : 0;
@@ -83,12 +89,9 @@ static td_status limit_key(td_model_config *config, const char *key, uint32_t va
 
 td_status td_model_limit_speech(td_model_config *config)
 {
-    td_status status = TD_OK;
     const td_model_facts facts = td_model_describe(config);
-    TD_TRY(limit_key(config, "max_tokens", facts.max_tokens, TD_SPEECH_MAX_TOKENS));
-    TD_TRY(limit_key(config, "max_frames", facts.max_frames, TD_SPEECH_MAX_FRAMES));
-fail:
-    return status;
+    TD_CHECK(limit_key(config, "max_tokens", facts.max_tokens, TD_SPEECH_MAX_TOKENS));
+    return limit_key(config, "max_frames", facts.max_frames, TD_SPEECH_MAX_FRAMES);
 }
 
 /* ---------------------------------------------------------------- graphs */
@@ -105,14 +108,12 @@ static size_t count_prefixes(const char *const *prefixes)
 static td_status finish_graph(td_graph *graph, const td_build *build, td_tensor loss)
 {
     const float scale = build->backward_scale != 0 ? build->backward_scale : 1;
-    td_status status = TD_OK;
     td_graph_output(graph, loss, "loss");
-    TD_TRY(td_graph_status(graph));
+    TD_CHECK(td_graph_status(graph));
     if (build->backward)
-        TD_TRY(build->backward_scaled ? td_graph_backward_scaled(graph, loss, scale)
-                                      : td_graph_backward(graph, loss, scale));
-fail:
-    return status;
+        TD_CHECK(build->backward_scaled ? td_graph_backward_scaled(graph, loss, scale)
+                                        : td_graph_backward(graph, loss, scale));
+    return TD_OK;
 }
 
 static td_status check_trained(const td_family *family)
@@ -129,8 +130,8 @@ td_status td_family_build(const td_build *build, td_graph **out)
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(check_trained(family));
-    TD_FAIL_IF(build->learner >= family->n_learners, TD_ERR_ARGUMENT, "%s has no learner %u", family->name,
-               build->learner);
+    TD_FAIL_IF(build->learner >= td_model_learners(build->config), TD_ERR_ARGUMENT, "%s has no learner %u",
+               family->name, build->learner);
     const td_learner_row *learner = &family->learners[build->learner];
     TD_FAIL_IF(build->shape.items == 0, TD_ERR_ARGUMENT, "a batch has at least one item");
     TD_TRY(td_model_config_check(build->config));
@@ -157,11 +158,11 @@ td_status td_family_least_graph(const td_model_config *config, uint32_t learner,
         &(td_build){.config = config, .shape = LEAST, .learner = learner, .freeze = freeze}, out);
 }
 
-td_status td_family_frozen_graph(const td_model_config *config, size_t i, const td_batch_shape *shape,
-                                 td_graph **out, td_tensor *output)
+/* A graph in which nothing is trained. */
+static td_status build_frozen(const td_model_config *config, const td_frozen_row *row,
+                              const td_batch_shape *shape, td_graph **out, td_tensor *output)
 {
     static const char *const NONE[] = {NULL};
-    const td_frozen_row *row = &config->family->frozen[i];
     td_graph *graph = NULL;
     td_status status = TD_OK;
     *out = NULL;
@@ -177,13 +178,28 @@ fail:
     return status;
 }
 
+td_status td_family_frozen_graph(const td_model_config *config, size_t i, const td_batch_shape *shape,
+                                 td_graph **out, td_tensor *output)
+{
+    return build_frozen(config, &config->family->frozen[i], shape, out, output);
+}
+
+td_status td_family_predict_graph(const td_model_config *config, const td_batch_shape *shape, td_graph **out,
+                                  td_tensor *output)
+{
+    const td_family *family = config->family;
+    const td_frozen_row row = {.name = "predicted_mel", .build = family->predict};
+    if (shape && family->check_shape) TD_CHECK(family->check_shape(&config->values, shape));
+    return build_frozen(config, &row, shape, out, output);
+}
+
 /* ---------------------------------------------------------------- stores */
 
 td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,
                           const td_store_options *options, td_store **out)
 {
     td_graph *graphs[TD_MAX_LEARNERS] = {0};
-    const size_t n = config->family->n_learners;
+    const size_t n = td_model_learners(config);
     td_store_options ordered = *options;
     td_status status = TD_OK;
     *out = NULL;
@@ -204,7 +220,7 @@ td_status td_family_parameters(const td_model_config *config, uint64_t *out)
     td_graph *graph = NULL;
     td_status status = TD_OK;
     *out = 0;
-    for (uint32_t i = 0; i < config->family->n_learners; i++) {
+    for (uint32_t i = 0; i < td_model_learners(config); i++) {
         TD_TRY(td_family_least_graph(config, i, NULL, &graph));
         *out += td_graph_parameters(graph);
         td_graph_destroy(graph);

@@ -82,13 +82,18 @@ typedef struct td_data_facts {
     uint32_t max_tokens, max_frames; /* 0: not known */
     double tokens, frames;           /* of all rows together */
     const td_mel_config *mel;        /* the run's front end; NULL: the usual one */
+    bool has_predictions;            /* batches have predicted_mel (data/loader.h) */
 } td_data_facts;
 
 /* What others must know of a model. */
 typedef struct td_model_facts {
     uint32_t n_symbols, n_speakers, n_mels, max_tokens, max_frames;
+    uint32_t frames_per_step;                 /* of a decoder that makes several at once; 0: 1 */
     bool takes_reference;                     /* a recording that tells the speaker */
     bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
+    bool is_romanized;                        /* it reads what text/romanize.h writes */
+    const uint16_t
+        *piece_characters; /* by language: sentences share a piece of at most so many; NULL: they do not */
 } td_model_facts;
 td_model_facts td_model_describe(const td_model_config *config);
 
@@ -96,6 +101,9 @@ td_model_facts td_model_describe(const td_model_config *config);
  * long, and a small file that asks for a million costs no memory. A text is split to it. */
 enum { TD_SPEECH_MAX_TOKENS = 4096, TD_SPEECH_MAX_FRAMES = 8192 };
 td_status td_model_limit_speech(td_model_config *config);
+
+/* Learners of a run with this config; 0: it is not trained here. */
+uint32_t td_model_learners(const td_model_config *config);
 
 /* 0: whole recordings. */
 uint32_t td_model_crop_frames(const td_model_config *config);
@@ -112,7 +120,9 @@ typedef struct td_build {
     bool backward;        /* append gradients; forward-only plans of such a graph are possible too */
     bool backward_scaled; /* gradients are larger by the store's loss scale (td_graph_backward_scaled) */
     float backward_scale; /* 1 / micro-batches of a step; 0: 1 */
-    const char *freeze;   /* patterns of parameters that are not trained; NULL: none */
+    bool weighs;        /* means over frames, tokens or steps are multiplied by the batch's share of them (an
+                             input td_share_name()), so that a step's batches are as one large batch */
+    const char *freeze; /* patterns of parameters that are not trained; NULL: none */
 } td_build;
 
 /* How fast a learner goes, and with which optimizer. */
@@ -145,6 +155,12 @@ typedef struct td_part {
     const char *name, *prefix; /* a sub-model, and how the names of its tensors begin; "": the others */
 } td_part;
 
+/* What is told of a graph that makes samples. */
+typedef struct td_wave_facts {
+    uint32_t rate, hop;    /* samples a second, and of a frame */
+    uint32_t first_frames; /* that the first samples of a stream are made of */
+} td_wave_facts;
+
 struct td_speaker_class;
 struct td_vocode_class;
 struct td_importer;
@@ -163,7 +179,7 @@ struct td_family {
     const td_model_key *keys;
     size_t n_keys;
     const td_learner_row *learners;
-    size_t n_learners;                  /* 0: it is not trained here */
+    size_t n_learners;                  /* 0: it is not trained here; td_model_learners() tells who learns */
     const td_front_end_row *front_ends; /* besides that of "mel" */
     size_t n_front_ends;
     const td_frozen_row *frozen;
@@ -180,18 +196,27 @@ struct td_family {
     void (*describe)(const void *values, td_model_facts *out);
     /* Fits values to the data; `old`: those of a run that goes on, or NULL. */
     void (*fit)(const td_data_facts *facts, const void *old, void *values);
+    /* How many of the learners there are with these values: the first ones. NULL: all. */
+    size_t (*count_learners)(const void *values);
     /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */
     td_status (*check_shape)(const void *values, const td_batch_shape *shape);
     /* Frames of the crops that batches are made of, with the feature `wave`; NULL: whole recordings. */
     uint32_t (*crop_frames)(const void *values);
     /* Builds the graph of build->learner, marks its outputs and returns the loss. */
     td_tensor (*build)(td_nn *nn, const td_build *build);
+    /* A spectrogram [B, T, n_mels] of a batch along the timing of its recordings, not trained: what the model would
+     * say with their durations. NULL: it cannot. */
+    td_tensor (*predict)(td_nn *nn, const td_build *build);
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
     const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
     const struct td_talker_class
         *talker; /* how it speaks if it makes samples itself (families/talker.h); or NULL */
+    /* The graph that makes samples, its output "wave" [1, samples], of `frames` frames; `out` NULL: only the facts.
+     * For measuring it. NULL: models make none. */
+    td_status (*wave_graph)(const td_model_config *config, uint32_t frames, td_graph **out,
+                            td_wave_facts *facts);
     const struct td_importer *importer; /* files of another program (families/importer.h); NULL: of none */
 };
 
@@ -216,6 +241,10 @@ td_status td_family_build(const td_build *build, td_graph **out);
 /* Frozen part i of a config, of which *output is the feature. `shape` NULL: the smallest batch. *out: owned. */
 td_status td_family_frozen_graph(const td_model_config *config, size_t i, const td_batch_shape *shape,
                                  td_graph **out, td_tensor *output);
+
+/* The same for what a config's family predicts. */
+td_status td_family_predict_graph(const td_model_config *config, const td_batch_shape *shape, td_graph **out,
+                                  td_tensor *output);
 
 /* A store for all learners of a config; `freeze` as in td_build. Not filled. *out: owned. */
 td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,

@@ -14,52 +14,44 @@
 
 td_status td_import_file(td_import *import, const char *path, td_torch_file **out)
 {
-    td_status status = TD_OK;
     *out = NULL;
-    TD_FAIL_IF(import->n_files == TD_IMPORT_FILES, TD_ERR_LIMIT, "a source has at most %d files of tensors",
-               TD_IMPORT_FILES);
-    TD_TRY(td_torch_open(path, out));
+    TD_REFUSE_IF(import->n_files == TD_IMPORT_FILES, TD_ERR_LIMIT, "a source has at most %d files of tensors",
+                 TD_IMPORT_FILES);
+    TD_CHECK(td_torch_open(path, out));
     import->files[import->n_files++] = *out;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_import_tensors(td_import *import, td_torch_file *file, td_pickle_id root, size_t depth,
                             const td_torch_tensor **out, size_t *n)
 {
-    td_status status = TD_OK;
     size_t i = 0;
     while (import->files[i] != file)
         i++;
-    TD_TRY(td_torch_list(file, root, depth, &import->lists[i], n));
+    TD_CHECK(td_torch_list(file, root, depth, &import->lists[i], n));
     *out = import->lists[i];
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_import_add(td_import *import, const char *name, td_torch_file *file, const td_torch_tensor *from)
 {
-    td_status status = TD_OK;
     char *copy;
-    TD_FAIL_IF(from->rank > 4, TD_ERR_FORMAT, "tensor %s has %zu dimensions; at most 4 can be stored", name,
-               from->rank);
-    TD_TRY(td_arena_strdup(import->arena, name, &copy));
-    TD_TRY(td_alloc_grow(&import->tensors, &import->tensor_capacity, import->n_tensors + 1,
-                         sizeof *import->tensors));
+    TD_REFUSE_IF(from->rank > 4, TD_ERR_FORMAT, "tensor %s has %zu dimensions; at most 4 can be stored", name,
+                 from->rank);
+    TD_CHECK(td_arena_strdup(import->arena, name, &copy));
+    TD_CHECK(td_alloc_grow(&import->tensors, &import->tensor_capacity, import->n_tensors + 1,
+                           sizeof *import->tensors));
     import->tensors[import->n_tensors++] = (td_import_tensor){copy, file, from, from->dtype};
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status add_text(td_import *import, td_import_list *list, const char *text)
 {
-    td_status status = TD_OK;
     char *copy;
-    TD_TRY(td_arena_strdup(import->arena, text, &copy));
-    TD_TRY(td_alloc_grow(&list->at, &list->capacity, list->n + 1, sizeof *list->at));
+    TD_CHECK(td_arena_strdup(import->arena, text, &copy));
+    TD_CHECK(td_alloc_grow(&list->at, &list->capacity, list->n + 1, sizeof *list->at));
     list->at[list->n++] = copy;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_import_ignore(td_import *import, const char *name)
@@ -74,14 +66,13 @@ td_status td_import_lack(td_import *import, const char *what)
 
 td_status td_import_pair(td_import *import, const char *key, const char *value)
 {
-    td_status status = TD_OK;
     char *copy_key, *copy_value;
-    TD_TRY(td_arena_strdup(import->arena, key, &copy_key));
-    TD_TRY(td_arena_strdup(import->arena, value, &copy_value));
-    TD_TRY(td_alloc_grow(&import->pairs, &import->pair_capacity, import->n_pairs + 1, sizeof *import->pairs));
+    TD_CHECK(td_arena_strdup(import->arena, key, &copy_key));
+    TD_CHECK(td_arena_strdup(import->arena, value, &copy_value));
+    TD_CHECK(
+        td_alloc_grow(&import->pairs, &import->pair_capacity, import->n_pairs + 1, sizeof *import->pairs));
     import->pairs[import->n_pairs++] = (td_safetensors_pair){copy_key, copy_value};
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- opening */
@@ -171,13 +162,10 @@ static td_status check_numbers(const td_checkpoint_tensor_data *t, const td_impo
 
 static td_status load(void *context, size_t i)
 {
-    td_status status = TD_OK;
     const feed *f = context;
     const td_import_tensor *from = &f->import->tensors[i];
-    TD_TRY(td_torch_read(from->file, from->from, from->dtype, f->room));
-    TD_TRY(check_numbers(&f->tensors[i], from));
-fail:
-    return status;
+    TD_CHECK(td_torch_read(from->file, from->from, from->dtype, f->room));
+    return check_numbers(&f->tensors[i], from);
 }
 
 /* Wide elements first, since nothing pads between tensors; then by name, so that the same voice is the same file
@@ -192,7 +180,6 @@ static int compare_tensors(const void *a, const void *b)
 
 static td_status describe_tensors(feed *f, td_safetensors_dtype dtype)
 {
-    td_status status = TD_OK;
     td_import *import = f->import;
     size_t largest = 1;
     for (size_t i = 0; i < import->n_tensors; i++)
@@ -207,11 +194,10 @@ static td_status describe_tensors(feed *f, td_safetensors_dtype dtype)
         memcpy(to->dims, from->from->dims, sizeof to->dims);
         if (to->bytes > largest) largest = (size_t)to->bytes;
     }
-    TD_TRY(TD_NEW_ARRAY(&f->room, largest));
+    TD_CHECK(TD_NEW_ARRAY(&f->room, largest));
     for (size_t i = 0; i < import->n_tensors; i++)
         f->tensors[i].data = f->room;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_import_write(td_import *import, const char *path, td_safetensors_dtype dtype)
@@ -232,14 +218,11 @@ fail:
 
 td_status td_export_voice(const td_checkpoint *voice, const char *format, const char *folder)
 {
-    td_status status = TD_OK;
     const td_family *family = td_checkpoint_get_info(voice)->model.family;
-    TD_FAIL_IF(family->importer == NULL || strcmp(family->importer->format, format) != 0, TD_ERR_UNSUPPORTED,
-               "'%.200s' is of family %s, which is not written as %.40s", td_checkpoint_path(voice),
-               family->name, format);
-    TD_TRY(td_checkpoint_verify(voice));
-    TD_TRY(td_file_make_dirs(folder));
-    TD_TRY(family->importer->export(voice, folder));
-fail:
-    return status;
+    TD_REFUSE_IF(family->importer == NULL || strcmp(family->importer->format, format) != 0,
+                 TD_ERR_UNSUPPORTED, "'%.200s' is of family %s, which is not written as %.40s",
+                 td_checkpoint_path(voice), family->name, format);
+    TD_CHECK(td_checkpoint_verify(voice));
+    TD_CHECK(td_file_make_dirs(folder));
+    return family->importer->export(voice, folder);
 }

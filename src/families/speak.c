@@ -9,13 +9,11 @@ td_status td_speaker_create(td_memory *memory, td_store *store, const td_model_c
                             td_speaker **out)
 {
     const td_speaker_class *class = model->family->speaker;
-    td_status status = TD_OK;
     *out = NULL;
-    TD_FAIL_IF(!class, TD_ERR_CONFIG, "a model of family %s does not speak", model->family->name);
-    TD_TRY(td_alloc_zeroed(1, class->bytes, (void *)out));
+    TD_REFUSE_IF(!class, TD_ERR_CONFIG, "a model of family %s does not speak", model->family->name);
+    TD_CHECK(td_alloc_zeroed(1, class->bytes, (void *)out));
     **out = (td_speaker){.class = class, .memory = memory, .store = store, .model = model};
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_speaker_destroy(td_speaker *speaker)
@@ -37,11 +35,8 @@ td_status td_speaker_start(td_speaker *speaker, const td_speaking *speaking)
 
 td_status td_speaker_say(td_speaker *speaker, size_t number, td_spoken *out)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_speaker_check_cancel(speaker));
-    TD_TRY(speaker->class->say(speaker, number, out));
-fail:
-    return status;
+    TD_CHECK(td_speaker_check_cancel(speaker));
+    return speaker->class->say(speaker, number, out);
 }
 
 void td_speaker_end(td_speaker *speaker)

@@ -40,10 +40,11 @@ typedef struct td_speaking {
     const atomic_bool *cancel; /* may be NULL; once true, calls end with TD_ERR_CANCELLED */
 } td_speaking;
 
-/* What the model makes of an utterance. Valid until the speaker's next call, `mel` also only until another
- * plan of the store runs. */
+/* What the model makes of an utterance. Valid until the speaker's next call, `mel` and `pitch` also only
+ * until another plan of the store runs. */
 typedef struct td_spoken {
-    td_span mel;            /* [B, max_frames, n_mels] on the device */
+    td_span mel;   /* [B, max_frames, n_mels] on the device */
+    td_span pitch; /* [B, max_frames] in Hz, 0 where unvoiced; a zero span: the model does not tell */
     const uint32_t *frames; /* [B] */
     uint32_t max_frames;    /* the same for all utterances of a speaking */
     uint32_t n_cut;         /* items that did not come to their end */

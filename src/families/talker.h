@@ -24,24 +24,33 @@ typedef struct td_talk_style {
     const atomic_bool *cancel;
     td_talk_sink sink; /* or NULL */
     void *context;
+    void (*pause)(void *context); /* called between pieces, or NULL */
+    void *pause_context;
 } td_talk_style;
 
 typedef struct td_talked {
     float *samples; /* owned by the caller: free() */
     size_t count;
-    bool is_cut; /* it did not come to its end by itself */
+    bool is_cut;        /* it did not come to its end by itself */
+    uint32_t n_redrawn; /* loops that were drawn again */
+    bool is_trimmed;    /* what came behind the text was cut off */
 } td_talked;
 
 typedef struct td_talker td_talker;
 
 typedef struct td_talker_class {
-    /* Memories (which may be the same) and the checkpoint are borrowed until close. *out: owned. */
-    td_status (*open)(td_memory *model, td_memory *data, const td_checkpoint *checkpoint, td_talker **out);
+    /* Memories (which may be the same) and the checkpoint are borrowed until close. weights: "fp32", "bf16", "int8",
+     * or NULL, which is fp32. *out: owned. */
+    td_status (*open)(td_memory *model, td_memory *data, const td_checkpoint *checkpoint, const char *weights,
+                      td_talker **out);
+    /* A second one on the same weights, for another thread; the first rests during the call and is closed last. */
+    td_status (*share)(const td_talker *lender, td_talker **out);
     void (*close)(td_talker *talker);
     td_status (*start)(td_talker *talker, const td_talk_style *style);
     td_status (*say)(td_talker *talker, const uint32_t *tokens, size_t n_tokens, td_talked *out);
     td_status (*save)(const td_talker *talker,
                       const char *path); /* what the first piece since start was made of */
+    td_status (*save_trace)(const td_talker *talker, const char *path); /* who worked when since start */
 } td_talker_class;
 
 /* A talker of a family begins with this. */

@@ -76,6 +76,18 @@ static inline td_train_settings run_settings(const char *family, const char *run
     return s;
 }
 
+/* The smallest vocoder that is one, on short crops. */
+static inline td_train_settings run_small_vocoder(const char *run, uint64_t steps)
+{
+    static const char *const VALUES[][2] = {{"width", "16"}, {"inside", "24"},     {"blocks", "1"},
+                                            {"kernel", "3"}, {"pitch_width", "8"}, {"pitch_layers", "1"},
+                                            {"crop", "12"}};
+    td_train_settings s = run_settings("vocoder", run, steps);
+    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
+        check(td_model_config_put(&s.model, VALUES[i][0], VALUES[i][1]));
+    return s;
+}
+
 static inline td_train_result run_train(const td_train_settings *settings)
 {
     td_train_result result;

@@ -31,10 +31,12 @@ static void check_learners(const td_model_config *config)
 {
     const td_family *family = config->family;
     uint64_t sum = 0, all = 0;
+    const uint32_t n_learners = td_model_learners(config);
     assert_in_range(family->n_learners, 1, TD_MAX_LEARNERS);
-    assert_true(family->judge < family->n_learners);
+    assert_in_range(n_learners, 1, family->n_learners);
+    assert_true(family->judge < n_learners);
     assert_true(family->n_front_ends <= TD_CHECKPOINT_FRONT_ENDS);
-    for (uint32_t i = 0; i < family->n_learners; i++) {
+    for (uint32_t i = 0; i < n_learners; i++) {
         td_graph *graph;
         assert_true(family->learners[i].name && family->learners[i].name[0]);
         check(td_family_least_graph(config, i, NULL, &graph));
@@ -49,8 +51,7 @@ static void check_learners(const td_model_config *config)
     check(td_family_parameters(config, &all));
     assert_int_equal(sum, all);
     td_graph *graph;
-    refuse(TD_ERR_ARGUMENT, family->name,
-           td_family_least_graph(config, (uint32_t)family->n_learners, NULL, &graph));
+    refuse(TD_ERR_ARGUMENT, family->name, td_family_least_graph(config, n_learners, NULL, &graph));
 }
 
 void check_table(const td_family *family)

@@ -19,23 +19,22 @@ static void test_its_table_holds(void **state)
     check_table(td_family_find("vocoder"));
 }
 
-/* The smallest net that is one, on short crops. */
-static td_train_settings small_run(const char *run, uint64_t steps)
+static td_train_settings change_run(td_train_settings s, const char *const (*values)[2])
 {
-    static const char *const VALUES[][2] = {{"width", "16"}, {"inside", "24"},     {"blocks", "1"},
-                                            {"kernel", "3"}, {"pitch_width", "8"}, {"pitch_layers", "1"},
-                                            {"crop", "12"}};
-    td_train_settings s = run_settings("vocoder", run, steps);
-    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
-        check(td_model_config_put(&s.model, VALUES[i][0], VALUES[i][1]));
+    for (; (*values)[0]; values++)
+        check(td_model_config_put(&s.model, (*values)[0], (*values)[1]));
     return s;
 }
 
-static void test_it_learns_and_goes_on(void **state)
+static const char *const PULSE[][2] = {{NULL, NULL}};
+static const char *const HIFIGAN[][2] = {{"generator", "hifigan"}, {NULL, NULL}};
+static const char *const ADVERSARIAL[][2] = {
+    {"discriminators", "true"}, {"discriminator_width", "2"}, {"adversarial_start", "2"}, {NULL, NULL}};
+
+static void learn_and_go_on(const char *const (*values)[2])
 {
-    (void)state;
     run_losses losses = {0};
-    td_train_settings s = small_run("whole", 12);
+    td_train_settings s = change_run(run_small_vocoder("whole", 12), values);
     s.tell = run_keep_loss;
     s.context = &losses;
     const td_train_result whole = run_train(&s);
@@ -47,6 +46,45 @@ static void test_it_learns_and_goes_on(void **state)
     s.max_steps = 12;
     const td_train_result second = run_train(&s);
     assert_true(run_is_same(whole.checkpoint, second.checkpoint));
+}
+
+static void test_it_learns_and_goes_on(void **state)
+{
+    (void)state;
+    learn_and_go_on(PULSE);
+}
+
+static void test_hifigan_learns_and_goes_on(void **state)
+{
+    (void)state;
+    learn_and_go_on(HIFIGAN);
+}
+
+/* Both learners, of which the second has a state of its own. */
+static void test_discriminators_learn_and_go_on(void **state)
+{
+    (void)state;
+    char metrics[1 << 14];
+    learn_and_go_on(ADVERSARIAL);
+    run_read("whole/metrics.jsonl", metrics, sizeof metrics);
+    assert_non_null(strstr(metrics, "\"discriminator.loss.made\""));
+    assert_non_null(strstr(metrics, "\"vocoder.loss.features\""));
+    const double first = strtod(strstr(metrics, "\"discriminator.loss\":") + 21, NULL);
+    char *last = metrics, *next;
+    while ((next = strstr(last + 1, "\"discriminator.loss\":")) != NULL)
+        last = next;
+    assert_true(strtod(last + 21, NULL) < first); /* it tells them apart better than by chance */
+}
+
+static void test_sizes_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    td_model_config c = change_run(run_small_vocoder("unused", 1), HIFIGAN).model;
+    check(td_model_config_check(&c));
+    check(td_model_config_put(&c, "width", "24"));
+    refuse(TD_ERR_CONFIG, "multiple of 16", td_model_config_check(&c));
+    check(td_model_config_put(&c, "generator", "pulse"));
+    check(td_model_config_check(&c));
 }
 
 /* ---------------------------------------------------------------- crops */
@@ -75,7 +113,7 @@ static void test_crops_are_cut_in_line(void **state)
 {
     (void)state;
     enum { FRAMES = 17 };
-    td_train_settings s = small_run("crops", 1);
+    td_train_settings s = run_small_vocoder("crops", 1);
     td_data_settings settings = s.data;
     td_data data;
     td_sampler *sampler;
@@ -147,10 +185,10 @@ typedef struct sound {
     td_vocoder *vocoder;
 } sound;
 
-static void sound_open(sound *out)
+static void sound_open(sound *out, const char *const (*values)[2])
 {
     const td_mel_config config = td_mel_config_default();
-    const td_train_settings s = small_run("unused", 1);
+    const td_train_settings s = change_run(run_small_vocoder("unused", 1), values);
     *out = (sound){.model = s.model};
     check(td_mel_create(run_rig.memory, &config, &out->mel));
     check(td_family_store(run_rig.memory, &out->model, NULL, &(td_store_options){0}, &out->store));
@@ -203,14 +241,13 @@ static size_t voice(const sound *s, uint32_t frames, float value, bool drawn, he
     return firsts[1];
 }
 
-static void test_parts_are_the_whole(void **state)
+static void voice_in_parts(const char *const (*values)[2])
 {
-    (void)state;
     enum { FRAMES = 200 };
     sound s;
     float *whole, *again;
     heard h = {.samples = calloc(FRAMES, 256 * sizeof *h.samples)};
-    sound_open(&s);
+    sound_open(&s, values);
     const size_t count = voice(&s, FRAMES, 0, true, &h, &whole);
     assert_int_equal(count, (FRAMES - 1) * 256);
     assert_int_equal(h.count, count);
@@ -228,6 +265,13 @@ static void test_parts_are_the_whole(void **state)
     sound_close(&s);
 }
 
+static void test_parts_are_the_whole(void **state)
+{
+    (void)state;
+    voice_in_parts(PULSE);
+    voice_in_parts(HIFIGAN);
+}
+
 static void test_any_spectrogram_is_voiced(void **state)
 {
     (void)state;
@@ -235,7 +279,7 @@ static void test_any_spectrogram_is_voiced(void **state)
     static const float VALUES[] = {-1.97f, 0, 4, 30, -1e30f, 1e30f};
     sound s;
     float *out;
-    sound_open(&s);
+    sound_open(&s, PULSE);
     assert_int_equal(voice(&s, 1, 0, false, NULL, &out), 0);
     free(out);
     for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
@@ -249,6 +293,82 @@ static void test_any_spectrogram_is_voiced(void **state)
     sound_close(&s);
 }
 
+/* One second at a level, with a pitch of its own for each frame. *out: owned. */
+static size_t voice_at(const sound *s, uint32_t frames, const float *pitch, float **out)
+{
+    const size_t n = (size_t)frames * 80;
+    float *mel = calloc(n, sizeof *mel);
+    size_t firsts[2];
+    td_span room;
+    check(td_memory_alloc(run_rig.memory, TD_MEMORY_DEVICE, UINT64_C(4) * frames, &room));
+    const td_vocoder_batch batch = {.items = 1,
+                                    .count = 1,
+                                    .max_frames = frames,
+                                    .frames = &frames,
+                                    .pitch = td_span_part(room, 0, UINT64_C(4) * frames),
+                                    .seed = 9};
+    check(td_blocking_write(run_rig.memory, batch.pitch, pitch));
+    check(td_vocoder_run_host(s->vocoder, &batch, mel, out, firsts));
+    td_memory_free(run_rig.memory, room);
+    free(mel);
+    for (size_t i = 0; i < firsts[1]; i++)
+        if (!isfinite((*out)[i])) fail();
+    return firsts[1];
+}
+
+/* How alike a signal is to itself so many samples later. */
+static double repeats(const float *x, size_t count, size_t lag)
+{
+    double with = 0, alone = 0;
+    for (size_t i = 0; i + lag < count; i++) {
+        with += (double)x[i] * (double)x[i + lag];
+        alone += (double)x[i] * (double)x[i];
+    }
+    return with / alone;
+}
+
+/* 110.25 Hz are 200 samples. */
+static void test_the_given_pitch_is_followed(void **state)
+{
+    (void)state;
+    enum { FRAMES = 80 };
+    static const float HERTZ[] = {110.25f, 0, -5, 1000, 1e9f, INFINITY, NAN};
+    sound s;
+    float *out, pitch[FRAMES];
+    sound_open(&s, PULSE);
+    for (size_t k = 0; k < sizeof HERTZ / sizeof *HERTZ; k++) {
+        for (size_t i = 0; i < FRAMES; i++)
+            pitch[i] = HERTZ[k];
+        const size_t count = voice_at(&s, FRAMES, pitch, &out);
+        assert_int_equal(count, (FRAMES - 1) * 256);
+        const double alike = repeats(out, count, 200);
+        assert_true(k == 0 ? alike > 0.7 : alike < 0.3);
+        free(out);
+    }
+    for (size_t i = 0; i < FRAMES; i++)
+        pitch[i] = HERTZ[i % (sizeof HERTZ / sizeof *HERTZ)];
+    assert_int_equal(voice_at(&s, FRAMES, pitch, &out), (FRAMES - 1) * 256);
+    free(out);
+    sound_close(&s);
+}
+
+/* In pieces of the same size, whatever the length. */
+static void test_ten_minutes_are_voiced(void **state)
+{
+    (void)state;
+    enum { FRAMES = 600 * 22050 / 256 };
+    sound s;
+    float *out;
+    td_memory_stats before, after;
+    sound_open(&s, PULSE);
+    td_memory_get_stats(run_rig.memory, &before);
+    assert_int_equal(voice(&s, FRAMES, 0, false, NULL, &out), (FRAMES - 1) * 256);
+    td_memory_get_stats(run_rig.memory, &after);
+    assert_true(after.peak_used_bytes < before.peak_used_bytes + UINT64_C(4) * 81 * FRAMES + (1 << 20));
+    free(out);
+    sound_close(&s);
+}
+
 /* ---------------------------------------------------------------- in a voice */
 
 static void test_a_voice_holds_it(void **state)
@@ -257,7 +377,7 @@ static void test_a_voice_holds_it(void **state)
     td_checkpoint *voice_file, *vocoder, *held;
     td_train_settings s = run_settings("parallel", "voice", 1);
     const td_train_result acoustic = run_train(&s);
-    s = small_run("vocoder", 1);
+    s = run_small_vocoder("vocoder", 1);
     const td_train_result net = run_train(&s);
     char bundle[512], slim[512];
     snprintf(bundle, sizeof bundle, "%s", temp_path("bundle.safetensors"));
@@ -290,10 +410,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_its_table_holds),
         cmocka_unit_test_setup_teardown(test_it_learns_and_goes_on, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_hifigan_learns_and_goes_on, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_discriminators_learn_and_go_on, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_sizes_that_do_not_fit_are_refused, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_crops_are_cut_in_line, run_set_up, temp_dir_remove),
         cmocka_unit_test(test_the_filterbank_is_inverted),
         cmocka_unit_test_setup_teardown(test_parts_are_the_whole, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_any_spectrogram_is_voiced, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_the_given_pitch_is_followed, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_ten_minutes_are_voiced, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_a_voice_holds_it, run_set_up, temp_dir_remove),
     };
     return cmocka_run_group_tests(tests, run_open, run_close);

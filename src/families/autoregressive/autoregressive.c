@@ -54,7 +54,8 @@ static td_tensor build(td_nn *nn, const td_build *build)
     const td_acoustic *c = &b.c;
     td_acoustic_common common;
     td_ar_outputs made;
-    const td_tensor prior = td_acoustic_encode(&b, 0.5f * BAND / (SIGMA * SIGMA), &common);
+    const td_tensor prior =
+        td_acoustic_encode(&b, (td_acoustic_band){.per_distance = 0.5f * BAND / (SIGMA * SIGMA)}, &common);
     const td_tensor supervision_weight = td_graph_input(g, "supervision_weight", td_dims(1), TD_F32);
     const td_tensor guided_weight = td_graph_input(g, "guided_weight", td_dims(1), TD_F32);
     const uint32_t steps = (b.shape.frames + c->reduction - 1) / c->reduction;
@@ -83,15 +84,17 @@ static td_tensor build(td_nn *nn, const td_build *build)
         {.name = "mel", .value = mel_loss, .weight = c->loss_mel},
         {.name = "coarse", .value = coarse, .weight = c->loss_coarse},
         {.name = "prior", .value = prior, .weight = c->loss_prior},
-        {.name = "stop", .value = stop, .weight = c->loss_stop},
+        {.name = "stop", .value = stop, .weight = c->loss_stop, .counts = TD_COUNT_STEPS},
         {.name = "supervision",
          .value = supervision,
          .factor = supervision_weight,
-         .weight = c->loss_supervision},
+         .weight = c->loss_supervision,
+         .counts = TD_COUNT_STEPS},
         {.name = "guided",
          .value = guide(&b, &common, &made, step_counts),
          .factor = guided_weight,
-         .weight = c->simple_loss ? 0 : c->loss_guided},
+         .weight = c->simple_loss ? 0 : c->loss_guided,
+         .counts = TD_COUNT_STEPS},
     };
     return td_acoustic_total(&b, terms, sizeof terms / sizeof *terms);
 }
@@ -171,19 +174,20 @@ static void preset(uint32_t size, void *values)
 static td_status check(const void *values)
 {
     const td_acoustic *c = values;
-    td_status status = TD_OK;
-    TD_TRY(td_acoustic_check(c));
-    TD_FAIL_IF(c->decoder_heads == 0, TD_ERR_CONFIG,
-               "model.decoder_heads is 0, but an autoregressive decoder needs self-attention");
-    TD_FAIL_IF(c->decoder_kernel != 1, TD_ERR_CONFIG,
-               "model.decoder_kernel is %u, but must be 1 in an autoregressive decoder", c->decoder_kernel);
-fail:
-    return status;
+    TD_CHECK(td_acoustic_check(c));
+    TD_REFUSE_IF(c->decoder_heads == 0, TD_ERR_CONFIG,
+                 "model.decoder_heads is 0, but an autoregressive decoder needs self-attention");
+    TD_REFUSE_IF(c->decoder_kernel != 1, TD_ERR_CONFIG,
+                 "model.decoder_kernel is %u, but must be 1 in an autoregressive decoder", c->decoder_kernel);
+    return TD_OK;
 }
 
 static void describe(const void *values, td_model_facts *out)
 {
+    td_acoustic c;
+    memcpy(&c, values, sizeof c);
     td_acoustic_describe(values, out);
+    out->frames_per_step = c.reduction;
 }
 
 /* The rate is that of tokens per step, on average. */

@@ -42,20 +42,17 @@ static td_status start(td_acoustic_speaker *s)
 {
     const size_t b = s->base.speaking->items, l = s->base.speaking->max_tokens;
     progress *w = NULL;
-    td_status status = TD_OK;
     s->max_frames = count_frames(s);
-    TD_TRY(TD_NEW(&w));
+    TD_CHECK(TD_NEW(&w));
     s->own = w;
-    TD_TRY(TD_NEW_ARRAY(&w->window, b * l));
-    TD_TRY(TD_NEW_ARRAY(&w->position, b));
-    TD_TRY(TD_NEW_ARRAY(&w->keys, b));
-    TD_TRY(TD_NEW_ARRAY(&w->at, b));
-    TD_TRY(TD_NEW_ARRAY(&w->is_done, b));
-    TD_TRY(td_memory_alloc(s->base.memory, TD_MEMORY_DEVICE, sizeof(float) * b * s->max_frames * s->c.n_mels,
-                           &w->mel));
-    TD_TRY(td_memory_alloc(s->base.memory, TD_MEMORY_HOST, sizeof(float) * b * (l + 1), &w->decided));
-fail:
-    return status;
+    TD_CHECK(TD_NEW_ARRAY(&w->window, b * l));
+    TD_CHECK(TD_NEW_ARRAY(&w->position, b));
+    TD_CHECK(TD_NEW_ARRAY(&w->keys, b));
+    TD_CHECK(TD_NEW_ARRAY(&w->at, b));
+    TD_CHECK(TD_NEW_ARRAY(&w->is_done, b));
+    TD_CHECK(td_memory_alloc(s->base.memory, TD_MEMORY_DEVICE,
+                             sizeof(float) * b * s->max_frames * s->c.n_mels, &w->mel));
+    return td_memory_alloc(s->base.memory, TD_MEMORY_HOST, sizeof(float) * b * (l + 1), &w->decided);
 }
 
 static void open_window(td_acoustic_speaker *s)
@@ -76,22 +73,19 @@ static td_status record_taking(td_acoustic_speaker *s, const td_utterance *u, td
     const progress *w = s->own;
     const uint64_t frame = sizeof(float) * s->c.n_mels, group = frame * s->c.reduction;
     td_span made, attention, stop;
-    td_status status = TD_OK;
-    TD_TRY(td_speech_output(plan, "predicted_mel", &made));
-    TD_TRY(td_speech_output(plan, "attention", &attention));
-    TD_TRY(td_speech_output(plan, "stop", &stop));
+    TD_CHECK(td_speech_output(plan, "predicted_mel", &made));
+    TD_CHECK(td_speech_output(plan, "attention", &attention));
+    TD_CHECK(td_speech_output(plan, "stop", &stop));
     for (uint32_t i = 0; i < u->count; i++) {
         if (w->is_done[i]) continue;
-        TD_TRY(td_list_copy(list,
-                            td_span_part(w->mel, (uint64_t)i * s->max_frames * frame + step * group, group),
-                            td_span_part(made, i * group, group)));
-        TD_TRY(td_list_copy(list, td_span_part(plan->rooms[TD_ROOM_PREVIOUS], i * frame, frame),
-                            td_span_part(made, (i + 1) * group - frame, frame)));
+        TD_CHECK(td_list_copy(list,
+                              td_span_part(w->mel, (uint64_t)i * s->max_frames * frame + step * group, group),
+                              td_span_part(made, i * group, group)));
+        TD_CHECK(td_list_copy(list, td_span_part(plan->rooms[TD_ROOM_PREVIOUS], i * frame, frame),
+                              td_span_part(made, (i + 1) * group - frame, frame)));
     }
-    TD_TRY(td_list_copy(list, td_span_part(w->decided, 0, attention.bytes), attention));
-    TD_TRY(td_list_copy(list, td_span_part(w->decided, attention.bytes, stop.bytes), stop));
-fail:
-    return status;
+    TD_CHECK(td_list_copy(list, td_span_part(w->decided, 0, attention.bytes), attention));
+    return td_list_copy(list, td_span_part(w->decided, attention.bytes, stop.bytes), stop);
 }
 
 static td_status take_frames(td_acoustic_speaker *s, const td_utterance *u, td_speech_plan *plan,
@@ -130,21 +124,18 @@ static bool decide(td_acoustic_speaker *s, const td_utterance *u, uint32_t *fram
 static td_status run_step(td_acoustic_speaker *s, const td_utterance *u, td_speech_plan *plan, uint32_t step)
 {
     progress *w = s->own;
-    td_status status = TD_OK;
-    TD_TRY(td_speaker_check_cancel(&s->base));
+    TD_CHECK(td_speaker_check_cancel(&s->base));
     for (size_t i = 0; i < s->base.speaking->items; i++) {
         w->position[i] = step;
         w->keys[i] = step + 1;
     }
     open_window(s);
-    TD_TRY(td_speech_fill(plan, "token_counts", u->tokens));
-    TD_TRY(td_speech_fill(plan, "position", w->position));
-    TD_TRY(td_speech_fill(plan, "key_counts", w->keys));
-    TD_TRY(td_speech_fill(plan, "window", w->window));
-    TD_TRY(td_speech_run(plan, step));
-    TD_TRY(take_frames(s, u, plan, step));
-fail:
-    return status;
+    TD_CHECK(td_speech_fill(plan, "token_counts", u->tokens));
+    TD_CHECK(td_speech_fill(plan, "position", w->position));
+    TD_CHECK(td_speech_fill(plan, "key_counts", w->keys));
+    TD_CHECK(td_speech_fill(plan, "window", w->window));
+    TD_CHECK(td_speech_run(plan, step));
+    return take_frames(s, u, plan, step);
 }
 
 /* Back to the first token and to silence. */
@@ -174,16 +165,13 @@ static td_status finish(td_acoustic_speaker *s, const uint32_t *frames, td_span 
         .items = s->base.speaking->items, .tokens = s->base.speaking->max_tokens, .frames = s->max_frames};
     const progress *w = s->own;
     td_speech_plan *plan;
-    td_status status = TD_OK;
     *mel = w->mel;
     if (!s->c.postnet) return TD_OK;
-    TD_TRY(td_speech_find_plan(s, td_ar_postnet_graph, &shape, 0, &plan));
-    TD_TRY(td_speech_copy_all(s, &(td_speech_copy){plan->rooms[TD_ROOM_COARSE], w->mel}, 1));
-    TD_TRY(td_speech_fill(plan, "frame_counts", frames));
-    TD_TRY(td_speech_run(plan, 0));
-    TD_TRY(td_speech_output(plan, "predicted_mel", mel));
-fail:
-    return status;
+    TD_CHECK(td_speech_find_plan(s, td_ar_postnet_graph, &shape, 0, &plan));
+    TD_CHECK(td_speech_copy_all(s, &(td_speech_copy){plan->rooms[TD_ROOM_COARSE], w->mel}, 1));
+    TD_CHECK(td_speech_fill(plan, "frame_counts", frames));
+    TD_CHECK(td_speech_run(plan, 0));
+    return td_speech_output(plan, "predicted_mel", mel);
 }
 
 /* Items without an end; those that had all the frames there are, and still some text to say, are too long. */
@@ -200,7 +188,7 @@ static void note_cuts(td_acoustic_speaker *s, const td_utterance *u, size_t numb
     }
 }
 
-static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
+static td_status decode(td_acoustic_speaker *s, size_t number, td_spoken *out)
 {
     const td_utterance *u = &s->base.speaking->utterances[number];
     const td_batch_shape shape = {.items = s->base.speaking->items,
@@ -211,18 +199,15 @@ static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
     uint32_t *frames = s->frames + number * s->base.speaking->items;
     td_speech_plan *plan;
     bool are_done = false;
-    td_status status = TD_OK;
-    TD_TRY(td_speech_find_plan(s, td_ar_step_graph, &shape, s->base.speaking->seed, &plan));
-    TD_TRY(td_speech_pass(s, number, plan));
-    TD_TRY(begin(s, plan, frames));
+    TD_CHECK(td_speech_find_plan(s, td_ar_step_graph, &shape, s->base.speaking->seed, &plan));
+    TD_CHECK(td_speech_pass(s, number, plan));
+    TD_CHECK(begin(s, plan, frames));
     for (uint32_t step = 0; step < capacity && !are_done; step++) {
-        TD_TRY(run_step(s, u, plan, step));
+        TD_CHECK(run_step(s, u, plan, step));
         are_done = decide(s, u, frames, step);
     }
     note_cuts(s, u, number);
-    TD_TRY(finish(s, frames, mel));
-fail:
-    return status;
+    return finish(s, frames, &out->mel);
 }
 
 static void end(td_acoustic_speaker *s)

@@ -3,7 +3,11 @@
  * by tests/model. */
 #include "families/parallel/parallel.h"
 
+#include <string.h>
+
 #include "base/error.h"
+
+#define BAND 2000.0f /* pull of the alignment to the diagonal at first, per squared distance */
 
 /* ---------------------------------------------------------------- decoder */
 
@@ -82,31 +86,66 @@ static td_tensor track(td_acoustic_builder *b, td_tensor input, const td_acousti
     return compress(g, td_graph_align_mean(g, common->alignment, common->frame_counts, input, voiced), scale);
 }
 
+/* Untrained weights like any path, and soon only the one that chance began with: so the first updates are made near
+ * the diagonal. */
+static td_acoustic_band pull_to_diagonal(td_acoustic_builder *b)
+{
+    if (b->c.diagonal_steps == 0) return (td_acoustic_band){0};
+    return (td_acoustic_band){BAND, td_graph_input(b->nn->graph, "diagonal_weight", td_dims(1), TD_F32)};
+}
+
+/* Of the diagonal: falls to 0. */
+static float scalar(const void *values, const char *input, uint64_t step)
+{
+    td_acoustic c;
+    (void)input;
+    memcpy(&c, values, sizeof c);
+    return step < c.diagonal_steps ? 1 - (float)step / (float)c.diagonal_steps : 0;
+}
+
+/* What the recording itself says of pitch and energy; *pitch: of each frame. */
+static decoder_inputs hear_recording(td_acoustic_builder *b, const td_acoustic_common *common,
+                                     td_tensor *pitch)
+{
+    const td_acoustic *c = &b->c;
+    decoder_inputs in = {.hidden = common->hidden,
+                         .speaker = common->speaker,
+                         .alignment = common->alignment,
+                         .frame_counts = common->frame_counts};
+    *pitch = TD_NO_TENSOR;
+    if (c->pitch_predictor || c->frame_pitch) *pitch = input_track(b, "pitch");
+    if (c->frame_pitch) in.frame_pitch = *pitch;
+    if (c->pitch_predictor) in.pitch = track(b, *pitch, common, true, 0.01f);
+    if (c->energy_predictor) in.energy = track(b, input_track(b, "energy"), common, false, 20);
+    return in;
+}
+
+static td_tensor predict(td_nn *nn, const td_build *build)
+{
+    td_acoustic_builder b = td_acoustic_begin(nn, build);
+    td_acoustic_common common;
+    td_tensor pitch;
+    (void)td_acoustic_encode(&b, (td_acoustic_band){0}, &common);
+    const decoder_inputs in = hear_recording(&b, &common, &pitch);
+    const decoded made = decode(&b, &in);
+    if (b.c.decoder != TD_DECODER_FLOW) return made.mel;
+    return td_flow_make(&b, &(td_flow){made.mel, made.hidden, common.frame_counts});
+}
+
 static td_tensor build(td_nn *nn, const td_build *build)
 {
     td_acoustic_builder b = td_acoustic_begin(nn, build);
     td_graph *g = nn->graph;
     const td_acoustic *c = &b.c;
     td_acoustic_common common;
-    td_tensor durations, predicted, pitch = {0}, pitch_loss = {0}, energy_loss = {0}, flow_loss = {0};
-    const td_tensor prior = td_acoustic_encode(&b, 0, &common);
-    decoder_inputs in = {.hidden = common.hidden,
-                         .speaker = common.speaker,
-                         .alignment = common.alignment,
-                         .frame_counts = common.frame_counts};
+    td_tensor durations, predicted, pitch, pitch_loss = {0}, energy_loss = {0}, flow_loss = {0};
+    const td_tensor prior = td_acoustic_encode(&b, pull_to_diagonal(&b), &common);
+    const decoder_inputs in = hear_recording(&b, &common, &pitch);
     const td_tensor logs = td_graph_reshape(g, td_graph_align_log(g, common.alignment),
                                             td_dims(b.shape.items, b.shape.tokens, 1));
     const td_tensor duration_loss = learn(&b, "duration", &common, logs, &durations);
-    if (c->pitch_predictor || c->frame_pitch) pitch = input_track(&b, "pitch");
-    if (c->frame_pitch) in.frame_pitch = pitch;
-    if (c->pitch_predictor) {
-        in.pitch = track(&b, pitch, &common, true, 0.01f);
-        pitch_loss = learn(&b, "pitch", &common, in.pitch, &predicted);
-    }
-    if (c->energy_predictor) {
-        in.energy = track(&b, input_track(&b, "energy"), &common, false, 20);
-        energy_loss = learn(&b, "energy", &common, in.energy, &predicted);
-    }
+    if (c->pitch_predictor) pitch_loss = learn(&b, "pitch", &common, in.pitch, &predicted);
+    if (c->energy_predictor) energy_loss = learn(&b, "energy", &common, in.energy, &predicted);
     const decoded made = decode(&b, &in);
     td_contour_losses contour = {0};
     if (c->frame_pitch) contour = td_contour_learn(&b, &made.contour, pitch, common.frame_counts);
@@ -119,9 +158,15 @@ static td_tensor build(td_nn *nn, const td_build *build)
          .value = td_acoustic_mel_loss(&b, made.mel, common.mel, common.frame_counts),
          .weight = c->loss_mel},
         {.name = "prior", .value = prior, .weight = c->loss_prior},
-        {.name = "duration", .value = duration_loss, .weight = c->loss_duration},
-        {.name = "pitch", .value = pitch_loss, .weight = c->simple_loss ? 0 : c->loss_pitch},
-        {.name = "energy", .value = energy_loss, .weight = c->simple_loss ? 0 : c->loss_energy},
+        {.name = "duration", .value = duration_loss, .weight = c->loss_duration, .counts = TD_COUNT_TOKENS},
+        {.name = "pitch",
+         .value = pitch_loss,
+         .weight = c->simple_loss ? 0 : c->loss_pitch,
+         .counts = TD_COUNT_TOKENS},
+        {.name = "energy",
+         .value = energy_loss,
+         .weight = c->simple_loss ? 0 : c->loss_energy,
+         .counts = TD_COUNT_TOKENS},
         {.name = "contour", .value = contour.pitch, .weight = c->simple_loss ? 0 : c->loss_contour},
         {.name = "voicing", .value = contour.voicing, .weight = c->simple_loss ? 0 : c->loss_voicing},
         {.name = "flow", .value = flow_loss, .weight = c->loss_flow},
@@ -165,9 +210,15 @@ fail:
 
 /* ---------------------------------------------------------------- the table */
 
-static const td_model_key keys[] = {TD_ACOUSTIC_KEYS(TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_KEYS(
-    TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_LATER_KEYS TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW)
-                                        TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW) TD_ACOUSTIC_LOSS_ROWS};
+static const td_model_key keys[] = {
+    TD_ACOUSTIC_KEYS(TD_ACOUSTIC_KEY_ROW) TD_PARALLEL_KEYS(TD_ACOUSTIC_KEY_ROW)
+        TD_PARALLEL_LATER_KEYS TD_ACOUSTIC_TERMS(TD_ACOUSTIC_TERM_ROW) TD_PARALLEL_TERMS(TD_ACOUSTIC_TERM_ROW)
+            TD_ACOUSTIC_LOSS_ROWS{.section = "training",
+                                  .name = "diagonal_steps",
+                                  .help = "updates in which the alignment is held near the diagonal",
+                                  .type = TD_KEY_COUNT,
+                                  .offset = offsetof(td_acoustic, diagonal_steps),
+                                  .most = 1e9}};
 
 static void preset(uint32_t size, void *values)
 {
@@ -206,5 +257,7 @@ const td_family td_family_parallel = {
     .describe = describe,
     .fit = fit,
     .build = build,
+    .scalar = scalar,
+    .predict = predict,
     .speaker = &td_parallel_speaker,
 };

@@ -97,7 +97,7 @@ static void make_index(td_acoustic_speaker *s, const td_utterance *u, const uint
     }
 }
 
-static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
+static td_status decode(td_acoustic_speaker *s, size_t number, td_spoken *out)
 {
     const td_speaking *speaking = s->base.speaking;
     const spreading *own = s->own;
@@ -105,18 +105,16 @@ static td_status decode(td_acoustic_speaker *s, size_t number, td_span *mel)
     const td_batch_shape shape = {
         .items = speaking->items, .tokens = speaking->max_tokens, .frames = s->max_frames};
     td_speech_plan *plan;
-    td_status status = TD_OK;
     make_index(s, &speaking->utterances[number], spread);
     const uint64_t seed = s->c.decoder == TD_DECODER_FLOW ? speaking->seed : 0; /* 0: plans are kept */
-    TD_TRY(td_speech_find_plan(s, td_parallel_decoder_graph, &shape, seed, &plan));
-    TD_TRY(td_speech_pass(s, number, plan));
-    TD_TRY(td_speech_fill(plan, "durations", spread));
-    TD_TRY(td_speech_fill(plan, "index", own->index));
-    TD_TRY(td_speech_fill(plan, "frame_counts", s->frames + number * speaking->items));
-    TD_TRY(td_speech_run(plan, (uint32_t)number));
-    TD_TRY(td_speech_output(plan, "predicted_mel", mel));
-fail:
-    return status;
+    TD_CHECK(td_speech_find_plan(s, td_parallel_decoder_graph, &shape, seed, &plan));
+    TD_CHECK(td_speech_pass(s, number, plan));
+    TD_CHECK(td_speech_fill(plan, "durations", spread));
+    TD_CHECK(td_speech_fill(plan, "index", own->index));
+    TD_CHECK(td_speech_fill(plan, "frame_counts", s->frames + number * speaking->items));
+    TD_CHECK(td_speech_run(plan, (uint32_t)number));
+    if (s->c.frame_pitch) TD_CHECK(td_speech_output(plan, "frame_pitch", &out->pitch));
+    return td_speech_output(plan, "predicted_mel", &out->mel);
 }
 
 static void end(td_acoustic_speaker *s)

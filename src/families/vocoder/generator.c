@@ -12,6 +12,7 @@
 #define NOISE_SHARE 0.1f /* of noise in what excites, beside pulses of size 1 */
 #define LEAST_SIZE 1e-5f /* of a bin that is brought to size 1 */
 #define LEAST_PRIOR 1e-5f
+#define LEAST_POWER 1e-7f   /* of a bin whose size is taken */
 #define LOUDEST 4.60517019f /* ln of the largest size of a bin */
 #define LEAST_HZ 50.0f
 #define MIDDLE_LN_HZ 5.0f
@@ -224,6 +225,50 @@ td_tensor td_vocoder_generate(td_nn *nn, const td_vocoder_values *c, td_tensor m
     return td_graph_istft(g, td_graph_concat(g, turned, 2, 2), &way);
 }
 
+/* Two stages of 8 where that is possible, then the primes that are left, large ones first. 0: too many. */
+static uint32_t split_hop(uint32_t hop, uint32_t rates[TD_HIFIGAN_STAGES])
+{
+    uint32_t n = 0;
+    for (; n < 2 && hop % 8 == 0; hop /= 8)
+        rates[n++] = 8;
+    for (uint32_t prime = hop; prime > 1; prime--) {
+        bool is_prime = true;
+        for (uint32_t k = 2; k * k <= prime; k++)
+            is_prime = is_prime && prime % k != 0;
+        for (; is_prime && hop % prime == 0; hop /= prime) {
+            if (n == TD_HIFIGAN_STAGES) return 0;
+            rates[n++] = prime;
+        }
+    }
+    return n;
+}
+
+td_hifigan td_vocoder_hifigan(const td_vocoder_values *c)
+{
+    td_hifigan h = {.channels = c->width,
+                    .n_kernels = 3,
+                    .kernels = {3, 7, 11},
+                    .n_dilations = 3,
+                    .dilations = {1, 3, 5},
+                    .slope = 0.1f,
+                    .last_slope = 0.01f,
+                    .post_bias = true,
+                    .weight_norm = true};
+    h.n_stages = split_hop(c->hop, h.rates);
+    for (uint32_t i = 0; i < h.n_stages; i++)
+        h.taps[i] = 2 * h.rates[i] + h.rates[i] % 2;
+    return h;
+}
+
+td_tensor td_vocoder_upsample(td_nn *nn, const td_vocoder_values *c, td_tensor mel)
+{
+    const td_hifigan h = td_vocoder_hifigan(c);
+    td_nn_push(nn, "net");
+    const td_tensor made = td_nn_hifigan(nn, &h, mel, TD_NO_TENSOR);
+    td_nn_pop(nn);
+    return td_graph_slice(nn->graph, made, 1, 0, (td_graph_shape(nn->graph, mel).dims[1] - 1) * c->hop);
+}
+
 td_tensor td_vocoder_pitch(td_nn *nn, const td_vocoder_values *c, td_tensor mel)
 {
     td_graph *g = nn->graph;
@@ -253,6 +298,8 @@ uint32_t td_vocoder_margin(const td_vocoder_values *c)
 
 uint32_t td_vocoder_reach(const td_vocoder_values *c)
 {
+    const td_hifigan h = td_vocoder_hifigan(c);
+    if (c->generator == TD_VOCODER_HIFIGAN) return td_hifigan_reach(&h);
     return c->kernel / 2 * (c->blocks + 1);
 }
 
@@ -272,6 +319,11 @@ td_tensor td_vocoder_mean(td_graph *g, td_tensor x)
 {
     return td_graph_mean(g, td_graph_reshape(g, x, td_dims((uint32_t)td_shape_size(td_graph_shape(g, x)))),
                          0);
+}
+
+td_tensor td_vocoder_sizes(td_graph *g, td_tensor wave, const td_stft_options *way)
+{
+    return sizes(g, td_graph_stft(g, wave, way), LEAST_POWER);
 }
 
 td_tensor td_vocoder_trim(td_graph *g, const td_vocoder_values *c, td_tensor x)
@@ -296,8 +348,8 @@ td_tensor td_vocoder_spectral_loss(td_graph *g, td_tensor made, td_tensor record
         {.n_fft = 512, .hop = 128}, {.n_fft = 1024, .hop = 256}, {.n_fft = 2048, .hop = 512}};
     td_tensor terms[6];
     for (size_t i = 0; i < 3; i++) {
-        const td_tensor a = sizes(g, td_graph_stft(g, made, &WAYS[i]), 1e-7f);
-        const td_tensor b = sizes(g, td_graph_stft(g, recorded, &WAYS[i]), 1e-7f);
+        const td_tensor a = td_vocoder_sizes(g, made, &WAYS[i]);
+        const td_tensor b = td_vocoder_sizes(g, recorded, &WAYS[i]);
         const td_tensor apart = td_graph_sub(g, td_graph_log(g, td_graph_shift(g, a, 1e-3f)),
                                              td_graph_log(g, td_graph_shift(g, b, 1e-3f)));
         const td_tensor share = td_graph_div(g, norm_of_items(g, td_graph_sub(g, a, b)),
@@ -314,7 +366,7 @@ td_tensor td_vocoder_mel_loss(td_nn *nn, const td_vocoder_values *c, td_tensor m
 {
     td_graph *g = nn->graph;
     const td_stft_options way = {.n_fft = c->n_fft, .hop = c->hop, .win = c->win};
-    const td_tensor spectrum = sizes(g, td_graph_stft(g, made, &way), 1e-7f);
+    const td_tensor spectrum = td_vocoder_sizes(g, made, &way);
     const td_tensor power = c->power ? td_graph_mul(g, spectrum, spectrum) : spectrum;
     const td_tensor bands = td_graph_matmul(g, power, find_bands(g, c, false));
     const td_tensor logs = td_graph_log(g, td_graph_clamp(g, bands, c->floor, 1e30f));

@@ -9,7 +9,8 @@
 
 static_assert(sizeof(td_vocoder_values) <= TD_MODEL_CONFIG_BYTES, "a config has room for it");
 
-enum { LEAST_CROP = 12, LONGEST_TRANSFORM = 2048 };
+enum { LEAST_CROP = 12, LONGEST_TRANSFORM = 2048, RAMP_STEPS = 100 };
+enum { GENERATOR, DISCRIMINATOR };
 
 /* ---------------------------------------------------------------- configuration */
 
@@ -20,6 +21,14 @@ enum { LEAST_CROP = 12, LONGEST_TRANSFORM = 2048 };
     {                                                                                                        \
         .section = "training", .name = name_, .help = help_, .type = TD_KEY_##type_,                         \
         .offset = offsetof(td_vocoder_values, member), .least = least_, .most = most_                        \
+    }
+
+/* Keys that came after the first files. */
+#define LATER_KEY(type_, name_, least_, most_, help_)                                                        \
+    {                                                                                                        \
+        .section = "model", .name = #name_, .help = help_, .type = TD_KEY_##type_,                           \
+        .offset = offsetof(td_vocoder_values, name_), .least = least_, .most = most_, .is_shape = true,      \
+        .may_lack = true                                                                                     \
     }
 
 static const td_model_key keys[] = {
@@ -48,10 +57,28 @@ static const td_model_key keys[] = {
      .choices = "slaney|htk"},
     KEY(FLAG, area_norm, 0, 1, true, "bands of equal area " FROM_DATA),
     KEY(FLAG, power, 0, 1, true, "of power, not size " FROM_DATA),
+    {.section = "model",
+     .name = "generator",
+     .help = "pulse: phases of pulses at the pitch; hifigan: layers that make the signal longer",
+     .type = TD_KEY_CHOICE,
+     .offset = offsetof(td_vocoder_values, generator),
+     .is_shape = true,
+     .may_lack = true,
+     .choices = "pulse|hifigan"},
+    LATER_KEY(FLAG, discriminators, 0, 1,
+              "train against discriminators, which tell made sound from recorded"),
+    LATER_KEY(COUNT, discriminator_width, 1, 1024, "channels of the discriminators' first layers"),
     RUN_KEY("crop", crop, COUNT, LEAST_CROP, 4096, "frames that are made of each crop"),
     RUN_KEY("loss_spectral", loss_spectral, NUMBER, 0, 100, "weight of the spectra at three resolutions"),
     RUN_KEY("loss_mel", loss_mel, NUMBER, 0, 100, "weight of the spectrogram's error"),
     RUN_KEY("loss_pitch", loss_pitch, NUMBER, 0, 100, "weight of the pitch net's loss"),
+    RUN_KEY("loss_adversarial", loss_adversarial, NUMBER, 0, 100, "weight of what discriminators answer"),
+    RUN_KEY("loss_features", loss_features, NUMBER, 0, 100, "weight of the distance inside discriminators"),
+    RUN_KEY("predicted_share", predicted_share, NUMBER, 0, 1,
+            "with acoustic: share of crops that are predicted"),
+    RUN_KEY("pitch_jitter", pitch_jitter, NUMBER, 0, 0.2,
+            "with acoustic: deviation of the pitch that is heard"),
+    RUN_KEY("adversarial_start", adversarial_start, COUNT, 0, 1e9, "update from which discriminators count"),
 };
 
 td_vocoder_values td_vocoder_get(const td_model_config *config)
@@ -112,7 +139,12 @@ static void preset(uint32_t size, void *values)
                            .crop = 32,
                            .loss_spectral = 1,
                            .loss_mel = 1,
-                           .loss_pitch = 0.1f};
+                           .loss_pitch = 0.1f,
+                           .discriminator_width = size < 4 ? 8 : 32,
+                           .loss_adversarial = 0.2f,
+                           .loss_features = 0.5f,
+                           .predicted_share = 0.5f,
+                           .pitch_jitter = 0.01f};
     td_vocoder_set_mel(&c, &mel);
     memcpy(values, &c, sizeof c);
 }
@@ -120,16 +152,23 @@ static void preset(uint32_t size, void *values)
 static td_status check(const void *values)
 {
     const td_vocoder_values *c = values;
-    td_status status = TD_OK;
-    TD_FAIL_IF(c->kernel % 2 == 0, TD_ERR_CONFIG, "model.kernel is %u, but must be odd", c->kernel);
-    TD_FAIL_IF(c->n_fft % (2 * c->hop), TD_ERR_CONFIG,
-               "a vocoder needs windows of an even number of hops; the front end has %u and %u samples",
-               c->n_fft, c->hop);
-    TD_FAIL_IF((c->crop + 1) * c->hop < c->n_fft + LONGEST_TRANSFORM, TD_ERR_CONFIG,
-               "training.crop is %u frames of %u samples; that is too short for the longest transform, of %d",
-               c->crop, c->hop, LONGEST_TRANSFORM);
-fail:
-    return status;
+    TD_REFUSE_IF(c->kernel % 2 == 0, TD_ERR_CONFIG, "model.kernel is %u, but must be odd", c->kernel);
+    TD_REFUSE_IF(c->n_fft % (2 * c->hop), TD_ERR_CONFIG,
+                 "a vocoder needs windows of an even number of hops; the front end has %u and %u samples",
+                 c->n_fft, c->hop);
+    TD_REFUSE_IF(
+        (c->crop + 1) * c->hop < c->n_fft + LONGEST_TRANSFORM, TD_ERR_CONFIG,
+        "training.crop is %u frames of %u samples; that is too short for the longest transform, of %d",
+        c->crop, c->hop, LONGEST_TRANSFORM);
+    if (c->generator != TD_VOCODER_HIFIGAN) return TD_OK;
+    const td_hifigan h = td_vocoder_hifigan(c);
+    TD_REFUSE_IF(h.n_stages == 0, TD_ERR_CONFIG,
+                 "model.generator = hifigan cannot make a hop of %u samples in %d stages", c->hop,
+                 TD_HIFIGAN_STAGES);
+    TD_REFUSE_IF(c->width >> h.n_stages == 0 || c->width % (1U << h.n_stages), TD_ERR_CONFIG,
+                 "model.width is %u; each of the %u stages of hifigan halves it: take a multiple of %u",
+                 c->width, h.n_stages, 1U << h.n_stages);
+    return TD_OK;
 }
 
 static void describe(const void *values, td_model_facts *out)
@@ -143,6 +182,7 @@ static void fit(const td_data_facts *facts, const void *old, void *values)
     (void)old;
     if (facts->mel) td_vocoder_set_mel(c, facts->mel);
     c->n_mels = facts->n_mels;
+    c->has_predictions = facts->has_predictions;
 }
 
 static uint32_t crop_frames(const void *values)
@@ -164,31 +204,126 @@ static td_tensor draw_noise(td_nn *nn, const td_build *b, td_shape shape)
     return td_graph_slice(g, noise, 1, 0, shape.dims[1]);
 }
 
+/* A batch, and what the generator makes of it. */
+typedef struct crop {
+    td_tensor mel, wave;              /* [B, F, n_mels], [B, (F - 1) hop] */
+    td_tensor pitch;                  /* [B, F]; none for HiFi-GAN */
+    td_tensor heard_mel, heard_pitch; /* what sound is made of */
+    td_tensor made;                   /* as wave */
+} crop;
+
+/* The spectrogram, or in its place the one that a voice predicts, drawn for each item by training.predicted_share. */
+static td_tensor choose_mel(td_nn *nn, const td_vocoder_values *c, const td_build *b, td_tensor mel)
+{
+    td_graph *g = nn->graph;
+    const td_shape shape = td_graph_shape(g, mel);
+    if (!c->has_predictions) return mel;
+    const td_tensor predicted = td_graph_input(g, "predicted_mel", shape, TD_F32);
+    td_tensor takes = td_graph_input(g, "is_predicted", td_dims(shape.dims[0]), TD_F32);
+    if (b->dropout && c->predicted_share < 1)
+        takes = td_graph_scale(g, td_graph_dropout(g, takes, 1 - c->predicted_share), c->predicted_share);
+    takes = td_graph_reshape(g, takes, td_dims(shape.dims[0], 1, 1));
+    return td_graph_add(g, mel, td_graph_mul(g, td_graph_sub(g, predicted, mel), takes));
+}
+
+/* The pitch, off by a little in each frame: that of a voice will be. */
+static td_tensor disturb_pitch(td_nn *nn, const td_vocoder_values *c, const td_build *b, td_tensor pitch)
+{
+    td_graph *g = nn->graph;
+    if (!c->has_predictions || !b->dropout || !(c->pitch_jitter > 0)) return pitch;
+    const td_tensor noise = td_graph_noise(g, td_graph_shape(g, pitch));
+    return td_graph_mul(
+        g, pitch,
+        td_graph_clamp(g, td_graph_shift(g, td_graph_scale(g, noise, c->pitch_jitter), 1), 0.5f, 2));
+}
+
+static crop read_crop(td_nn *nn, const td_vocoder_values *c, const td_build *b)
+{
+    td_graph *g = nn->graph;
+    const uint32_t items = b->shape.items, least = LEAST_CROP + 2 * td_vocoder_margin(c);
+    const uint32_t frames =
+        b->shape.frames > least ? b->shape.frames : least; /* parameters are found by less */
+    const uint32_t samples = (frames - 1) * c->hop;
+    crop x = {.mel = td_graph_input(g, "mel", td_dims(items, frames, c->n_mels), TD_F32),
+              .wave = td_graph_input(g, "wave", td_dims(items, samples), TD_F32)};
+    x.heard_mel = choose_mel(nn, c, b, x.mel);
+    if (c->generator == TD_VOCODER_HIFIGAN) return x;
+    x.pitch = td_graph_input(g, "pitch", td_dims(items, frames), TD_F32);
+    x.heard_pitch = disturb_pitch(nn, c, b, x.pitch);
+    return x;
+}
+
+static td_tensor generate(td_nn *nn, const td_vocoder_values *c, const td_build *b, const crop *x)
+{
+    td_graph *g = nn->graph;
+    if (c->generator == TD_VOCODER_HIFIGAN) return td_vocoder_upsample(nn, c, x->heard_mel);
+    const td_shape shape = td_graph_shape(g, x->wave);
+    const td_tensor first = td_graph_scale(g, td_graph_slice(g, x->pitch, 1, 0, 1), 0);
+    const td_tensor start = td_graph_reshape(g, first, td_dims(shape.dims[0]));
+    const td_vocoder_source source = {.pulses =
+                                          td_graph_pulse(g, x->heard_pitch, start, c->hop, (float)c->rate),
+                                      .noise = draw_noise(nn, b, shape)};
+    return td_vocoder_generate(nn, c, x->heard_mel, x->heard_pitch, &source);
+}
+
+/* What discriminators say of made samples, both [B, S] without their ends, weighted: they count more and more from
+ * adversarial_start on. */
+static td_tensor please(td_nn *nn, const td_vocoder_values *c, td_tensor made, td_tensor recorded)
+{
+    td_graph *g = nn->graph;
+    const td_vocoder_verdict of_made = td_vocoder_judge(nn, c, made),
+                             of_recorded = td_vocoder_judge(nn, c, recorded);
+    const td_tensor terms[] = {td_vocoder_hinge(g, &of_made, 1), td_vocoder_match(g, &of_made, &of_recorded)};
+    const td_tensor sum = td_graph_total(g, terms, (const float[]){c->loss_adversarial, c->loss_features}, 2);
+    td_graph_output(g, terms[0], "loss.adversarial");
+    td_graph_output(g, terms[1], "loss.features");
+    return td_graph_mul(g, sum, td_graph_input(g, "adversarial_ramp", td_dims(1), TD_F32));
+}
+
+static float scalar(const void *values, const char *input, uint64_t step)
+{
+    const td_vocoder_values *c = values;
+    (void)input;
+    const double into = (double)step + 1 - (double)c->adversarial_start;
+    return into <= 0 ? 0 : into >= RAMP_STEPS ? 1 : (float)(into / RAMP_STEPS);
+}
+
+static td_tensor build_generator(td_nn *nn, const td_vocoder_values *c, const crop *x)
+{
+    td_graph *g = nn->graph;
+    const td_tensor made = td_vocoder_trim(g, c, x->made), recorded = td_vocoder_trim(g, c, x->wave);
+    td_tensor terms[3] = {td_vocoder_spectral_loss(g, made, recorded),
+                          td_vocoder_mel_loss(nn, c, made, x->mel)};
+    td_graph_output(g, x->made, "wave");
+    td_graph_output(g, terms[0], "loss.spectral");
+    td_graph_output(g, terms[1], "loss.mel");
+    if (x->pitch.id) {
+        terms[2] = td_vocoder_pitch_loss(g, td_vocoder_pitch(nn, c, x->heard_mel), x->pitch);
+        td_graph_output(g, terms[2], "loss.pitch");
+    }
+    const td_tensor sum = td_graph_total(
+        g, terms, (const float[]){c->loss_spectral, c->loss_mel, c->loss_pitch}, x->pitch.id ? 3 : 2);
+    return c->discriminators ? td_graph_add(g, sum, please(nn, c, made, recorded)) : sum;
+}
+
+static td_tensor build_discriminator(td_nn *nn, const td_vocoder_values *c, const crop *x)
+{
+    td_graph *g = nn->graph;
+    const td_vocoder_verdict of_recorded = td_vocoder_judge(nn, c, td_vocoder_trim(g, c, x->wave));
+    const td_vocoder_verdict of_made =
+        td_vocoder_judge(nn, c, td_graph_stop_gradient(g, td_vocoder_trim(g, c, x->made)));
+    const td_tensor terms[] = {td_vocoder_hinge(g, &of_recorded, 1), td_vocoder_hinge(g, &of_made, -1)};
+    td_graph_output(g, terms[0], "loss.recorded");
+    td_graph_output(g, terms[1], "loss.made");
+    return td_graph_total(g, terms, (const float[]){1, 1}, 2);
+}
+
 static td_tensor build(td_nn *nn, const td_build *b)
 {
     const td_vocoder_values c = td_vocoder_get(b->config);
-    td_graph *g = nn->graph;
-    const uint32_t items = b->shape.items, least = LEAST_CROP + 2 * td_vocoder_margin(&c);
-    const uint32_t frames =
-        b->shape.frames > least ? b->shape.frames : least; /* parameters are found by less */
-    const uint32_t samples = (frames - 1) * c.hop;
-    const td_tensor mel = td_graph_input(g, "mel", td_dims(items, frames, c.n_mels), TD_F32);
-    const td_tensor pitch = td_graph_input(g, "pitch", td_dims(items, frames), TD_F32);
-    const td_tensor wave = td_graph_input(g, "wave", td_dims(items, samples), TD_F32);
-    const td_tensor start =
-        td_graph_reshape(g, td_graph_scale(g, td_graph_slice(g, pitch, 1, 0, 1), 0), td_dims(items));
-    const td_vocoder_source source = {.pulses = td_graph_pulse(g, pitch, start, c.hop, (float)c.rate),
-                                      .noise = draw_noise(nn, b, td_dims(items, samples))};
-    const td_tensor made = td_vocoder_generate(nn, &c, mel, pitch, &source);
-    const td_tensor trimmed = td_vocoder_trim(g, &c, made);
-    const td_tensor terms[] = {td_vocoder_spectral_loss(g, trimmed, td_vocoder_trim(g, &c, wave)),
-                               td_vocoder_mel_loss(nn, &c, trimmed, mel),
-                               td_vocoder_pitch_loss(g, td_vocoder_pitch(nn, &c, mel), pitch)};
-    td_graph_output(g, made, "wave");
-    td_graph_output(g, terms[0], "loss.spectral");
-    td_graph_output(g, terms[1], "loss.mel");
-    td_graph_output(g, terms[2], "loss.pitch");
-    return td_graph_total(g, terms, (const float[]){c.loss_spectral, c.loss_mel, c.loss_pitch}, 3);
+    crop x = read_crop(nn, &c, b);
+    x.made = generate(nn, &c, b, &x);
+    return b->learner == GENERATOR ? build_generator(nn, &c, &x) : build_discriminator(nn, &c, &x);
 }
 
 /* ---------------------------------------------------------------- synthesis */
@@ -222,12 +357,22 @@ td_status td_vocoder_wave_graph(const td_model_config *config, uint32_t frames, 
     if (status != TD_OK) return status;
     td_graph *g = nn.graph;
     const td_tensor mel = td_graph_input(g, "mel", td_dims(1, frames, c.n_mels), TD_F32);
+    if (c.generator == TD_VOCODER_HIFIGAN)
+        return finish_graph(g, td_vocoder_upsample(&nn, &c, mel), "wave", out);
     const td_tensor pitch = td_graph_input(g, "pitch", td_dims(1, frames), TD_F32);
     const td_tensor phase = td_graph_input(g, "phase", td_dims(1), TD_F32);
     const td_vocoder_source source = {
         .pulses = td_graph_pulse(g, pitch, phase, c.hop, (float)c.rate),
         .noise = td_graph_input(g, "noise", td_dims(1, (frames - 1) * c.hop), TD_F32)};
     return finish_graph(g, td_vocoder_generate(&nn, &c, mel, pitch, &source), "wave", out);
+}
+
+static td_status build_wave(const td_model_config *config, uint32_t frames, td_graph **out,
+                            td_wave_facts *facts)
+{
+    const td_vocoder_values c = td_vocoder_get(config);
+    *facts = (td_wave_facts){.rate = c.rate, .hop = c.hop, .first_frames = td_vocoder_piece_frames(&c)};
+    return out ? td_vocoder_wave_graph(config, frames + 1, out) : TD_OK;
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -241,8 +386,26 @@ static void adjust(const void *values, td_pace *pace)
     pace->optimizer.max_norm = 5;
 }
 
-static const td_part parts[] = {{"generator", "net."}, {"pitch", "pitch."}};
-static const td_learner_row learners[] = {{.name = "vocoder", .adjust = adjust}};
+/* Norms of discriminators are larger. */
+static void adjust_discriminator(const void *values, td_pace *pace)
+{
+    adjust(values, pace);
+    pace->optimizer.max_norm = 10;
+}
+
+static size_t count_learners(const void *values)
+{
+    return ((const td_vocoder_values *)values)->discriminators ? 2 : 1;
+}
+
+static const td_part parts[] = {
+    {"generator", "net."}, {"pitch", "pitch."}, {"discriminator", "discriminator."}};
+static const char *const of_generator[] = {"net.", "pitch.", NULL};
+static const char *const of_discriminator[] = {"discriminator.", NULL};
+static const td_learner_row learners[] = {
+    [GENERATOR] = {.name = "vocoder", .prefixes = of_generator, .adjust = adjust},
+    [DISCRIMINATOR] = {
+        .name = "discriminator", .prefixes = of_discriminator, .adjust = adjust_discriminator}};
 
 const td_family td_family_vocoder = {
     .name = "vocoder",
@@ -252,12 +415,16 @@ const td_family td_family_vocoder = {
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
     .learners = learners,
-    .n_learners = 1,
+    .n_learners = 2,
+    .judge = GENERATOR,
     .preset = preset,
     .check = check,
     .describe = describe,
     .fit = fit,
     .crop_frames = crop_frames,
+    .count_learners = count_learners,
     .build = build,
+    .scalar = scalar,
     .vocode = &td_vocoder_vocode,
+    .wave_graph = build_wave,
 };
