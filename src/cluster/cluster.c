@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/thread.h"
@@ -15,6 +16,7 @@ enum { MAX_JOBS = 256, SHARD_ALIGN = 64, MAX_BROADCAST = 1 << 28, MAX_MESSAGE = 
 
 struct td_cluster {
     const td_cluster_calls *calls; /* NULL: alone */
+    td_cluster_seat seat;          /* on a modelled network; {0}: on none */
     int rank, size, local_rank;
     int *bytes, *at;           /* [size]: pieces of a call, of the thread alone */
     int *sent_bytes, *sent_at; /* [size] */
@@ -47,12 +49,30 @@ static void keep_failure(td_cluster *c, td_status status)
     pthread_mutex_unlock(&c->lock);
 }
 
+td_status td_cluster_do_pulse(td_cluster *c)
+{
+    if (c->calls == NULL || c->calls->pulse == NULL) return TD_OK;
+    return refuse(c, c->calls->pulse(), "waiting");
+}
+
+/* Sleeps until there is something to do, or it is time for a sign of life. Lock held. */
+static void rest(td_cluster *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ++until.tv_sec;
+    if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == 0 || c->error.status != TD_OK) return;
+    pthread_mutex_unlock(&c->lock);
+    keep_failure(c, td_cluster_do_pulse(c));
+    pthread_mutex_lock(&c->lock);
+}
+
 static void do_jobs(td_cluster *c)
 {
     pthread_mutex_lock(&c->lock);
     while (c->n_done < c->n_given || !c->ends) {
         if (c->n_done == c->n_given) {
-            pthread_cond_wait(&c->changed, &c->lock);
+            rest(c);
             continue;
         }
         const td_cluster_job job = c->jobs[c->n_done % MAX_JOBS];
@@ -71,6 +91,7 @@ static void do_jobs(td_cluster *c)
 static void *work(void *context)
 {
     td_cluster *c = context;
+    if (c->seat.enter != NULL) c->seat.enter(c->seat.context);
     keep_failure(c, refuse(c, c->calls->open(&c->rank, &c->size, &c->local_rank), "joining the others"));
     pthread_mutex_lock(&c->lock);
     c->n_done = 1; /* opening counts as the first job */
@@ -115,19 +136,45 @@ td_status td_cluster_wait(td_cluster *c, uint64_t number)
 
 static td_status join(td_cluster *c)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_cluster_load_module(&c->calls));
+    if (c->calls == NULL) TD_CHECK(td_cluster_load_module(&c->calls));
     c->n_given = 1;
     c->rank = (int)td_cluster_launch().rank; /* to be named by, should joining fail */
-    TD_TRY(td_thread_start(&c->thread, "talking to other ranks", work, c));
+    TD_CHECK(td_thread_start(&c->thread, "talking to other ranks", work, c));
     c->started = true;
-    TD_TRY(td_cluster_wait(c, 1));
+    TD_CHECK(td_cluster_wait(c, 1));
     const size_t size = (size_t)c->size;
-    TD_TRY(TD_NEW_ARRAY(&c->bytes, size));
-    TD_TRY(TD_NEW_ARRAY(&c->at, size));
-    TD_TRY(TD_NEW_ARRAY(&c->sent_bytes, size));
-    TD_TRY(TD_NEW_ARRAY(&c->sent_at, size));
+    TD_CHECK(TD_NEW_ARRAY(&c->bytes, size));
+    TD_CHECK(TD_NEW_ARRAY(&c->at, size));
+    TD_CHECK(TD_NEW_ARRAY(&c->sent_bytes, size));
+    return TD_NEW_ARRAY(&c->sent_at, size);
+}
+
+static td_status create(td_cluster **out)
+{
+    pthread_condattr_t attributes;
+    TD_CHECK(TD_NEW(out));
+    (*out)->size = 1;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&(*out)->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return TD_OK;
+}
+
+td_status td_cluster_open_modelled(const td_cluster_seat *seat, td_cluster **out)
+{
+    td_status status = TD_OK;
+    td_cluster *c = NULL;
+    *out = NULL;
+    TD_TRY(create(&c));
+    c->seat = *seat;
+    c->calls = seat->calls;
+    TD_TRY(join(c));
+    *out = c;
+    return TD_OK;
 fail:
+    td_cluster_close(c, true);
     return status;
 }
 
@@ -140,10 +187,7 @@ td_status td_cluster_open(td_cluster_kind kind, td_cluster **out)
     TD_FAIL_IF(kind == TD_CLUSTER_MPI && launch.launcher == NULL, TD_ERR_CONFIG,
                "cluster.kind is mpi, but no launcher started several processes; start with `mpirun -n 2 "
                "tandem train ...`, or set cluster.kind = auto");
-    TD_TRY(TD_NEW(&c));
-    c->size = 1;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    TD_TRY(create(&c));
     if (kind != TD_CLUSTER_NONE && launch.launcher != NULL && join(c) != TD_OK)
         TD_TRY(td_error_context("started by %s", launch.launcher));
     *out = c;
@@ -195,6 +239,16 @@ uint32_t td_cluster_local_rank(const td_cluster *cluster)
     return (uint32_t)cluster->local_rank;
 }
 
+bool td_cluster_is_modelled(const td_cluster *cluster)
+{
+    return cluster->seat.enter != NULL;
+}
+
+void td_cluster_do_note_ready(td_cluster *cluster, uint64_t ns)
+{
+    if (cluster->seat.note_ready != NULL) cluster->seat.note_ready(ns);
+}
+
 const char *td_cluster_name(const td_cluster *cluster)
 {
     return cluster->calls != NULL ? cluster->calls->name : "alone";
@@ -204,12 +258,9 @@ const char *td_cluster_name(const td_cluster *cluster)
 
 static td_status give_and_wait(td_cluster *c, const td_cluster_job *job)
 {
-    td_status status = TD_OK;
     uint64_t number;
-    TD_TRY(td_cluster_give(c, job, &number));
-    TD_TRY(td_cluster_wait(c, number));
-fail:
-    return status;
+    TD_CHECK(td_cluster_give(c, job, &number));
+    return td_cluster_wait(c, number);
 }
 
 typedef struct block {
@@ -220,17 +271,15 @@ typedef struct block {
 
 static td_status do_broadcast(td_cluster *c, void *context)
 {
-    td_status status = TD_OK;
     const block *b = context;
     for (size_t at = 0; at < b->bytes; at += MAX_BROADCAST) {
         const size_t left = b->bytes - at;
-        TD_TRY(refuse(c,
-                      c->calls->broadcast((char *)b->data + at,
-                                          (int)(left < MAX_BROADCAST ? left : MAX_BROADCAST), b->root),
-                      "a broadcast"));
+        TD_CHECK(refuse(c,
+                        c->calls->broadcast((char *)b->data + at,
+                                            (int)(left < MAX_BROADCAST ? left : MAX_BROADCAST), b->root),
+                        "a broadcast"));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_cluster_broadcast(td_cluster *c, void *data, size_t bytes, uint32_t root)
@@ -242,18 +291,15 @@ td_status td_cluster_broadcast(td_cluster *c, void *data, size_t bytes, uint32_t
 
 static td_status do_all_gather(td_cluster *c, void *context)
 {
-    td_status status = TD_OK;
     const block *b = context;
-    TD_FAIL_IF(b->bytes > MAX_MESSAGE / (size_t)c->size, TD_ERR_LIMIT, "%zu bytes of each rank are too many",
-               b->bytes);
+    TD_REFUSE_IF(b->bytes > MAX_MESSAGE / (size_t)c->size, TD_ERR_LIMIT,
+                 "%zu bytes of each rank are too many", b->bytes);
     for (int r = 0; r < c->size; ++r) {
         c->bytes[r] = (int)b->bytes;
         c->at[r] = r * (int)b->bytes;
     }
-    TD_TRY(refuse(c, c->calls->all_gather(b->data, (int)b->bytes, b->all, (td_pieces){c->bytes, c->at}),
-                  "gathering"));
-fail:
-    return status;
+    return refuse(c, c->calls->all_gather(b->data, (int)b->bytes, b->all, (td_pieces){c->bytes, c->at}),
+                  "gathering");
 }
 
 td_status td_cluster_all_gather(td_cluster *c, const void *mine, size_t bytes, void *all)
@@ -287,6 +333,18 @@ uint64_t td_cluster_shard(uint64_t n, uint32_t size, uint32_t rank, uint64_t *fi
     return end - *first;
 }
 
+void td_cluster_share_out(const double *seconds, uint32_t n, uint32_t total, uint32_t *counts)
+{
+    for (uint32_t r = 0; r < n; ++r)
+        counts[r] = 1;
+    for (uint32_t left = total - n; left > 0; --left) {
+        uint32_t next = 0; /* who would finish one more first */
+        for (uint32_t r = 1; r < n; ++r)
+            if ((counts[r] + 1) * seconds[r] < (counts[next] + 1) * seconds[next]) next = r;
+        ++counts[next];
+    }
+}
+
 static size_t wire_bytes(td_wire_format format)
 {
     return format == TD_WIRE_BF16 ? 2 : 4;
@@ -318,84 +376,82 @@ static void list_shards(const td_cluster *c, uint64_t n, size_t each, int *bytes
     }
 }
 
-static td_status check_size(uint64_t n)
+/* Numbers on their way: this rank's shard, bytes of each, and room for what comes. */
+typedef struct passage {
+    uint64_t first, count;
+    size_t each;
+    char *parts;
+} passage;
+
+static td_status find_passage(const td_cluster *c, td_wire_format format, uint64_t n, void *scratch,
+                              passage *out)
 {
-    if (4 * n <= MAX_MESSAGE) return TD_OK;
-    return TD_FAIL(TD_ERR_LIMIT, "a bucket of %llu numbers is too large; lower cluster.bucket_mb",
-                   (unsigned long long)n);
+    TD_REFUSE_IF(4 * n > MAX_MESSAGE, TD_ERR_LIMIT,
+                 "a bucket of %llu numbers is too large; lower cluster.bucket_mb", (unsigned long long)n);
+    out->count = td_cluster_shard(n, (uint32_t)c->size, (uint32_t)c->rank, &out->first);
+    out->each = wire_bytes(format);
+    out->parts = (char *)scratch + packed_bytes(n);
+    return TD_OK;
 }
 
 td_status td_cluster_do_reduce_scatter(td_cluster *c, td_wire_format format, uint64_t n, float *values,
                                        void *scratch)
 {
-    td_status status = TD_OK;
-    uint64_t first;
-    const size_t each = wire_bytes(format);
-    if (c->calls == NULL) return TD_OK;
-    TD_TRY(check_size(n));
-    const uint64_t count = td_cluster_shard(n, (uint32_t)c->size, (uint32_t)c->rank, &first);
+    passage p;
     const void *sent = values;
-    char *parts = (char *)scratch + packed_bytes(n);
+    if (c->calls == NULL) return TD_OK;
+    TD_CHECK(find_passage(c, format, n, scratch, &p));
     if (format == TD_WIRE_BF16) {
         td_wire_pack(values, n, scratch);
         sent = scratch;
     }
-    list_shards(c, n, each, c->sent_bytes, c->sent_at);
+    list_shards(c, n, p.each, c->sent_bytes, c->sent_at);
     for (int r = 0; r < c->size; ++r) {
-        c->bytes[r] = (int)(each * count);
-        c->at[r] = r * (int)(each * count);
+        c->bytes[r] = (int)(p.each * p.count);
+        c->at[r] = r * (int)(p.each * p.count);
     }
-    TD_TRY(refuse(
-        c,
-        c->calls->exchange(sent, (td_pieces){c->sent_bytes, c->sent_at}, parts, (td_pieces){c->bytes, c->at}),
-        "exchanging gradients"));
-    td_wire_sum(parts, format, (uint32_t)c->size, count, values + first);
-fail:
-    return status;
+    TD_CHECK(refuse(c,
+                    c->calls->exchange(sent, (td_pieces){c->sent_bytes, c->sent_at}, p.parts,
+                                       (td_pieces){c->bytes, c->at}),
+                    "exchanging gradients"));
+    td_wire_sum(p.parts, format, (uint32_t)c->size, p.count, values + p.first);
+    return TD_OK;
 }
 
 td_status td_cluster_do_all_gather(td_cluster *c, td_wire_format format, uint64_t n, float *values,
                                    void *scratch)
 {
-    td_status status = TD_OK;
-    uint64_t first;
-    const size_t each = wire_bytes(format);
+    passage p;
+    const bool is_packed = format == TD_WIRE_BF16;
     if (c->calls == NULL) return TD_OK;
-    TD_TRY(check_size(n));
-    const uint64_t count = td_cluster_shard(n, (uint32_t)c->size, (uint32_t)c->rank, &first);
-    char *parts = (char *)scratch + packed_bytes(n);
-    if (format == TD_WIRE_BF16)
-        td_wire_pack(values + first, count, scratch);
+    TD_CHECK(find_passage(c, format, n, scratch, &p));
+    if (is_packed)
+        td_wire_pack(values + p.first, p.count, scratch);
     else
-        memcpy(parts, values + first, 4 * count);
-    list_shards(c, n, each, c->bytes, c->at);
-    TD_TRY(refuse(c,
-                  c->calls->all_gather(format == TD_WIRE_BF16 ? scratch : parts, (int)(each * count),
-                                       format == TD_WIRE_BF16 ? (void *)parts : values,
-                                       (td_pieces){c->bytes, c->at}),
-                  "gathering what was summed"));
-    if (format == TD_WIRE_BF16) td_wire_unpack(parts, n, values);
-fail:
-    return status;
+        memcpy(p.parts, values + p.first, 4 * p.count);
+    list_shards(c, n, p.each, c->bytes, c->at);
+    TD_CHECK(refuse(c,
+                    c->calls->all_gather(is_packed ? scratch : p.parts, (int)(p.each * p.count),
+                                         is_packed ? (void *)p.parts : values, (td_pieces){c->bytes, c->at}),
+                    "gathering what was summed"));
+    if (is_packed) td_wire_unpack(p.parts, n, values);
+    return TD_OK;
 }
 
 td_status td_cluster_do_gather(td_cluster *c, const void *mine, const size_t *counts, void *all,
                                uint32_t root)
 {
-    td_status status = TD_OK;
     size_t used = 0;
     if (c->calls == NULL) {
         memcpy(all, mine, counts[0]);
         return TD_OK;
     }
     for (int r = 0; r < c->size; ++r) {
-        TD_FAIL_IF(used + counts[r] > MAX_MESSAGE, TD_ERR_LIMIT, "too much to gather at once");
+        TD_REFUSE_IF(used + counts[r] > MAX_MESSAGE, TD_ERR_LIMIT, "too much to gather at once");
         c->bytes[r] = (int)counts[r];
         c->at[r] = (int)used;
         used += counts[r];
     }
-    TD_TRY(refuse(c, c->calls->gather(mine, c->bytes[c->rank], all, (td_pieces){c->bytes, c->at}, (int)root),
-                  "gathering"));
-fail:
-    return status;
+    return refuse(c, c->calls->gather(mine, c->bytes[c->rank], all, (td_pieces){c->bytes, c->at}, (int)root),
+                  "gathering");
 }

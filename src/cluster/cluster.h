@@ -5,7 +5,8 @@
  * in the meantime; every rank must give the same jobs in the same order. Sums are made in the order of the
  * ranks, element by element in fp32, so that the same ranks always get the same bits, all of them.
  *
- * A failure ends a cluster: from then on every call fails with the first cause. Covered by tests/cluster.
+ * A failure ends a cluster: from then on every call fails with the first cause. So does the silence of a rank
+ * whose computer is gone; one that is only slow still gives signs of life. Covered by tests/cluster.
  */
 #ifndef TD_CLUSTER_CLUSTER_H
 #define TD_CLUSTER_CLUSTER_H
@@ -64,6 +65,10 @@ typedef enum td_wire_format {
 /* The part of n elements that a rank sums up: [*first, *first + return). Parts begin at multiples of 64. */
 uint64_t td_cluster_shard(uint64_t n, uint32_t size, uint32_t rank, uint64_t *first);
 
+/* counts[r] of `total` pieces of work for each of n ranks, at least one, such that the last to finish does so
+ * as early as can be; seconds[r]: what one piece takes rank r. total >= n. */
+void td_cluster_share_out(const double *seconds, uint32_t n, uint32_t total, uint32_t *counts);
+
 /* Work for the thread: a function of any kind, for what is neither a sum nor a gathering. */
 typedef struct td_cluster_job {
     td_status (*run)(td_cluster *cluster, void *context); /* uses the td_cluster_do_ functions below */
@@ -78,6 +83,9 @@ td_status td_cluster_wait(td_cluster *cluster, uint64_t number);
 
 /* Of jobs alone, on their thread. */
 
+/* A job that waits for something else than other ranks calls this at least once a second. */
+td_status td_cluster_do_pulse(td_cluster *cluster);
+
 /* `scratch` has room for td_cluster_scratch_bytes(). */
 size_t td_cluster_scratch_bytes(const td_cluster *cluster, uint64_t n);
 
@@ -89,6 +97,10 @@ td_status td_cluster_do_reduce_scatter(td_cluster *cluster, td_wire_format forma
 /* Every rank's shard of `values` to all. */
 td_status td_cluster_do_all_gather(td_cluster *cluster, td_wire_format format, uint64_t n, float *values,
                                    void *scratch);
+
+/* When (td_clock_ns()) what the job sends was there. Asked for by a modelled network alone. */
+bool td_cluster_is_modelled(const td_cluster *cluster);
+void td_cluster_do_note_ready(td_cluster *cluster, uint64_t ns);
 
 /* `bytes` of this rank; on `root` `all` gets those of all ranks, counts[r] bytes of rank r, one behind the
  * other. */

@@ -75,21 +75,20 @@ static void *open_library(char *tried, size_t capacity)
 
 td_status td_cluster_load_module(const td_cluster_calls **out)
 {
-    td_status status = TD_OK;
     char tried[300];
     td_cluster_module_function find = NULL;
     *out = NULL;
     void *library = open_library(tried, sizeof tried);
-    TD_FAIL_IF(library == NULL, TD_ERR_CONFIG,
-               "training on several ranks needs the module " MODULE
-               ", which is not there (%s); install Open MPI (Debian: openmpi-bin, and libopenmpi-dev before "
-               "Tandem is built), or set cluster.kind = none to train alone",
-               tried);
+    TD_REFUSE_IF(
+        library == NULL, TD_ERR_CONFIG,
+        "training on several ranks needs the module " MODULE
+        ", which is not there (%s); install Open MPI (Debian: openmpi-bin, and libopenmpi-dev before "
+        "Tandem is built), or set cluster.kind = none to train alone",
+        tried);
     void *symbol = dlsym(library, TD_CLUSTER_MODULE_SYMBOL);
     memcpy(&find, &symbol, sizeof find);
     *out = find != NULL ? find() : NULL;
-    TD_FAIL_IF(*out == NULL || (*out)->version != TD_CLUSTER_MODULE_VERSION, TD_ERR_CONFIG,
-               MODULE " is of another version of Tandem; build both from the same source");
-fail:
-    return status;
+    TD_REFUSE_IF(*out == NULL || (*out)->version != TD_CLUSTER_MODULE_VERSION, TD_ERR_CONFIG,
+                 MODULE " is of another version of Tandem; build both from the same source");
+    return TD_OK;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TD_CLUSTER_MODULE_VERSION 1u
+#define TD_CLUSTER_MODULE_VERSION 2u
 #define TD_CLUSTER_MODULE_SYMBOL "td_cluster_module"
 
 /* Pieces of a block of memory, one for each rank. */
@@ -27,10 +27,22 @@ typedef struct td_cluster_calls {
     int (*gather)(const void *from, int bytes, void *to, td_pieces received, int root);
     int (*broadcast)(void *data, int bytes, int root);
     int (*barrier)(void);
+    /* Gives a sign of life and looks for those of others: between other calls at least once a second, while the
+     * others do so themselves for as long as they wait. An error: a rank has been silent for too long. NULL: none
+     * are given. */
+    int (*pulse)(void);
     int (*close)(void);
     void (*end)(int code); /* ends all ranks at once; does not return */
     void (*describe)(int error, char *text, size_t capacity);
 } td_cluster_calls;
+
+/* A rank of a network that is modelled in this process (sim.h): with calls of its own. */
+typedef struct td_cluster_seat {
+    const td_cluster_calls *calls;
+    void (*enter)(void *context);    /* before all calls, on the thread that makes them */
+    void (*note_ready)(uint64_t ns); /* on that thread: td_cluster_do_note_ready() */
+    void *context;
+} td_cluster_seat;
 
 /* The type of the one symbol that a module has. The table lives as long as the process. */
 typedef const td_cluster_calls *(*td_cluster_module_function)(void);

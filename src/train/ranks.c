@@ -17,7 +17,7 @@
 
 /* ---------------------------------------------------------------- the same training */
 
-enum { N_FACTS = 7, HOST_BYTES = 64, BUCKET_BYTES = 25000000 };
+enum { N_FACTS = 7, HOST_BYTES = 64 };
 
 /* What must be the same on all ranks, each as a number, and who told it. */
 typedef struct facts {
@@ -73,6 +73,7 @@ static uint64_t hash_training(const td_train_settings *s)
                               (double)s->max_steps,
                               (double)s->epochs,
                               (double)s->save_every,
+                              (double)s->log_every,
                               (double)s->val_every,
                               (double)s->sample_every,
                               (double)s->patience,
@@ -82,7 +83,8 @@ static uint64_t hash_training(const td_train_settings *s)
                               (double)s->data.n_buckets,
                               (double)s->bucket_bytes,
                               (double)s->reduce_format,
-                              (double)s->shard_optimizer};
+                              (double)s->shard_optimizer,
+                              (double)s->balances};
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_string(&hasher, s->freeze);
     return td_hasher_digest(&hasher).low;
@@ -135,6 +137,42 @@ fail:
     return status;
 }
 
+static uint64_t hash_device(const td_device *device)
+{
+    const td_device_info *info = td_device_get_info(device);
+    td_hasher hasher;
+    td_hasher_init(&hasher);
+    td_hasher_bytes(&hasher, &info->api, sizeof info->api);
+    td_hasher_string(&hasher, info->name);
+    td_hasher_string(&hasher, info->driver);
+    return td_hasher_digest(&hasher).low;
+}
+
+/* Unlike devices round updates differently, and their parameters would drift apart. Where each parameter is
+ * updated by one rank, which gives it to the others, all have the same bits. */
+td_status td_trainer_meet(td_trainer *t)
+{
+    td_status status = TD_OK;
+    const uint64_t mine = hash_device(t->device);
+    uint64_t *all = NULL;
+    bool is_unlike = false;
+    if (t->n_ranks == 1) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&all, t->n_ranks));
+    TD_TRY(td_cluster_all_gather(t->s.cluster, &mine, sizeof mine, all));
+    for (uint32_t r = 1; r < t->n_ranks; ++r)
+        is_unlike |= all[r] != all[0];
+    if (is_unlike && !t->s.shard_optimizer) {
+        t->s.shard_optimizer = true;
+        if (t->rank == 0)
+            td_log_info(
+                "the ranks' devices are unlike: cluster.shard_optimizer is on, so that all ranks keep "
+                "the same parameters");
+    }
+fail:
+    free(all);
+    return status;
+}
+
 /* Rank 0's parameters, averages and states: the mathematics of another computer may begin a bit off. */
 td_status td_trainer_share_start(td_trainer *t)
 {
@@ -161,43 +199,49 @@ fail:
 
 td_status td_trainer_make_buckets(td_trainer *t, uint32_t learner)
 {
-    td_status status = TD_OK;
-    const uint64_t bytes = t->s.bucket_bytes > 0 ? t->s.bucket_bytes : BUCKET_BYTES;
+    const uint64_t bytes = t->s.bucket_bytes > 0 ? t->s.bucket_bytes : TD_BUCKET_BYTES;
     if (t->n_ranks == 1) return TD_OK;
-    TD_TRY(td_buckets_create(t->store, learner, bytes, &t->buckets[learner]));
-    if (t->s.grad_accum > 1) TD_TRY(td_buckets_want_sums(t->buckets[learner]));
+    TD_CHECK(td_buckets_create(t->store, learner, bytes, &t->buckets[learner]));
+    if (t->s.grad_accum > 1) TD_CHECK(td_buckets_want_sums(t->buckets[learner]));
     if (t->s.shard_optimizer)
-        TD_TRY(td_shards_create(t->s.cluster, t->store, t->buckets[learner], &t->shards[learner]));
-fail:
-    return status;
+        TD_CHECK(td_shards_create(t->s.cluster, t->store, t->buckets[learner], &t->shards[learner]));
+    return TD_OK;
 }
 
 td_status td_trainer_open_reducers(td_trainer *t)
 {
-    td_status status = TD_OK;
     for (uint32_t i = 0; t->n_ranks > 1 && i < t->n_learners; ++i) {
-        TD_TRY(td_reducer_create(&(td_reducer_settings){.cluster = t->s.cluster,
-                                                        .memory = t->model_memory,
-                                                        .store = t->store,
-                                                        .buckets = t->buckets[i],
-                                                        .format = t->s.reduce_format},
-                                 &t->reducers[i]));
+        TD_CHECK(td_reducer_create(&(td_reducer_settings){.cluster = t->s.cluster,
+                                                          .memory = t->model_memory,
+                                                          .store = t->store,
+                                                          .buckets = t->buckets[i],
+                                                          .format = t->s.reduce_format},
+                                   &t->reducers[i]));
     }
-fail:
-    return status;
+    return TD_OK;
+}
+
+void td_trainer_tell_reduction(const td_trainer *t)
+{
+    const td_reducer_stats sum = td_reducers_count(t->reducers, t->n_learners);
+    if (sum.n_steps == 0 || t->rank > 0) return;
+    const double per_ms = 1e-6 / (double)sum.n_steps;
+    td_log_info(
+        "gradients of a step: %.1f MB, %.1f ms on their way, %.1f ms waited for: %.2f of it hidden behind "
+        "the backward pass",
+        1e-6 * (double)sum.bytes / (double)sum.n_steps, per_ms * (double)sum.reduce_ns,
+        per_ms * (double)sum.wait_ns, 1 - (double)sum.wait_ns / (double)sum.reduce_ns);
 }
 
 /* What is being written is gathered into the same place. */
 td_status td_trainer_gather_moments(td_trainer *t)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < t->n_learners; ++i) {
         if (t->shards[i] == NULL) continue;
-        if (t->rank == 0) TD_TRY(td_side_wait(t->side));
-        TD_TRY(td_shards_gather(t->shards[i]));
+        if (t->rank == 0) TD_CHECK(td_side_wait(t->side));
+        TD_CHECK(td_shards_gather(t->shards[i]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- agreeing */
@@ -228,6 +272,7 @@ static uint64_t find_reason(const td_trainer *t)
 {
     const double seconds = 1e-9 * (double)(td_clock_ns() - t->start_ns);
     if (t->s.wants_end != NULL && t->s.wants_end(t->s.context)) return 1 + TD_END_ASKED;
+    if (t->wished_stop) return 1 + TD_END_WISHED;
     if (t->rank == 0 && t->s.max_minutes > 0 && seconds >= 60 * t->s.max_minutes) return 1 + TD_END_TIME;
     return 0;
 }
@@ -264,19 +309,17 @@ fail:
 
 td_status td_trainer_share_verdict(td_trainer *t, bool *better)
 {
-    td_status status = TD_OK;
     struct {
         td_train_state state;
         uint64_t better;
     } verdict = {t->state, *better};
     if (t->n_ranks == 1) return TD_OK;
-    TD_TRY(td_cluster_broadcast(t->s.cluster, &verdict, sizeof verdict, 0));
+    TD_CHECK(td_cluster_broadcast(t->s.cluster, &verdict, sizeof verdict, 0));
     t->state.best_loss = verdict.state.best_loss;
     t->state.best_step = verdict.state.best_step;
     t->state.val_step = verdict.state.val_step;
     t->state.val_loss = verdict.state.val_loss;
     t->state.n_stale = verdict.state.n_stale;
     *better = verdict.better != 0;
-fail:
-    return status;
+    return TD_OK;
 }

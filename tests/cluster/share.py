@@ -3,10 +3,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from tones import make_dataset  # noqa: F401  (for those who import this)
+from tones import make_dataset
 
 PROBE, TANDEM, MORE, MODULE, FAULTS = sys.argv[1:6]
 
@@ -29,6 +30,20 @@ def environment(more=None):
     if "ASAN_OPTIONS" in os.environ:
         own["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"
     return {**os.environ, **own, "TANDEM_MPI_MODULE": MODULE, **(more or {})}
+
+
+class InFolder(unittest.TestCase):
+    """Tests with a folder and a dataset in it, "set"."""
+    DATASET = (24, 6000, 400)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tandem-cluster-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        make_dataset(os.path.join(cls.folder, "set"), *cls.DATASET)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
 
 
 def main():

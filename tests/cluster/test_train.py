@@ -2,14 +2,14 @@
 """Training on several ranks of this computer: the bits of one rank with as many micro-batches, the life of a job."""
 import json
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-from share import FAULTS, MODULE, MORE, environment, launcher, main, make_dataset, ranks
+from share import FAULTS, MODULE, MORE, InFolder, environment, launcher, main, make_dataset, ranks
 
 DEVICE = "cl:portable-computing-language.0"
 
@@ -35,16 +35,7 @@ def ranks_of(parent, wanted):
     return [found[i] for i in range(wanted)] if len(found) == wanted else None
 
 
-class Cluster(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="tandem-cluster-")
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        make_dataset(os.path.join(cls.folder, "set"), 24, 6000, 400)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
+class Cluster(InFolder):
     def command(self, run, steps, *more, family="toy"):
         return [MORE, "train", "--model-device", DEVICE, "--set", f"model.family={family}", "--model-size", "pico",
                 "--train-data", self.path("set"), "--language", "en", "--batch-size", "2", "--max-steps", str(steps),
@@ -63,6 +54,8 @@ class Cluster(unittest.TestCase):
 
 class Bits(Cluster):
     def compare(self, family, n, dropout=False):
+        """TANDEM_TEST_RANKS: another number of ranks for all families."""
+        n = int(os.environ.get("TANDEM_TEST_RANKS", n))
         alone, together = f"{family}-alone", f"{family}-{n}"
         more = ("--average-decay", "0.9", *(("--set", "model.dropout=0.2") if dropout else ()))
         self.train(1, alone, 20, "--grad-accum", str(n), *more, family=family)
@@ -78,6 +71,9 @@ class Bits(Cluster):
 
     def test_several_learners_on_two(self):
         self.compare("gan", 2)
+
+    def test_vocoder_on_two(self):
+        self.compare("vocoder", 2)
 
     def test_a_part_that_nobody_trains_on_two(self):
         self.compare("content", 2)
@@ -126,7 +122,9 @@ class Life(Cluster):
         return job, ranks_of(job.pid, n)
 
     def steps(self, run):
-        return sorted(int(name[11:-12]) for name in os.listdir(self.path(run)) if name.startswith("checkpoint-"))
+        """Of checkpoints, without what was being written aside."""
+        names = os.listdir(self.path(run)) if os.path.isdir(self.path(run)) else ()
+        return sorted(int(name[11:-12]) for name in names if re.fullmatch(r"checkpoint-\d+\.safetensors", name))
 
     def test_a_signal_to_one_rank_ends_all_with_a_checkpoint(self):
         job, pids = self.start(2, "asked")
@@ -155,6 +153,50 @@ class Life(Cluster):
         self.train(2, "unbroken", last + 2)
         self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("unbroken", last + 2))
 
+    def test_a_rank_killed_at_any_moment(self):
+        """kill -9 of a random rank at random moments, from the start of the ranks on; TANDEM_TEST_KILLS: of how many
+        runs. Whatever checkpoint is there is that of an unbroken run, and so is what comes of going on from it."""
+        steps, draw, n_runs = 100, random.Random(19), int(os.environ.get("TANDEM_TEST_KILLS", 3))
+        options = ("--save-every", "1", "--keep-checkpoints", "1000", "--average-decay", "0.9", "--shard-optimizer")
+        self.train(2, "unbroken-kills", steps, *options)
+        killed_at = []  # the last checkpoint then
+        for i in range(n_runs):
+            run = f"kills-{i // 4}"
+            victim = self.kill_one(run, steps, options, draw)
+            for step in self.steps(run):
+                self.assertTrue(self.checkpoint(run, step) == self.checkpoint("unbroken-kills", step), (i, step))
+            if victim is not None:
+                killed_at.append(max(self.steps(run), default=0))
+            if i % 4 == 3 or i + 1 == n_runs:
+                self.train(2, run, steps, *options)
+                self.assertTrue(self.checkpoint(run, steps) == self.checkpoint("unbroken-kills", steps), i)
+        self.assertGreater(len(killed_at), 0)
+        if n_runs > 3:
+            print("killed with these checkpoints there:", killed_at)
+
+    def kill_one(self, run, steps, options, draw):
+        """Starts a run and kills one of its two ranks a little later. Gives back which; None: it had ended."""
+        job = subprocess.Popen(launcher(2) + self.command(run, steps, *options), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(job.kill)
+        pids, is_late = None, draw.random() < 0.7  # after a checkpoint of its own; else while it starts
+        while pids is None and job.poll() is None:
+            pids = ranks_of(job.pid, 2)
+        before = self.steps(run)
+        while is_late and job.poll() is None and self.steps(run) == before:
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.4))
+        victim = draw.randrange(2)
+        try:
+            os.kill(pids[victim], signal.SIGKILL)
+        except (ProcessLookupError, TypeError):
+            victim = None
+        _, text = job.communicate(timeout=60)
+        if job.returncode == 0:
+            return None
+        self.assertIn(f"rank {victim}", text)
+        return victim
+
     def test_every_call_can_fail(self):
         """The n-th call of the module fails on one rank: all end, one says which rank it was, and what lies in the
         folder is whole."""
@@ -169,7 +211,7 @@ class Life(Cluster):
         calls = int(read(self.path("calls")))
         self.assertGreater(calls, 20)
         stride = 1 if os.environ.get("TANDEM_TEST_ALL_CALLS") else max(1, calls // 3)  # each takes some seconds
-        for at in {1, *range(4, calls + 1, stride), calls}:
+        for at in {1, *range(2, calls + 1, stride), calls}:
             with self.subTest(call=at):
                 done = run(f"fault-{at}", at % 2, at)
                 self.assertNotEqual(done.returncode, 0)
@@ -180,8 +222,9 @@ class Life(Cluster):
                     self.assertTrue(self.checkpoint(f"fault-{at}", 2) == self.checkpoint("sound", 2))
 
     def test_what_differs_is_named(self):
+        make_dataset(self.path("other"), 24, 7000, 400)
         for more, what in ((("--batch-size", "1"), "--batch-size"), (("--lr", "0.5"), "[training]"),
-                           (("--set", "model.width=32"), "model")):
+                           (("--set", "model.width=32"), "model"), (("--train-data", self.path("other")), "dataset")):
             with self.subTest(what=what):
                 one, other = self.command("unlike", 5), self.command("unlike", 5, *more)
                 done = subprocess.run(launcher(1) + one + [":", "-n", "1"] + other, capture_output=True, text=True,
@@ -189,6 +232,20 @@ class Life(Cluster):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(done.stderr.count("error: rank 1 (on "), 1, done.stderr)
                 self.assertIn(f"another {'configuration of ' if what[0] == '[' else ''}{what}", done.stderr)
+
+    def test_another_build_is_named(self):
+        """The same program but for the name of its build."""
+        told = subprocess.run([MORE, "--version"], capture_output=True, text=True, check=True).stdout.split()
+        build = f"{told[1]} {told[2][1:-1]}\0".encode("ascii")
+        self.assertIn(build, read(MORE))
+        with open(self.path("other-build"), "wb") as file:
+            file.write(read(MORE).replace(build, build[:-2] + b"#\0"))
+        os.chmod(self.path("other-build"), 0o700)
+        one = self.command("builds", 5)
+        done = subprocess.run(launcher(1) + one + [":", "-n", "1", self.path("other-build")] + one[1:], capture_output=True,
+                              text=True, timeout=60, env=environment())
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("another build of tandem than rank 0", done.stderr)
 
     def test_without_the_module_it_says_what_to_install(self):
         done = ranks(2, *self.command("nothing", 5), env={"TANDEM_MPI_MODULE": "/nowhere/libtandem_mpi.so"})

@@ -56,6 +56,11 @@ static int barrier(void)
     return fails() ? FAULT : real->barrier();
 }
 
+static int pulse(void)
+{
+    return real->pulse(); /* comes by the clock: not counted */
+}
+
 static int close_it(void)
 {
     const char *path = getenv("TANDEM_FAULT_COUNT");
@@ -99,6 +104,7 @@ const td_cluster_calls *td_cluster_module(void)
                                .gather = gather,
                                .broadcast = broadcast,
                                .barrier = barrier,
+                               .pulse = pulse,
                                .close = close_it,
                                .end = end,
                                .describe = describe};

@@ -118,6 +118,22 @@ static void try_moves(void)
             check(*at++ == (char)('a' + (int)r), "gather has another order");
 }
 
+static void try_shares(void)
+{
+    static const struct {
+        double seconds[3];
+        uint32_t total, counts[3];
+    } CASES[] = {{{1, 1, 1}, 6, {2, 2, 2}},
+                 {{1, 3, 3}, 10, {6, 2, 2}},
+                 {{1, 100, 1}, 5, {2, 1, 2}},
+                 {{5, 4, 3}, 3, {1, 1, 1}}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; ++i) {
+        uint32_t counts[3];
+        td_cluster_share_out(CASES[i].seconds, 3, CASES[i].total, counts);
+        check(memcmp(counts, CASES[i].counts, sizeof counts) == 0, "work is shared out otherwise");
+    }
+}
+
 int main(int argc, char **argv)
 {
     const bool dies = argc > 1 && strcmp(argv[1], "fail") == 0;
@@ -126,6 +142,7 @@ int main(int argc, char **argv)
         return 2;
     }
     try_moves();
+    try_shares();
     for (int format = TD_WIRE_FP32; format <= TD_WIRE_BF16; ++format) {
         static const uint64_t SIZES[] = {0, 1, 63, 64, 65, 1000, 100000};
         for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; ++i) {
