@@ -11,6 +11,7 @@ sentence has any: what is measured then is how well a voice says words that it h
 
 import argparse
 import array
+import functools
 import json
 import math
 import os
@@ -184,6 +185,7 @@ class Recogniser:
         noisy = (gain * x + self.noise[i & 0xffff] for i, x in enumerate([*quiet, *samples, *quiet]))
         return array.array("h", [max(-32768, min(32767, round(x))) for x in noisy]).tobytes()
 
+    @functools.cache
     def hear(self, path):
         """What each decoder understands."""
         heard, samples = {}, self.prepare(path)

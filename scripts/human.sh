@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# From a fresh clone to a voice made of a person's recordings: makes the recordings (scripts/make_human_data.sh) and
-# synthetic speech to pretrain with (scripts/make_pretraining_data.sh), pretrains, fine-tunes, adds a flow decoder, and
-# speaks the sentences that were held out. scripts/evaluate.sh then judges the voice.
-#   scripts/human.sh [FOLDER] [--data DIR] [--no-pretraining]
-# All is in FOLDER, build/human if none is named. DIR is an LJSpeech folder of your own instead of the prompts. What
-# is done is not done again: after an interruption the same command goes on.
+# From a fresh clone to a voice made of a person's recordings: makes the recordings (scripts/make_human_data.sh),
+# trains, and speaks the sentences that were held out. scripts/evaluate.sh then judges the voice.
+#   scripts/human.sh [FOLDER] [--data DIR] [--pretraining]
+# All is in FOLDER, build/human if none is named. DIR is an LJSpeech folder of your own instead of the prompts.
+# --pretraining lets the voice learn from synthetic speech first (scripts/make_pretraining_data.sh). What is done is not
+# done again: after an interruption the same command goes on.
 set -euo pipefail
 
 die() {
@@ -15,7 +15,7 @@ die() {
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 out=
 data=
-pretraining=1
+pretraining=0
 while (($#)); do
     argument=$1
     shift
@@ -27,12 +27,12 @@ while (($#)); do
         [[ -f $data/metadata.csv ]] || die "$data has no metadata.csv"
         data=$(cd -- "$data" && pwd)
         ;;
-    --no-pretraining) pretraining=0 ;;
+    --pretraining) pretraining=1 ;;
     -h | --help)
         sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there are --data and --no-pretraining" ;;
+    -*) code=2 die "unknown option $argument; there are --data and --pretraining" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
@@ -55,12 +55,12 @@ train() {
     mv -- "$said" "$run.txt"
 }
 
-echo "[1/6] Packages and program"
+echo "[1/5] Packages and program"
 scripts/setup.sh
 [[ -f build/release/build.ninja ]] || cmake --preset release > "$out/build.log" 2>&1 || die "see $out/build.log"
 cmake --build --preset release --target tandem_program > "$out/build.log" 2>&1 || die "see $out/build.log"
 
-echo "[2/6] Recordings"
+echo "[2/5] Recordings"
 if [[ -z $data ]]; then
     data=$out/data
     [[ -f $data/metadata.csv ]] || scripts/make_human_data.sh "$data"
@@ -68,24 +68,20 @@ fi
 start=()
 if ((pretraining)); then
     [[ -f $out/pretraining-data/metadata.csv ]] || scripts/make_pretraining_data.sh "$out/pretraining-data"
-    echo "[3/6] Pretraining on synthetic speech"
+    echo "[3/5] Pretraining on synthetic speech"
     train pretrained --train-data "$out/pretraining-data"
     start=(--init-from "$out/pretrained/best.safetensors")
 else
-    echo "[3/6] No pretraining"
+    echo "[3/5] No pretraining"
 fi
 
-echo "[4/6] Training on the recordings"
+echo "[4/5] Training on the recordings"
 train run --train-data "$data" "${start[@]}"
 
-# The flow alone learns now, and its loss says how well.
-echo "[5/6] The flow decoder"
-train flow --train-data "$data" --init-from "$out/run/best.safetensors" --set model.decoder=flow --best-by loss \
-    --freeze 'text.*,prior.*,duration.*,decoder.*' --max-steps 2500
-voice=$out/flow/best.safetensors
-sed 's/^/      /' "$out/flow.txt"
+voice=$out/run/best.safetensors
+sed 's/^/      /' "$out/run.txt"
 
-echo "[6/6] Sentences that it has never seen"
+echo "[5/5] Sentences that it has never seen"
 if [[ -f $data/held_out.csv ]]; then
     mkdir -p -- "$out/spoken"
     cut -d '|' -f 2 -- "$data/held_out.csv" > "$out/spoken/sentences.txt"

@@ -114,6 +114,7 @@ typedef enum td_training_reason {
     TD_TRAINING_PATIENCE, /* validation got no better */
     TD_TRAINING_STOPPED,  /* td_training_stop() */
     TD_TRAINING_DUMPED,   /* logging.dump_step */
+    TD_TRAINING_WISHED,   /* by a file "stop" in the run's folder */
 } td_training_reason;
 
 typedef struct td_training_result {

@@ -7,7 +7,7 @@
  * which fields are there. Fields that are left zero have the usual values.
  *
  * Threads: a voice has a device and memory of its own and is used by one thread at a time, any thread; two
- * voices may speak at once in two threads. td_voice_cancel() alone may come from anywhere.
+ * voices, or two handles of one (td_voice_share()), may speak at once in two threads. td_voice_cancel() alone may come from anywhere.
  */
 #ifndef TANDEM_VOICE_H
 #define TANDEM_VOICE_H
@@ -35,11 +35,17 @@ typedef struct td_voice_options {
     const char *vocoder; /* "griffin-lim", or the file of a vocoder, or of a voice that holds one; NULL: the
                           * voice's own, or Griffin-Lim where it has none */
     const char *data_device; /* of the vocoder, for voices that have one of their own; NULL: the same */
+    const char *weights;     /* of a GPT that decodes (family xtts): "fp32", "bf16", "int8"; NULL: fp32 */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among
  * devices are read. *out: owned, td_voice_close(). *error (may be NULL): why not, if it fails. */
 td_status td_voice_open(const td_voice_options *options, td_voice **out, td_error *error);
+
+/* A second handle on an open voice, for another thread: both may speak at once. It has the same device, weights,
+ * lexicon and log, and takes memory only for what a call needs. The first must be in no call meanwhile, and is closed
+ * after the second. *out: owned, td_voice_close(). *error (may be NULL): why not, if it fails. */
+td_status td_voice_share(td_voice *voice, td_voice **out, td_error *error);
 
 /* Frees everything. NULL is fine. */
 void td_voice_close(td_voice *voice);
@@ -79,6 +85,10 @@ typedef struct td_speak_options {
     bool no_guard;        /* XTTS: loops and endless speech are left as they are */
     uint32_t top_k;       /* XTTS, as the others: 0: the voice's own */
     double temperature, top_p, repetition_penalty;
+    void (*pause)(
+        void *context); /* called between pieces of the text, in the calling thread, and may wait there:
+                                   * for programs that share a device among voices. NULL: nobody is */
+    void *pause_context;
 } td_speak_options;
 
 /* Speaks a text (UTF-8), or SSML if it begins with <speak>: <break time="300ms"/>, <prosody rate="80%">; malformed

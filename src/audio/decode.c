@@ -37,16 +37,14 @@ typedef struct decoder {
 static td_status check_file(const char *path)
 {
     struct stat about;
-    td_status status = TD_OK;
     if (stat(path, &about) != 0) return TD_OK; /* opening says why */
-    TD_FAIL_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
-               path);
-    TD_FAIL_IF(!S_ISREG(about.st_mode), TD_ERR_IO,
-               "%s: is a pipe or a device, which cannot seek; save the recording to a file", path);
-    TD_FAIL_IF(about.st_size == 0, TD_ERR_FORMAT, "%s: the file is empty (0 bytes); record or copy it again",
-               path);
-fail:
-    return status;
+    TD_REFUSE_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
+                 path);
+    TD_REFUSE_IF(!S_ISREG(about.st_mode), TD_ERR_IO,
+                 "%s: is a pipe or a device, which cannot seek; save the recording to a file", path);
+    TD_REFUSE_IF(about.st_size == 0, TD_ERR_FORMAT,
+                 "%s: the file is empty (0 bytes); record or copy it again", path);
+    return TD_OK;
 }
 
 static td_status fail_read(const decoder *d)
@@ -59,8 +57,7 @@ static td_status fail_read(const decoder *d)
 
 static td_status open_file(decoder *d)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_file(d->path));
+    TD_CHECK(check_file(d->path));
     if (!td_sound_file_open(d->path, &d->sound)) {
         const char *reason = sf_strerror(NULL);
         if (d->sound.error != 0) return fail_read(d);
@@ -68,13 +65,12 @@ static td_status open_file(decoder *d)
                        d->path, (int)strcspn(reason, "\n"), reason);
     }
     d->info = d->sound.info;
-    TD_FAIL_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
-               "%s: %d channels; save it with one or two", d->path, d->info.channels);
-    TD_FAIL_IF(d->info.samplerate < TD_DECODE_RATE_MIN || d->info.samplerate > TD_DECODE_RATE_MAX,
-               TD_ERR_FORMAT, "%s: a rate of %d Hz; save it with %d to %d", d->path, d->info.samplerate,
-               TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
-fail:
-    return status;
+    TD_REFUSE_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
+                 "%s: %d channels; save it with one or two", d->path, d->info.channels);
+    TD_REFUSE_IF(d->info.samplerate < TD_DECODE_RATE_MIN || d->info.samplerate > TD_DECODE_RATE_MAX,
+                 TD_ERR_FORMAT, "%s: a rate of %d Hz; save it with %d to %d", d->path, d->info.samplerate,
+                 TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
+    return TD_OK;
 }
 
 static td_status open_resampler(decoder *d)
@@ -97,16 +93,15 @@ static td_status reserve(decoder *d, size_t more)
 {
     const uint64_t need = (uint64_t)d->out->count + more;
     const double seconds = (double)need / d->options->rate;
-    td_status status = TD_OK;
-    TD_FAIL_IF(need >= MOST_SAMPLES, TD_ERR_LIMIT, "%s: more than 2^31 samples; split the file", d->path);
+    TD_REFUSE_IF(need >= MOST_SAMPLES, TD_ERR_LIMIT, "%s: more than 2^31 samples; split the file", d->path);
     /* The resampler may hold a little more than it gives in the end. */
-    TD_FAIL_IF(d->options->max_s > 0 && seconds > d->options->max_s + 1, TD_ERR_LIMIT,
-               "%s: longer than %g s; split it or raise the limit", d->path, d->options->max_s);
-    TD_FAIL_IF(d->options->into && need > d->options->room, TD_ERR_LIMIT,
-               "%s: more than %zu samples, for which there is room", d->path, d->options->room);
-    if (!d->options->into) TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, (size_t)need, sizeof(float)));
-fail:
-    return status;
+    TD_REFUSE_IF(d->options->max_s > 0 && seconds > d->options->max_s + 1, TD_ERR_LIMIT,
+                 "%s: longer than %g s; split it or raise the limit", d->path, d->options->max_s);
+    TD_REFUSE_IF(d->options->into && need > d->options->room, TD_ERR_LIMIT,
+                 "%s: more than %zu samples, for which there is room", d->path, d->options->room);
+    if (!d->options->into)
+        TD_CHECK(td_alloc_grow(&d->out->samples, &d->capacity, (size_t)need, sizeof(float)));
+    return TD_OK;
 }
 
 /* Mean of the channels into the front of the chunk; sets NaN and infinities to 0 and counts them. */
@@ -172,9 +167,8 @@ static void inspect(decoder *d, float *samples, size_t frames)
 static td_status append(decoder *d, size_t frames)
 {
     td_audio *out = d->out;
-    td_status status = TD_OK;
     if (!d->resampler) {
-        TD_TRY(reserve(d, frames));
+        TD_CHECK(reserve(d, frames));
         if (d->chunk && frames) memcpy(out->samples + out->count, d->chunk, frames * sizeof(float));
         out->count += frames;
         return TD_OK;
@@ -185,67 +179,62 @@ static td_status append(decoder *d, size_t frames)
         size_t used = 0, made = 0;
         if (d->options->into && room > d->options->room - out->count) room = d->options->room - out->count;
         if (d->options->into && room == 0 && frames == 0) return TD_OK; /* it is full, and nothing is left */
-        TD_TRY(reserve(d, room ? room : 1));
+        TD_CHECK(reserve(d, room ? room : 1));
         const soxr_error_t error =
             soxr_process(d->resampler, frames ? d->chunk + taken : NULL, frames - taken, &used,
                          out->samples + out->count, room, &made);
-        TD_FAIL_IF(error, TD_ERR_HOST_MEMORY, "%s: resampling failed: %s", d->path, error);
+        TD_REFUSE_IF(error, TD_ERR_HOST_MEMORY, "%s: resampling failed: %s", d->path, error);
         out->count += made;
         taken += used;
         if (frames ? taken == frames : made == 0) return TD_OK;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Where the next samples go, and how many there may be. */
 static td_status find_room(decoder *d, float **to, size_t *frames)
 {
-    td_status status = TD_OK;
     *to = d->chunk;
     *frames = d->chunk_frames;
     if (d->chunk) return TD_OK;
     if (d->options->into)
         *frames = d->options->room - d->out->count;
     else
-        TD_TRY(td_alloc_grow(&d->out->samples, &d->capacity, d->out->count + *frames, sizeof(float)));
+        TD_CHECK(td_alloc_grow(&d->out->samples, &d->capacity, d->out->count + *frames, sizeof(float)));
     *to = d->out->samples + d->out->count;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_all(decoder *d)
 {
     td_audio_report *report = &d->out->report;
-    td_status status = TD_OK;
     for (;;) {
         float *to, beyond;
         size_t frames;
-        TD_TRY(find_room(d, &to, &frames));
+        TD_CHECK(find_room(d, &to, &frames));
         const bool is_full = frames == 0;
         const sf_count_t got =
             sf_readf_float(d->sound.file, is_full ? &beyond : to, is_full ? 1 : (sf_count_t)frames);
         if (got <= 0) break;
         report->source_frames += (uint64_t)got;
         if (!is_full) inspect(d, to, (size_t)got);
-        TD_TRY(append(d, (size_t)got));
+        TD_CHECK(append(d, (size_t)got));
     }
     if (d->sound.error != 0) return fail_read(d);
-    TD_FAIL_IF(sf_error(d->sound.file) != SF_ERR_NO_ERROR, TD_ERR_FORMAT,
-               "%s: damaged after %llu samples: %s", d->path, (unsigned long long)report->source_frames,
-               sf_strerror(d->sound.file));
-    TD_FAIL_IF(report->source_frames == 0, TD_ERR_FORMAT, "%s: holds no samples; record or copy it again",
-               d->path);
-    TD_FAIL_IF(report->source_frames < (uint64_t)d->sound.announced, TD_ERR_FORMAT,
-               "%s: cut short: it ends after %llu samples, and its header announces more; copy it again",
-               d->path, (unsigned long long)report->source_frames);
-    TD_FAIL_IF(d->options->finite && report->bad_samples > 0, TD_ERR_FORMAT,
-               "%s: %llu samples are not finite (NaN or infinite)", d->path,
-               (unsigned long long)report->bad_samples);
-    if (d->resampler) TD_TRY(append(d, 0));
+    TD_REFUSE_IF(sf_error(d->sound.file) != SF_ERR_NO_ERROR, TD_ERR_FORMAT,
+                 "%s: damaged after %llu samples: %s", d->path, (unsigned long long)report->source_frames,
+                 sf_strerror(d->sound.file));
+    TD_REFUSE_IF(report->source_frames == 0, TD_ERR_FORMAT, "%s: holds no samples; record or copy it again",
+                 d->path);
+    TD_REFUSE_IF(report->source_frames < (uint64_t)d->sound.announced, TD_ERR_FORMAT,
+                 "%s: cut short: it ends after %llu samples, and its header announces more; copy it again",
+                 d->path, (unsigned long long)report->source_frames);
+    TD_REFUSE_IF(d->options->finite && report->bad_samples > 0, TD_ERR_FORMAT,
+                 "%s: %llu samples are not finite (NaN or infinite)", d->path,
+                 (unsigned long long)report->bad_samples);
+    if (d->resampler) TD_CHECK(append(d, 0));
     report->dc = d->dc_sum / (double)report->source_frames;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- afterwards */

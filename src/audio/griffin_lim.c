@@ -111,14 +111,13 @@ td_status td_griffin_lim_record(const td_mel *mel, td_list *list, const td_griff
     const td_kernel_class kernel_class = td_list_class(list);
     const parts p = cut_workspace(mel, kernel_class, a->items, a->max_frames);
     const uint32_t iterations = a->iterations ? a->iterations : USUAL_ITERATIONS;
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(p.total, 1, 1, "griffin_lim"));
-    TD_TRY(td_op_check_size(a->items, a->max_frames, mel->config.n_fft, "griffin_lim"));
-    TD_TRY(td_op_check_span(a->mel, (uint64_t)a->items * a->max_frames * mel->config.n_mels, "griffin_lim",
-                            "mel"));
-    TD_TRY(td_op_check_span(a->ranges, 2 * (uint64_t)a->items, "griffin_lim", "ranges"));
-    TD_TRY(td_op_check_span(a->samples, 1, "griffin_lim", "samples"));
-    TD_TRY(td_op_check_span(a->workspace, p.total, "griffin_lim", "workspace"));
+    TD_CHECK(td_op_check_size(p.total, 1, 1, "griffin_lim"));
+    TD_CHECK(td_op_check_size(a->items, a->max_frames, mel->config.n_fft, "griffin_lim"));
+    TD_CHECK(td_op_check_span(a->mel, (uint64_t)a->items * a->max_frames * mel->config.n_mels, "griffin_lim",
+                              "mel"));
+    TD_CHECK(td_op_check_span(a->ranges, 2 * (uint64_t)a->items, "griffin_lim", "ranges"));
+    TD_CHECK(td_op_check_span(a->samples, 1, "griffin_lim", "samples"));
+    TD_CHECK(td_op_check_span(a->workspace, p.total, "griffin_lim", "workspace"));
     const run r = {
         .mel = mel,
         .list = list,
@@ -128,12 +127,11 @@ td_status td_griffin_lim_record(const td_mel *mel, td_list *list, const td_griff
         .before = td_span_part(a->workspace, 4 * p.before, 4 * (p.frames - p.before)),
         .frames = td_span_part(a->workspace, 4 * p.frames, 4 * (p.total - p.frames)),
     };
-    TD_TRY(record_magnitudes(&r));
-    TD_TRY(record_draw(&r));
+    TD_CHECK(record_magnitudes(&r));
+    TD_CHECK(record_draw(&r));
     for (uint32_t i = 0; i <= iterations; i++) {
-        TD_TRY(record_frames(&r, i == 0));
-        TD_TRY(record_signal(&r));
+        TD_CHECK(record_frames(&r, i == 0));
+        TD_CHECK(record_signal(&r));
     }
-fail:
-    return status;
+    return TD_OK;
 }

@@ -20,15 +20,13 @@ static td_status place_tables(td_memory *memory, const td_mel_tables *tables, td
 {
     const uint64_t float_bytes = 4 * (uint64_t)tables->n_floats;
     const uint64_t word_bytes = 4 * (uint64_t)tables->n_words;
-    td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, float_bytes, &out->floats));
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, word_bytes, &out->words));
-    TD_TRY(td_blocking_write(memory, td_span_part(out->floats, 0, float_bytes), tables->floats));
-    TD_TRY(td_blocking_write(memory, td_span_part(out->words, 0, word_bytes), tables->words));
+    TD_CHECK(td_memory_alloc(memory, TD_MEMORY_DEVICE, float_bytes, &out->floats));
+    TD_CHECK(td_memory_alloc(memory, TD_MEMORY_DEVICE, word_bytes, &out->words));
+    TD_CHECK(td_blocking_write(memory, td_span_part(out->floats, 0, float_bytes), tables->floats));
+    TD_CHECK(td_blocking_write(memory, td_span_part(out->words, 0, word_bytes), tables->words));
     out->shares = tables->shares;
     out->window_power = tables->window_power;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_mel_create(td_memory *memory, const td_mel_config *config, td_mel **out)
@@ -98,8 +96,7 @@ static td_status record_mel(const td_mel *mel, td_list *list, const td_mel_args 
     const td_mel_config *c = &mel->config;
     const uint64_t frames = (uint64_t)a->items * a->max_frames;
     const bool has_energy = td_op_given(a->energy);
-    td_status status = TD_OK;
-    if (has_energy) TD_TRY(td_op_check_span(a->energy, frames, "mel", "energy"));
+    if (has_energy) TD_CHECK(td_op_check_span(a->energy, frames, "mel", "energy"));
     const td_mel_params params = {.items = a->items,
                                   .max_frames = a->max_frames,
                                   .hop = c->hop_samples,
@@ -115,18 +112,15 @@ static td_status record_mel(const td_mel *mel, td_list *list, const td_mel_args 
                              mel->mel.words, a->mel,    td_op_or(a->energy, a->mel)};
     const td_cost cost = {.flops = td_mel_flops(mel, a->items, a->max_frames),
                           .bytes = 4.0 * (double)frames * (c->hop_samples + c->n_mels)};
-    TD_TRY(td_list_dispatch(list, td_mel_kernel(mel, TD_K_mel_512, TD_K_mel_1024, TD_K_mel_2048), spans,
-                            &params, grid, cost));
-fail:
-    return status;
+    return td_list_dispatch(list, td_mel_kernel(mel, TD_K_mel_512, TD_K_mel_1024, TD_K_mel_2048), spans,
+                            &params, grid, cost);
 }
 
 static td_status record_pitch(const td_mel *mel, td_list *list, const td_mel_args *a, td_grid grid)
 {
     const td_mel_config *c = &mel->config;
     const double size = 1u << TD_PITCH_LOG2;
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_span(a->pitch, (uint64_t)a->items * a->max_frames, "mel", "pitch"));
+    TD_CHECK(td_op_check_span(a->pitch, (uint64_t)a->items * a->max_frames, "mel", "pitch"));
     const td_pitch_params params = {.items = a->items,
                                     .max_frames = a->max_frames,
                                     .hop = c->hop_samples,
@@ -137,23 +131,19 @@ static td_status record_pitch(const td_mel *mel, td_list *list, const td_mel_arg
                                     .least = (float)(LEAST_MEAN_SQUARE * size * mel->pitch.window_power)};
     const td_span spans[] = {a->pcm, a->ranges, mel->pitch.floats, mel->pitch.words, a->pitch};
     const td_cost cost = {.flops = 5 * size * TD_PITCH_LOG2 * a->items * a->max_frames};
-    TD_TRY(td_list_dispatch(list, TD_K_pitch, spans, &params, grid, cost));
-fail:
-    return status;
+    return td_list_dispatch(list, TD_K_pitch, spans, &params, grid, cost);
 }
 
 td_status td_mel_record(const td_mel *mel, td_list *list, const td_mel_args *a)
 {
     const uint32_t blocks = td_mel_blocks(td_list_class(list), a->max_frames);
     const td_grid grid = td_grid_groups((uint64_t)a->items * blocks);
-    td_status status = TD_OK;
-    TD_TRY(td_op_check_size(a->items, a->max_frames, mel->config.n_mels, "mel"));
-    TD_TRY(td_op_check_size(a->max_frames, mel->config.hop_samples, 1, "mel"));
-    TD_TRY(td_op_check_span(a->pcm, 1, "mel", "pcm"));
-    TD_TRY(td_op_check_span(a->ranges, 2 * (uint64_t)a->items, "mel", "ranges"));
-    TD_TRY(td_op_check_span(a->mel, (uint64_t)a->items * a->max_frames * mel->config.n_mels, "mel", "mel"));
-    TD_TRY(record_mel(mel, list, a, grid));
-    if (td_op_given(a->pitch)) TD_TRY(record_pitch(mel, list, a, grid));
-fail:
-    return status;
+    TD_CHECK(td_op_check_size(a->items, a->max_frames, mel->config.n_mels, "mel"));
+    TD_CHECK(td_op_check_size(a->max_frames, mel->config.hop_samples, 1, "mel"));
+    TD_CHECK(td_op_check_span(a->pcm, 1, "mel", "pcm"));
+    TD_CHECK(td_op_check_span(a->ranges, 2 * (uint64_t)a->items, "mel", "ranges"));
+    TD_CHECK(td_op_check_span(a->mel, (uint64_t)a->items * a->max_frames * mel->config.n_mels, "mel", "mel"));
+    TD_CHECK(record_mel(mel, list, a, grid));
+    if (td_op_given(a->pitch)) TD_CHECK(record_pitch(mel, list, a, grid));
+    return TD_OK;
 }

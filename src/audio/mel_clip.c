@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "device/blocking.h"
 
+enum { BIND_BYTES = 256 }; /* the largest alignment a device asks for */
+
 td_status td_mel_clip_make(const td_mel *mel, td_memory *memory, const float *samples, size_t count,
                            td_mel_clip *out)
 {
@@ -16,10 +18,12 @@ td_status td_mel_clip_make(const td_mel *mel, td_memory *memory, const float *sa
     td_status status = TD_OK;
     *out = (td_mel_clip){.frames = td_mel_frames(config, count)};
     const uint64_t words = (uint64_t)out->frames * config->n_mels;
+    const uint64_t pitch_at = (4 * words + BIND_BYTES - 1) / BIND_BYTES * BIND_BYTES;
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, 4 * ((uint64_t)count + 2), &host));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, 4 * (uint64_t)count, &pcm));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, 8, &ranges));
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, 4 * words, &out->mel));
+    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, pitch_at + UINT64_C(4) * out->frames, &out->mel));
+    out->pitch = td_span_part(out->mel, pitch_at, UINT64_C(4) * out->frames);
     out->mel = td_span_part(out->mel, 0, 4 * words);
     uint32_t *to = td_span_host(host);
     memcpy(to, (const uint32_t[]){0, (uint32_t)count}, 8);
@@ -33,7 +37,8 @@ td_status td_mel_clip_make(const td_mel *mel, td_memory *memory, const float *sa
                                         .max_frames = out->frames,
                                         .pcm = td_span_part(pcm, 0, 4 * (uint64_t)count),
                                         .ranges = td_span_part(ranges, 0, 8),
-                                        .mel = out->mel}));
+                                        .mel = out->mel,
+                                        .pitch = out->pitch}));
     TD_TRY(td_blocking_run(list, NULL));
 fail:
     td_list_destroy(list);

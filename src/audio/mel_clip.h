@@ -1,4 +1,4 @@
-/* The spectrogram of one recording, made at once: of references, of what is copied. Covered by
+/* The spectrogram of one recording and its pitch, made at once: of references, of what is copied. Covered by
  * tests/synth/test_copy.c.
  */
 #ifndef TD_AUDIO_MEL_CLIP_H
@@ -8,7 +8,8 @@
 
 /* A spectrogram on the device. */
 typedef struct td_mel_clip {
-    td_span mel; /* [1, frames, n_mels]; owned: td_memory_free() */
+    td_span mel;   /* [1, frames, n_mels]; owned: td_memory_free() */
+    td_span pitch; /* [1, frames] in Hz, 0 where unvoiced; in the same memory */
     uint32_t frames;
 } td_mel_clip;
 

@@ -52,33 +52,31 @@ td_mel_config td_mel_config_default(void)
 /* A comparison with NaN is false, so that each is written as what must hold. */
 td_status td_mel_config_check(const td_mel_config *c)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(c->rate < 1000 || c->rate > 384000, TD_ERR_CONFIG,
-               "mel: rate is %u but must be 1000 to 384000", c->rate);
-    TD_FAIL_IF(c->n_fft != 512 && c->n_fft != 1024 && c->n_fft != 2048, TD_ERR_CONFIG,
-               "mel: n_fft is %u but must be 512, 1024 or 2048", c->n_fft);
-    TD_FAIL_IF(c->win_samples < 2 || c->win_samples > c->n_fft, TD_ERR_CONFIG,
-               "mel: win_samples is %u but must be 2 to n_fft, %u", c->win_samples, c->n_fft);
-    TD_FAIL_IF(c->hop_samples < 1 || c->hop_samples > c->win_samples, TD_ERR_CONFIG,
-               "mel: hop_samples is %u but must be 1 to win_samples, %u", c->hop_samples, c->win_samples);
-    TD_FAIL_IF(c->n_mels < 1 || c->n_mels > TD_MEL_MAX_BANDS, TD_ERR_CONFIG,
-               "mel: n_mels is %u but must be 1 to %u", c->n_mels, TD_MEL_MAX_BANDS);
-    TD_FAIL_IF(!(c->fmin_hz >= 0 && c->fmin_hz < c->fmax_hz && c->fmax_hz <= 0.5f * (float)c->rate),
-               TD_ERR_CONFIG,
-               "mel: bands from %g to %g Hz, but it must be 0 <= fmin_hz < fmax_hz <= rate / 2, %g",
-               (double)c->fmin_hz, (double)c->fmax_hz, 0.5 * c->rate);
-    TD_FAIL_IF(!(c->floor >= 1e-30f && c->floor <= 1), TD_ERR_CONFIG,
-               "mel: floor is %g but must be 1e-30 to 1", (double)c->floor);
-    TD_FAIL_IF(!(fabsf(c->mean) <= 1e6f), TD_ERR_CONFIG, "mel: mean is %g but must be -1e6 to 1e6",
-               (double)c->mean);
-    TD_FAIL_IF(!(c->scale >= 1e-6f && c->scale <= 1e6f), TD_ERR_CONFIG,
-               "mel: scale is %g but must be 1e-6 to 1e6", (double)c->scale);
-    TD_FAIL_IF(!(c->pitch_min_hz < c->pitch_max_hz && c->pitch_max_hz <= 0.25f * (float)c->rate &&
-                 c->pitch_min_hz * (float)(TD_PITCH_MAX_LAG - 1) > (float)c->rate),
-               TD_ERR_CONFIG, "mel: pitch from %g to %g Hz, but it must be above %g and at most rate / 4",
-               (double)c->pitch_min_hz, (double)c->pitch_max_hz, (double)c->rate / (TD_PITCH_MAX_LAG - 1));
-fail:
-    return status;
+    TD_REFUSE_IF(c->rate < 1000 || c->rate > 384000, TD_ERR_CONFIG,
+                 "mel: rate is %u but must be 1000 to 384000", c->rate);
+    TD_REFUSE_IF(c->n_fft != 512 && c->n_fft != 1024 && c->n_fft != 2048, TD_ERR_CONFIG,
+                 "mel: n_fft is %u but must be 512, 1024 or 2048", c->n_fft);
+    TD_REFUSE_IF(c->win_samples < 2 || c->win_samples > c->n_fft, TD_ERR_CONFIG,
+                 "mel: win_samples is %u but must be 2 to n_fft, %u", c->win_samples, c->n_fft);
+    TD_REFUSE_IF(c->hop_samples < 1 || c->hop_samples > c->win_samples, TD_ERR_CONFIG,
+                 "mel: hop_samples is %u but must be 1 to win_samples, %u", c->hop_samples, c->win_samples);
+    TD_REFUSE_IF(c->n_mels < 1 || c->n_mels > TD_MEL_MAX_BANDS, TD_ERR_CONFIG,
+                 "mel: n_mels is %u but must be 1 to %u", c->n_mels, TD_MEL_MAX_BANDS);
+    TD_REFUSE_IF(!(c->fmin_hz >= 0 && c->fmin_hz < c->fmax_hz && c->fmax_hz <= 0.5f * (float)c->rate),
+                 TD_ERR_CONFIG,
+                 "mel: bands from %g to %g Hz, but it must be 0 <= fmin_hz < fmax_hz <= rate / 2, %g",
+                 (double)c->fmin_hz, (double)c->fmax_hz, 0.5 * c->rate);
+    TD_REFUSE_IF(!(c->floor >= 1e-30f && c->floor <= 1), TD_ERR_CONFIG,
+                 "mel: floor is %g but must be 1e-30 to 1", (double)c->floor);
+    TD_REFUSE_IF(!(fabsf(c->mean) <= 1e6f), TD_ERR_CONFIG, "mel: mean is %g but must be -1e6 to 1e6",
+                 (double)c->mean);
+    TD_REFUSE_IF(!(c->scale >= 1e-6f && c->scale <= 1e6f), TD_ERR_CONFIG,
+                 "mel: scale is %g but must be 1e-6 to 1e6", (double)c->scale);
+    TD_REFUSE_IF(!(c->pitch_min_hz < c->pitch_max_hz && c->pitch_max_hz <= 0.25f * (float)c->rate &&
+                   c->pitch_min_hz * (float)(TD_PITCH_MAX_LAG - 1) > (float)c->rate),
+                 TD_ERR_CONFIG, "mel: pitch from %g to %g Hz, but it must be above %g and at most rate / 4",
+                 (double)c->pitch_min_hz, (double)c->pitch_max_hz, (double)c->rate / (TD_PITCH_MAX_LAG - 1));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- text */
@@ -118,31 +116,29 @@ static td_status parse_value(td_mel_config *config, const key *k, const char *te
     char *at = (char *)config + k->offset;
     uint64_t whole = 0;
     double number = 0;
-    td_status status = TD_OK;
     switch (k->kind) {
     case KIND_UINT:
-        TD_TRY(td_text_parse_u64(text, &whole));
-        TD_FAIL_IF(whole > UINT32_MAX, TD_ERR_CONFIG, "%s is too large", text);
+        TD_CHECK(td_text_parse_u64(text, &whole));
+        TD_REFUSE_IF(whole > UINT32_MAX, TD_ERR_CONFIG, "%s is too large", text);
         *(uint32_t *)(void *)at = (uint32_t)whole;
         break;
     case KIND_FLOAT:
-        TD_TRY(td_text_parse_double(text, &number));
-        TD_FAIL_IF(!(fabs(number) <= 1e30), TD_ERR_CONFIG, "%s is too large", text);
+        TD_CHECK(td_text_parse_double(text, &number));
+        TD_REFUSE_IF(!(fabs(number) <= 1e30), TD_ERR_CONFIG, "%s is too large", text);
         *(float *)(void *)at = (float)number;
         break;
     case KIND_BOOL:
-        TD_FAIL_IF(strcmp(text, "true") != 0 && strcmp(text, "false") != 0, TD_ERR_CONFIG,
-                   "%s is neither true nor false", text);
+        TD_REFUSE_IF(strcmp(text, "true") != 0 && strcmp(text, "false") != 0, TD_ERR_CONFIG,
+                     "%s is neither true nor false", text);
         *(bool *)at = text[0] == 't';
         break;
     case KIND_SCALE:
-        TD_FAIL_IF(strcmp(text, "slaney") != 0 && strcmp(text, "htk") != 0, TD_ERR_CONFIG,
-                   "%s is neither slaney nor htk", text);
+        TD_REFUSE_IF(strcmp(text, "slaney") != 0 && strcmp(text, "htk") != 0, TD_ERR_CONFIG,
+                     "%s is neither slaney nor htk", text);
         config->mel_scale = text[0] == 'h' ? TD_MEL_HTK : TD_MEL_SLANEY;
         break;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status parse_line(td_mel_config *config, char *line, bool *is_known)
@@ -185,6 +181,23 @@ td_status td_mel_config_parse(const char *text, td_mel_config *out)
     *out = config;
 fail:
     return status;
+}
+
+bool td_mel_config_differ(const td_mel_config *a, const td_mel_config *b,
+                          char a_line[TD_MEL_CONFIG_LINE_BYTES], char b_line[TD_MEL_CONFIG_LINE_BYTES])
+{
+    char a_text[TD_MEL_CONFIG_TEXT_BYTES], b_text[TD_MEL_CONFIG_TEXT_BYTES];
+    size_t at = 0;
+    td_mel_config_format(a, a_text);
+    td_mel_config_format(b, b_text);
+    if (strcmp(a_text, b_text) == 0) return false;
+    while (a_text[at] == b_text[at])
+        at++;
+    while (at > 0 && a_text[at - 1] != '\n')
+        at--;
+    snprintf(a_line, TD_MEL_CONFIG_LINE_BYTES, "%.*s", (int)strcspn(a_text + at, "\n"), a_text + at);
+    snprintf(b_line, TD_MEL_CONFIG_LINE_BYTES, "%.*s", (int)strcspn(b_text + at, "\n"), b_text + at);
+    return true;
 }
 
 /* ---------------------------------------------------------------- what follows from it */

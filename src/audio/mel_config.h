@@ -39,6 +39,12 @@ enum { TD_MEL_CONFIG_TEXT_BYTES = 512 };
 /* One "key=value" a line, floats such that they read back the same. Equal configs give equal text. */
 void td_mel_config_format(const td_mel_config *config, char out[TD_MEL_CONFIG_TEXT_BYTES]);
 
+enum { TD_MEL_CONFIG_LINE_BYTES = 128 };
+
+/* Whether two differ, and the first line of each text that does. */
+bool td_mel_config_differ(const td_mel_config *a, const td_mel_config *b,
+                          char a_line[TD_MEL_CONFIG_LINE_BYTES], char b_line[TD_MEL_CONFIG_LINE_BYTES]);
+
 /* Reads what format wrote: each key once, none missing, checked. TD_ERR_CONFIG names the line. */
 td_status td_mel_config_parse(const char *text, td_mel_config *out);
 

@@ -36,14 +36,13 @@ static size_t find_divisor(size_t a, size_t b)
 static td_status make_filter(uint32_t from, uint32_t to, filter *f)
 {
     const size_t divisor = find_divisor(from, to);
-    td_status status = TD_OK;
     f->o = from / divisor;
     f->n = to / divisor;
     const double base = ROLLOFF * (double)(f->o < f->n ? f->o : f->n);
     const ptrdiff_t width = (ptrdiff_t)ceil(ZEROS * (double)f->o / base);
     f->most = 2 * (size_t)width + 2;
-    TD_TRY(TD_NEW_ARRAY(&f->rows, f->n));
-    TD_TRY(TD_NEW_ARRAY(&f->taps, f->n * f->most));
+    TD_CHECK(TD_NEW_ARRAY(&f->rows, f->n));
+    TD_CHECK(TD_NEW_ARRAY(&f->taps, f->n * f->most));
     for (size_t j = 0; j < f->n; j++) {
         row *r = &f->rows[j];
         for (ptrdiff_t i = -width; i < width + (ptrdiff_t)f->o; i++) {
@@ -55,8 +54,7 @@ static td_status make_filter(uint32_t from, uint32_t to, filter *f)
                 window * window * (t == 0 ? 1 : sin(PI * t) / (PI * t)) * base / (double)f->o;
         }
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static float filter_at(const filter *f, const float *samples, size_t count, size_t q)

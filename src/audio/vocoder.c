@@ -97,15 +97,13 @@ static td_status open_griffin_lim(const td_mel *mel, td_memory *memory, const td
                                   td_vocoder **out)
 {
     griffin_lim *g;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(&g));
+    TD_CHECK(TD_NEW(&g));
     *g = (griffin_lim){
         .base = {.run = run_griffin_lim, .destroy = destroy_griffin_lim, .mel = mel, .memory = memory},
         .device = td_memory_device(memory),
         .iterations = options ? options->iterations : 0};
     *out = &g->base;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static const td_vocoder_kind KINDS[] = {{"griffin-lim", open_griffin_lim}};

@@ -9,6 +9,8 @@
 typedef struct td_vocoder_batch {
     uint32_t items, max_frames;
     td_span mel; /* [items, max_frames, n_mels] on the vocoder's device, as the front end makes it */
+    td_span
+        pitch; /* [items, max_frames] in Hz, 0 where unvoiced; a zero span: a vocoder that needs it finds it */
     const uint32_t *frames; /* of each item, at most max_frames; borrowed for the call */
     uint32_t first, count;  /* items that this call makes; others of the batch do not change what they are */
     uint64_t seed;          /* of whatever is drawn; the same batch and seed give the same bits */

@@ -1,8 +1,9 @@
 /* How functions fail: record the details once, where the fault is found, and hand the code up.
  *
- * A function that can fail in several places declares `td_status status = TD_OK;`, uses TD_TRY and
- * TD_FAIL_IF, and has one `fail:` label that cleans up in reverse order and returns `status`.
- * A function with nothing to clean up says `return TD_FAIL(code, "...")`.
+ * A function with nothing to clean up uses TD_CHECK and TD_REFUSE_IF, which return at once, or says
+ * `return TD_FAIL(code, "...")`. One that must clean up declares `td_status status = TD_OK;`, uses TD_TRY and
+ * TD_FAIL_IF, and has one `fail:` label that cleans up in reverse order and returns `status`. The compiler refuses
+ * a mixture: TD_TRY without a label, a label that nothing goes to.
  */
 #ifndef TD_BASE_ERROR_H
 #define TD_BASE_ERROR_H
@@ -31,6 +32,17 @@ td_status td_error_context(const char *format, ...) __attribute__((format(printf
 #define TD_FAIL(code, ...) td_error_set((code), NULL, __FILE__, __LINE__, __VA_ARGS__)
 #define TD_FAIL_NATIVE(code, native, ...) td_error_set((code), (native), __FILE__, __LINE__, __VA_ARGS__)
 #endif
+
+#define TD_CHECK(expr)                                                                                       \
+    do {                                                                                                     \
+        td_status checked_ = (expr);                                                                         \
+        if (checked_ != TD_OK) return checked_;                                                              \
+    } while (0)
+
+#define TD_REFUSE_IF(cond, code, ...)                                                                        \
+    do {                                                                                                     \
+        if (cond) return TD_FAIL(code, __VA_ARGS__);                                                         \
+    } while (0)
 
 #define TD_TRY(expr)                                                                                         \
     do {                                                                                                     \

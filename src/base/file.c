@@ -330,14 +330,12 @@ static int compare_names(const void *a, const void *b)
 
 static td_status add_name(td_file_names *names, size_t *capacity, const char *name)
 {
-    td_status status = TD_OK;
     const size_t bytes = strlen(name) + 1;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return TD_OK;
-    TD_TRY(td_alloc_grow(&names->at, capacity, names->count + 1, sizeof *names->at));
-    TD_TRY(td_alloc_zeroed(bytes, 1, &names->at[names->count]));
+    TD_CHECK(td_alloc_grow(&names->at, capacity, names->count + 1, sizeof *names->at));
+    TD_CHECK(td_alloc_zeroed(bytes, 1, &names->at[names->count]));
     memcpy(names->at[names->count++], name, bytes);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_file_list(const char *folder, td_file_names *out)

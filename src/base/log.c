@@ -24,16 +24,14 @@ static _Thread_local td_log_context *bound;
 td_status td_log_open(td_log_sink sink, void *ctx, td_log_level max_level, td_log_context *outer,
                       td_log_context **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(out));
+    TD_CHECK(TD_NEW(out));
     atomic_init(&(*out)->n_references, 1);
     atomic_init(&(*out)->max_level, (int)max_level);
     pthread_mutex_init(&(*out)->lock, NULL);
     (*out)->sink = sink;
     (*out)->ctx = ctx;
     (*out)->outer = td_log_retain(outer);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_log_context *td_log_retain(td_log_context *context)

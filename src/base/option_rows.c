@@ -11,26 +11,21 @@
 
 td_status td_option_rows_add(td_option_rows *list, const td_option *rows, size_t n_rows)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&list->rows, &list->capacity, list->count + n_rows, sizeof *list->rows));
+    TD_CHECK(td_alloc_grow(&list->rows, &list->capacity, list->count + n_rows, sizeof *list->rows));
     memcpy(list->rows + list->count, rows, n_rows * sizeof *rows);
     list->count += n_rows;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_option_rows_text(td_option_rows *list, char **out, const char *format, ...)
 {
-    td_status status = TD_OK;
     char text[256];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (list->texts == NULL) TD_TRY(td_arena_create(0, &list->texts));
-    TD_TRY(td_arena_strdup(list->texts, text, out));
-fail:
-    return status;
+    if (list->texts == NULL) TD_CHECK(td_arena_create(0, &list->texts));
+    return td_arena_strdup(list->texts, text, out);
 }
 
 const td_option *td_option_rows_find(const td_option_rows *list, const char *section, const char *key)

@@ -233,18 +233,16 @@ td_status td_options_add_mistake(td_options *options, const char *place, const c
 {
     char message[1024];
     char *kept_place, *kept_message;
-    td_status status;
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    TD_TRY(td_alloc_grow(&options->mistakes, &options->mistakes_capacity, options->n_mistakes + 1,
-                         sizeof *options->mistakes));
-    TD_TRY(td_arena_strdup(options->arena, place, &kept_place));
-    TD_TRY(td_arena_strdup(options->arena, message, &kept_message));
+    TD_CHECK(td_alloc_grow(&options->mistakes, &options->mistakes_capacity, options->n_mistakes + 1,
+                           sizeof *options->mistakes));
+    TD_CHECK(td_arena_strdup(options->arena, place, &kept_place));
+    TD_CHECK(td_arena_strdup(options->arena, message, &kept_message));
     options->mistakes[options->n_mistakes++] = (td_option_mistake){kept_place, kept_message};
-fail:
-    return status;
+    return TD_OK;
 }
 
 const td_option_mistake *td_options_mistakes(const td_options *options, size_t *count)
@@ -284,23 +282,21 @@ static td_status give_value(td_options *options, const td_option *option, const 
 {
     td_option_value value = {.origin = origin};
     char *copy;
-    td_status status;
     const size_t row = find_owner(options->table, option);
     const td_option *owner = &options->table->options[row];
     if (!check_value(option, text, &value) || !check_value(owner, text, &value))
         return refuse_value(options, option, said, text, place);
     if (origin < options->values[row].origin) return TD_OK;
-    TD_TRY(keep_text(options, owner, text, &value));
+    TD_CHECK(keep_text(options, owner, text, &value));
     const td_option_value *before = &options->values[row];
     if (owner->repeats && before->origin == origin && before->text && value.text) {
-        TD_TRY(td_arena_printf(options->arena, &copy, "%s\n%s", before->text, value.text));
+        TD_CHECK(td_arena_printf(options->arena, &copy, "%s\n%s", before->text, value.text));
         value.text = copy;
     }
-    TD_TRY(td_arena_strdup(options->arena, kept_place, &copy));
+    TD_CHECK(td_arena_strdup(options->arena, kept_place, &copy));
     value.place = copy;
     options->values[row] = value;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Names of the section's keys, or of all sections, for "did you mean". Returns how many. */
@@ -414,6 +410,8 @@ static td_status refuse_flag(td_options *options, size_t command, const char *ar
     char word[TD_OPTION_FLAG_BYTES], meant[TD_OPTION_FLAG_BYTES];
     const int shown = (int)length + 2;
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), argument + 2);
+    for (char *at = strchr(word, '_'); at; at = strchr(at, '_'))
+        *at = '-'; /* as other programs spell it, and as keys are spelt */
     if (td_option_suggest(table, command, word, false, meant))
         return td_options_add_mistake(options, COMMAND_LINE, "unknown option %.*s; did you mean --%s?", shown,
                                       argument, meant);
@@ -454,7 +452,6 @@ static td_status use_flag(td_options *options, const td_option *option, const ch
     const size_t row = find_owner(options->table, option);
     char place[TD_OPTION_FLAG_BYTES + 32];
     char *copy;
-    td_status status;
     if (option->type == TD_OPTION_SET) return read_assignment(options, text);
     const char *former = options->flag_used[row];
     if (former && option->type == TD_OPTION_CONFIG)
@@ -463,12 +460,10 @@ static td_status use_flag(td_options *options, const td_option *option, const ch
         return td_options_add_mistake(options, COMMAND_LINE, "%s and %s cannot both be given; keep one",
                                       former, flag);
     }
-    TD_TRY(td_arena_strdup(options->arena, flag, &copy));
+    TD_CHECK(td_arena_strdup(options->arena, flag, &copy));
     options->flag_used[row] = copy;
     snprintf(place, sizeof place, COMMAND_LINE " (%s)", flag);
-    TD_TRY(give_value(options, option, flag, text, TD_ORIGIN_COMMAND_LINE, COMMAND_LINE, place));
-fail:
-    return status;
+    return give_value(options, option, flag, text, TD_ORIGIN_COMMAND_LINE, COMMAND_LINE, place);
 }
 
 static td_status refuse_lack(td_options *options, const td_option *option, const char *flag)
@@ -543,13 +538,11 @@ static td_status check_arguments(td_options *options, size_t command)
 static td_status read_argument(td_options *options, const char *argument)
 {
     char *copy;
-    td_status status;
-    TD_TRY(td_alloc_grow(&options->arguments, &options->arguments_capacity, options->n_arguments + 1,
-                         sizeof *options->arguments));
-    TD_TRY(td_arena_strdup(options->arena, argument, &copy));
+    TD_CHECK(td_alloc_grow(&options->arguments, &options->arguments_capacity, options->n_arguments + 1,
+                           sizeof *options->arguments));
+    TD_CHECK(td_arena_strdup(options->arena, argument, &copy));
     options->arguments[options->n_arguments++] = copy;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_options_parse(td_options *options, size_t command, int argc, const char *const *argv)

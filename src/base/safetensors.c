@@ -169,18 +169,16 @@ static td_status read_shape(const cJSON *item, td_safetensors_tensor *tensor)
 
 static td_status read_offsets(const cJSON *item, td_safetensors_tensor *tensor)
 {
-    td_status status = TD_OK;
     uint64_t end = 0;
     const cJSON *first = cJSON_IsArray(item) ? item->child : NULL;
-    TD_FAIL_IF(!first || !first->next || first->next->next, TD_ERR_FORMAT,
-               "data_offsets is not a list of two numbers");
-    TD_TRY(get_integer(first, "data_offsets", &tensor->offset));
-    TD_TRY(get_integer(first->next, "data_offsets", &end));
-    TD_FAIL_IF(end < tensor->offset, TD_ERR_FORMAT, "data_offsets [%" PRIu64 ", %" PRIu64 "] run backwards",
-               tensor->offset, end);
+    TD_REFUSE_IF(!first || !first->next || first->next->next, TD_ERR_FORMAT,
+                 "data_offsets is not a list of two numbers");
+    TD_CHECK(get_integer(first, "data_offsets", &tensor->offset));
+    TD_CHECK(get_integer(first->next, "data_offsets", &end));
+    TD_REFUSE_IF(end < tensor->offset, TD_ERR_FORMAT, "data_offsets [%" PRIu64 ", %" PRIu64 "] run backwards",
+                 tensor->offset, end);
     tensor->bytes = end - tensor->offset;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A dimension of 0 does not excuse a product that overflows before it: whoever multiplies the others later
@@ -227,21 +225,19 @@ static td_status read_fields(const cJSON *item, td_safetensors_tensor *tensor)
 
 static td_status check_extent(const td_safetensors_tensor *tensor, uint64_t data_bytes)
 {
-    td_status status = TD_OK;
     uint64_t need = 0;
     const uint64_t end = tensor->offset + tensor->bytes;
-    TD_TRY(td_safetensors_measure(tensor->dtype, tensor->rank, tensor->dims, &need));
-    TD_FAIL_IF(tensor->bytes != need, TD_ERR_FORMAT,
-               "data_offsets span %" PRIu64 " bytes, dtype and shape need %" PRIu64, tensor->bytes, need);
-    TD_FAIL_IF(end > data_bytes, TD_ERR_FORMAT,
-               "data_offsets [%" PRIu64 ", %" PRIu64 "] reach past the %" PRIu64 " bytes of data",
-               tensor->offset, end, data_bytes);
-    TD_FAIL_IF(tensor->offset % DTYPES[tensor->dtype].bytes != 0, TD_ERR_FORMAT,
-               "its data at %" PRIu64
-               " is not aligned to the %zu bytes of %s; order wide types before narrow",
-               tensor->offset, DTYPES[tensor->dtype].bytes, DTYPES[tensor->dtype].name);
-fail:
-    return status;
+    TD_CHECK(td_safetensors_measure(tensor->dtype, tensor->rank, tensor->dims, &need));
+    TD_REFUSE_IF(tensor->bytes != need, TD_ERR_FORMAT,
+                 "data_offsets span %" PRIu64 " bytes, dtype and shape need %" PRIu64, tensor->bytes, need);
+    TD_REFUSE_IF(end > data_bytes, TD_ERR_FORMAT,
+                 "data_offsets [%" PRIu64 ", %" PRIu64 "] reach past the %" PRIu64 " bytes of data",
+                 tensor->offset, end, data_bytes);
+    TD_REFUSE_IF(tensor->offset % DTYPES[tensor->dtype].bytes != 0, TD_ERR_FORMAT,
+                 "its data at %" PRIu64
+                 " is not aligned to the %zu bytes of %s; order wide types before narrow",
+                 tensor->offset, DTYPES[tensor->dtype].bytes, DTYPES[tensor->dtype].name);
+    return TD_OK;
 }
 
 /* Names go into one-line messages, so they must not break lines or steer a terminal. */
@@ -334,79 +330,71 @@ static size_t count_children(const cJSON *item)
 
 static td_status read_metadata(td_safetensors *file, const cJSON *map)
 {
-    td_status status = TD_OK;
     const size_t n = count_children(map);
-    TD_FAIL_IF(file->pairs, TD_ERR_FORMAT, "%s is there twice", TD_SAFETENSORS_METADATA);
-    TD_FAIL_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is not an object", TD_SAFETENSORS_METADATA);
-    TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "%s has more than %d entries",
-               TD_SAFETENSORS_METADATA, TD_SAFETENSORS_MAX_ENTRIES);
-    TD_TRY(TD_NEW_ARRAY(&file->pairs, n));
+    TD_REFUSE_IF(file->pairs, TD_ERR_FORMAT, "%s is there twice", TD_SAFETENSORS_METADATA);
+    TD_REFUSE_IF(!cJSON_IsObject(map), TD_ERR_FORMAT, "%s is not an object", TD_SAFETENSORS_METADATA);
+    TD_REFUSE_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "%s has more than %d entries",
+                 TD_SAFETENSORS_METADATA, TD_SAFETENSORS_MAX_ENTRIES);
+    TD_CHECK(TD_NEW_ARRAY(&file->pairs, n));
     for (const cJSON *item = map->child; item; item = item->next) {
-        TD_FAIL_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is not a string",
-                   TD_SAFETENSORS_METADATA);
+        TD_REFUSE_IF(!cJSON_IsString(item), TD_ERR_FORMAT, "%s has a value that is not a string",
+                     TD_SAFETENSORS_METADATA);
         file->pairs[file->n_pairs++] = (td_safetensors_pair){item->string, item->valuestring};
     }
     qsort(file->pairs, n, sizeof *file->pairs, compare_keys);
     for (size_t i = 1; i < n; ++i) {
-        TD_FAIL_IF(compare_keys(&file->pairs[i - 1], &file->pairs[i]) == 0, TD_ERR_FORMAT,
-                   "%s has a key twice", TD_SAFETENSORS_METADATA);
+        TD_REFUSE_IF(compare_keys(&file->pairs[i - 1], &file->pairs[i]) == 0, TD_ERR_FORMAT,
+                     "%s has a key twice", TD_SAFETENSORS_METADATA);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* `data` may be NULL: the layout alone. */
 static td_status read_header(td_safetensors *file, const char *text, size_t bytes, const char *data,
                              uint64_t data_bytes)
 {
-    td_status status = TD_OK;
     size_t end = 0;
-    TD_TRY(scan_header(text, bytes, &end));
+    TD_CHECK(scan_header(text, bytes, &end));
     file->header = cJSON_ParseWithLength(text, end);
-    TD_FAIL_IF(!file->header, TD_ERR_FORMAT, "the header is not valid JSON");
+    TD_REFUSE_IF(!file->header, TD_ERR_FORMAT, "the header is not valid JSON");
     const size_t n = count_children(file->header);
-    TD_FAIL_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "the header has more than %d tensors",
-               TD_SAFETENSORS_MAX_ENTRIES);
-    TD_TRY(TD_NEW_ARRAY(&file->tensors, n));
-    TD_TRY(TD_NEW_ARRAY(&file->by_name, n));
+    TD_REFUSE_IF(n > TD_SAFETENSORS_MAX_ENTRIES, TD_ERR_LIMIT, "the header has more than %d tensors",
+                 TD_SAFETENSORS_MAX_ENTRIES);
+    TD_CHECK(TD_NEW_ARRAY(&file->tensors, n));
+    TD_CHECK(TD_NEW_ARRAY(&file->by_name, n));
     for (const cJSON *item = file->header->child; item; item = item->next) {
-        TD_TRY(strcmp(item->string, TD_SAFETENSORS_METADATA) == 0
-                   ? read_metadata(file, item)
-                   : read_tensor(file, item, data, data_bytes));
+        TD_CHECK(strcmp(item->string, TD_SAFETENSORS_METADATA) == 0
+                     ? read_metadata(file, item)
+                     : read_tensor(file, item, data, data_bytes));
     }
     qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_offsets);
     for (size_t i = 0; i < file->n_tensors; ++i)
         file->by_name[i] = &file->tensors[i];
     qsort(file->by_name, file->n_tensors, sizeof *file->by_name, compare_names);
-    TD_TRY(check_names_differ(file));
-    TD_TRY(check_tiling(file, data_bytes));
-fail:
-    return status;
+    TD_CHECK(check_names_differ(file));
+    return check_tiling(file, data_bytes);
 }
 
 static td_status read_content(td_safetensors *file, const unsigned char *content, size_t bytes)
 {
-    td_status status = TD_OK;
     uint64_t header_bytes = 0;
-    TD_FAIL_IF(bytes < TD_SAFETENSORS_LENGTH_BYTES, TD_ERR_FORMAT,
-               "%zu bytes cannot hold the header's length", bytes);
+    TD_REFUSE_IF(bytes < TD_SAFETENSORS_LENGTH_BYTES, TD_ERR_FORMAT,
+                 "%zu bytes cannot hold the header's length", bytes);
     for (size_t i = 0; i < TD_SAFETENSORS_LENGTH_BYTES; ++i)
         header_bytes |= (uint64_t)content[i] << 8 * i;
-    TD_FAIL_IF(header_bytes > TD_SAFETENSORS_MAX_HEADER_BYTES, TD_ERR_LIMIT,
-               "it claims a header of %" PRIu64 " bytes, more than the %d allowed", header_bytes,
-               TD_SAFETENSORS_MAX_HEADER_BYTES);
-    TD_FAIL_IF(header_bytes > bytes - TD_SAFETENSORS_LENGTH_BYTES, TD_ERR_FORMAT,
-               "it claims a header of %" PRIu64 " bytes, but only %zu follow", header_bytes,
-               bytes - TD_SAFETENSORS_LENGTH_BYTES);
-    TD_FAIL_IF(header_bytes % 8 != 0, TD_ERR_FORMAT,
-               "the header's %" PRIu64 " bytes are no multiple of 8, so the data is not aligned",
-               header_bytes);
+    TD_REFUSE_IF(header_bytes > TD_SAFETENSORS_MAX_HEADER_BYTES, TD_ERR_LIMIT,
+                 "it claims a header of %" PRIu64 " bytes, more than the %d allowed", header_bytes,
+                 TD_SAFETENSORS_MAX_HEADER_BYTES);
+    TD_REFUSE_IF(header_bytes > bytes - TD_SAFETENSORS_LENGTH_BYTES, TD_ERR_FORMAT,
+                 "it claims a header of %" PRIu64 " bytes, but only %zu follow", header_bytes,
+                 bytes - TD_SAFETENSORS_LENGTH_BYTES);
+    TD_REFUSE_IF(header_bytes % 8 != 0, TD_ERR_FORMAT,
+                 "the header's %" PRIu64 " bytes are no multiple of 8, so the data is not aligned",
+                 header_bytes);
     file->header_hash = td_hash64(content, TD_SAFETENSORS_LENGTH_BYTES + header_bytes);
     const char *text = (const char *)content + TD_SAFETENSORS_LENGTH_BYTES;
-    TD_TRY(read_header(file, text, header_bytes, text + header_bytes,
-                       bytes - TD_SAFETENSORS_LENGTH_BYTES - header_bytes));
-fail:
-    return status;
+    return read_header(file, text, header_bytes, text + header_bytes,
+                       bytes - TD_SAFETENSORS_LENGTH_BYTES - header_bytes);
 }
 
 td_status td_safetensors_parse_layout(const void *content, size_t bytes, uint64_t data_bytes,
@@ -460,6 +448,11 @@ td_status td_safetensors_open(const char *path, td_safetensors **out)
 fail:
     td_file_unmap(&mapping);
     return status;
+}
+
+void td_safetensors_forget(const td_safetensors *file, const td_safetensors_tensor *tensor)
+{
+    td_file_forget(&file->mapping, tensor->data, (size_t)tensor->bytes);
 }
 
 void td_safetensors_close(td_safetensors *file)

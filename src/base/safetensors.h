@@ -86,6 +86,9 @@ const td_safetensors_tensor *td_safetensors_at(const td_safetensors *file, size_
 /* NULL if there is none of this name. */
 const td_safetensors_tensor *td_safetensors_find(const td_safetensors *file, const char *name);
 
+/* Lets the memory go that reading a tensor's data took; touched again, it is read again. */
+void td_safetensors_forget(const td_safetensors *file, const td_safetensors_tensor *tensor);
+
 /* Metadata in the order of its keys; find: the value, or NULL. Borrowed until close. */
 size_t td_safetensors_metadata_count(const td_safetensors *file);
 const td_safetensors_pair *td_safetensors_metadata_at(const td_safetensors *file, size_t index);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -55,6 +56,9 @@ typedef enum td_color { TD_COLOR_RED, TD_COLOR_GREEN, TD_COLOR_YELLOW, TD_COLOR_
  * Errors of commands are printed by td_cli_fail, not logged. cli is borrowed until td_cli_end_output(). */
 void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level);
 void td_cli_end_output(td_cli *cli);
+
+/* Ranks other than 0 log nothing. Returns what td_log_close() takes in the end. */
+td_log_context *td_cli_silence_rank(uint32_t rank);
 
 enum { TD_CLI_LINE_BYTES = 4096 };
 
@@ -127,6 +131,11 @@ typedef td_status td_cli_measure(void *context, td_registry *registry, const td_
 
 /* Measures on the device of --device. Returns the exit code. */
 int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *context);
+
+/* ---------------------------------------------------------------- profile_cluster.c */
+
+/* `profile --simulate-cluster`. Returns the exit code. */
+int td_cli_profile_cluster(td_cli *cli);
 
 /* ---------------------------------------------------------------- commands: each returns the exit code */
 

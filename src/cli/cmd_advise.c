@@ -34,41 +34,36 @@ static td_status find_devices(adviser *a)
     const char *model = td_cli_text(a->cli, "simulate-device"),
                *data = td_cli_text(a->cli, "simulate-data-device");
     td_roles roles;
-    td_status status = TD_OK;
-    TD_FAIL_IF(data && !model, TD_ERR_CONFIG,
-               "--simulate-data-device needs --simulate-device, which is the model device");
+    TD_REFUSE_IF(data && !model, TD_ERR_CONFIG,
+                 "--simulate-data-device needs --simulate-device, which is the model device");
     a->is_stand_in = model != NULL;
     if (model) {
-        TD_TRY(td_cli_open_stand_in(model, &a->registry, &a->model));
+        TD_CHECK(td_cli_open_stand_in(model, &a->registry, &a->model));
         a->data = a->model;
-        if (data) TD_TRY(td_cli_open_stand_in(data, &a->data_registry, &a->data));
+        if (data) TD_CHECK(td_cli_open_stand_in(data, &a->data_registry, &a->data));
     } else {
-        TD_TRY(td_settings_open_registry(a->cli->options, &a->registry));
-        TD_TRY(td_settings_resolve_roles(a->cli->options, a->registry, &roles));
+        TD_CHECK(td_settings_open_registry(a->cli->options, &a->registry));
+        TD_CHECK(td_settings_resolve_roles(a->cli->options, a->registry, &roles));
         a->data = roles.data;
         a->model = roles.model;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status ask(adviser *a)
 {
     const td_option_value *batch;
-    td_status status = TD_OK;
-    TD_TRY(find_devices(a));
+    TD_CHECK(find_devices(a));
     batch = td_options_get(a->cli->options, "training.batch_size");
     const uint32_t wanted = batch->origin == TD_ORIGIN_DEFAULT ? 0 : (uint32_t)batch->integer;
-    TD_TRY(td_settings_plan(a->cli->options, a->model, a->cache_dir, &a->settings));
-    if (a->settings.data.dataset.dir) TD_TRY(td_planner_measure(&a->settings.data, &a->longest));
-    TD_TRY(td_advise(&(td_advice_request){.settings = &a->settings,
+    TD_CHECK(td_settings_plan(a->cli->options, a->model, a->cache_dir, &a->settings));
+    if (a->settings.data.dataset.dir) TD_CHECK(td_planner_measure(&a->settings.data, &a->longest));
+    return td_advise(&(td_advice_request){.settings = &a->settings,
                                           .data = a->data,
                                           .model = a->model,
                                           .longest = a->longest,
                                           .wanted_batch = wanted},
-                     &a->advice));
-fail:
-    return status;
+                     &a->advice);
 }
 
 /* ---------------------------------------------------------------- the configuration */

@@ -66,14 +66,12 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
 {
     const work *w = context;
     td_bench_load_result result;
-    td_status status = TD_OK;
-    TD_TRY(td_bench_load_run(registry, info, &w->options, w->rounds, w->max_batches, &result));
+    TD_CHECK(td_bench_load_run(registry, info, &w->options, w->rounds, w->max_batches, &result));
     if (json)
         put_result(json, &w->options, &result);
     else
         print_result(info, &w->options, w->rounds, &result);
-fail:
-    return status;
+    return TD_OK;
 }
 
 int td_cmd_bench_load(td_cli *cli)

@@ -33,14 +33,12 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
 {
     const td_bench_mel_options *options = context;
     td_bench_mel_result result;
-    td_status status = TD_OK;
-    TD_TRY(td_bench_mel_run(registry, info, options, &result));
+    TD_CHECK(td_bench_mel_run(registry, info, options, &result));
     if (json)
         put_result(json, options, &result);
     else
         print_result(info, options, &result);
-fail:
-    return status;
+    return TD_OK;
 }
 
 int td_cmd_bench_mel(td_cli *cli)

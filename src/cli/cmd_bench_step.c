@@ -76,7 +76,6 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
 {
     const char *dot = td_cli_text(cli, "bench.explain_dot");
     const char *dump = td_cli_text(cli, "bench.dump");
-    td_status status = TD_OK;
     *out = (td_bench_step_options){
         .steps = count(cli, "bench.steps"),
         .half = td_settings_precision(td_cli_text(cli, "bench.precision")),
@@ -84,7 +83,7 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
         .ragged = td_cli_is_on(cli, "bench.ragged"),
         .dump = dump && dump[0] ? dump : NULL,
     };
-    TD_TRY(td_sketch_parse(td_cli_text(cli, "bench.sketch"), &out->size));
+    TD_CHECK(td_sketch_parse(td_cli_text(cli, "bench.sketch"), &out->size));
     if (td_options_get(cli->options, "model.model_size")->origin != TD_ORIGIN_DEFAULT)
         out->preset = td_cli_text(cli, "model.model_size");
     out->family = td_settings_family(cli->options);
@@ -93,9 +92,8 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     out->size.frames = count(cli, "bench.mel_frames");
     if (!dot || !dot[0]) return TD_OK;
     out->explain_dot = fopen(dot, "w");
-    TD_FAIL_IF(!out->explain_dot, TD_ERR_IO, "%s cannot be written; give --explain-dot another file", dot);
-fail:
-    return status;
+    TD_REFUSE_IF(!out->explain_dot, TD_ERR_IO, "%s cannot be written; give --explain-dot another file", dot);
+    return TD_OK;
 }
 
 static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)

@@ -40,14 +40,12 @@ static td_status measure(void *context, td_registry *registry, const td_device_i
 {
     const work *w = context;
     td_bench_submit_result result;
-    td_status status = TD_OK;
-    TD_TRY(td_bench_submit_run(registry, info, w->kernels, w->replays, &result));
+    TD_CHECK(td_bench_submit_run(registry, info, w->kernels, w->replays, &result));
     if (json)
         put_result(json, &result);
     else
         print_result(info, &result);
-fail:
-    return status;
+    return TD_OK;
 }
 
 int td_cmd_bench_submit(td_cli *cli)

@@ -87,21 +87,19 @@ static size_t line_of(const check *c, const td_config_finding *finding)
 
 static td_status read_config(check *c)
 {
-    td_status status = TD_OK;
     size_t before, after;
     char name[64];
     if (td_file_read(c->path, MAX_FILE_BYTES, &c->text, &c->bytes) != TD_OK)
         return TD_FAIL(TD_ERR_CONFIG, "%s", td_error_last()->message);
     (void)td_options_mistakes(c->cli->options, &before);
-    TD_TRY(td_options_read_text(c->cli->options, c->path, c->text, c->bytes));
+    TD_CHECK(td_options_read_text(c->cli->options, c->path, c->text, c->bytes));
     const td_option_mistake *mistakes = td_options_mistakes(c->cli->options, &after);
     for (size_t i = before; i < after; ++i) {
         name[0] = '\0';
         name_line(c, line_of_place(c, mistakes[i].place), name, sizeof name);
-        TD_TRY(td_config_report_add(&c->report, true, name, "", "%s", mistakes[i].message));
+        TD_CHECK(td_config_report_add(&c->report, true, name, "", "%s", mistakes[i].message));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Another device that could take a role. */
@@ -137,58 +135,51 @@ static td_status find_roles(check *c)
     const char *stand_in = td_cli_text(c->cli, "simulate-device");
     const char *data_stand_in = td_cli_text(c->cli, "simulate-data-device");
     td_roles roles;
-    td_status status = TD_OK;
     if (stand_in) {
-        TD_TRY(td_cli_open_stand_in(stand_in, &c->registry, &c->request.model));
+        TD_CHECK(td_cli_open_stand_in(stand_in, &c->registry, &c->request.model));
         c->request.data = c->request.model;
         if (data_stand_in || data)
-            TD_TRY(td_cli_open_stand_in(data_stand_in ? data_stand_in : stand_in, &c->data_registry,
-                                        &c->request.data));
+            TD_CHECK(td_cli_open_stand_in(data_stand_in ? data_stand_in : stand_in, &c->data_registry,
+                                          &c->request.data));
         return TD_OK;
     }
-    TD_TRY(td_settings_open_registry(c->cli->options, &c->registry));
+    TD_CHECK(td_settings_open_registry(c->cli->options, &c->registry));
     if (td_settings_resolve_roles(c->cli->options, c->registry, &roles) != TD_OK)
         return blame_roles(c, data, model, td_error_last()->message);
     c->request.data = roles.data;
     c->request.model = roles.model;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The settings that `train` would get. False: not even those, and a finding says why. */
 static td_status read_settings(check *c, bool *is_read)
 {
     static const td_device_info NONE = {0};
-    td_status status = TD_OK;
     char key[64] = "";
     const td_device_info *device = c->request.model ? c->request.model : &NONE;
     c->request.has_data = td_cli_text(c->cli, "data.train_data") != NULL;
     if (!c->request.has_data)
-        TD_TRY(td_config_report_add(&c->report, true, "data.train_data", "",
-                                    "no dataset is named; put the folder that has metadata.csv and wavs/"));
+        TD_CHECK(td_config_report_add(&c->report, true, "data.train_data", "",
+                                      "no dataset is named; put the folder that has metadata.csv and wavs/"));
     *is_read = td_settings_plan(c->cli->options, device, c->cache_dir, &c->settings) == TD_OK;
     if (*is_read) return TD_OK;
     const char *message = td_error_last()->message, *at = strstr(message, ": model.");
     if (at) at += 2;
     if (at) (void)snprintf(key, sizeof key, "%.*s", (int)strspn(at, "abcdefghijklmnopqrstuvwxyz_."), at);
-    TD_TRY(td_config_report_add(&c->report, true, key, "", "%s", message));
-fail:
-    return status;
+    return td_config_report_add(&c->report, true, key, "", "%s", message);
 }
 
 static td_status judge(check *c)
 {
     bool is_read;
-    td_status status = TD_OK;
-    TD_TRY(read_config(c));
-    TD_TRY(find_roles(c));
-    TD_TRY(read_settings(c, &is_read));
+    TD_CHECK(read_config(c));
+    TD_CHECK(find_roles(c));
+    TD_CHECK(read_settings(c, &is_read));
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->request.settings = &c->settings;
     c->request.cores = cores > 0 ? (uint32_t)cores : 1;
-    if (is_read) TD_TRY(td_check_config(&c->request, &c->report));
-fail:
-    return status;
+    if (is_read) TD_CHECK(td_check_config(&c->request, &c->report));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the corrected copy */

@@ -71,12 +71,9 @@ static td_simulation read_simulation(const td_cli *cli)
 static td_status run_simulation(const td_cli *cli, const char *stages, td_profile *out)
 {
     td_simulation s = read_simulation(cli);
-    td_status status = TD_OK;
     s.is_single = td_cli_text(cli, "devices.model") && !td_cli_text(cli, "devices.data");
-    TD_TRY(td_simulation_parse(stages, &s));
-    TD_TRY(td_profile_simulate(&s, out));
-fail:
-    return status;
+    TD_CHECK(td_simulation_parse(stages, &s));
+    return td_profile_simulate(&s, out);
 }
 
 /* What a training run would do on devices of given rates. Lengths come from the data where it is named. */
@@ -105,25 +102,23 @@ static td_status write_files(const td_cli *cli, const td_profile *profile)
 {
     const char *trace = td_cli_text(cli, "profile.trace");
     const char *html = td_cli_text(cli, "profile.html");
-    td_status status = TD_OK;
-    if (trace) TD_TRY(td_profile_write_trace(profile, trace));
-    if (html) TD_TRY(td_profile_write_html(profile, html));
-fail:
-    return status;
+    if (trace) TD_CHECK(td_profile_write_trace(profile, trace));
+    if (html) TD_CHECK(td_profile_write_html(profile, html));
+    return TD_OK;
 }
 
-/* Trains as `train` would with these options. */
-static td_status run_training(td_cli *cli, td_registry *registry, const td_roles *roles, td_profile *out)
+/* Trains as `train` would with these options, also with other ranks. */
+static td_status run_training(td_cli *cli, td_cluster *cluster, td_registry *registry, const td_roles *roles,
+                              td_profile *out)
 {
     td_train_settings settings;
     char cache_dir[TD_FILE_PATH_BYTES];
-    td_status status = TD_OK;
     const uint64_t steps = td_cli_count(cli, "profile.num_steps");
-    TD_TRY(td_settings_train(cli->options, roles->model, cache_dir, &settings));
+    TD_CHECK(td_settings_train(cli->options, roles->model, cache_dir, &settings));
     settings.is_serial = td_cli_is_on(cli, "profile.serial");
-    TD_TRY(td_profile_train(registry, roles, &settings, steps, out));
-fail:
-    return status;
+    settings.cluster = cluster;
+    TD_CHECK(td_profile_train(registry, roles, &settings, steps, out));
+    return td_profile_gather(out, cluster);
 }
 
 static int show(const td_cli *cli, const td_profile *profile)
@@ -138,33 +133,47 @@ static int show(const td_cli *cli, const td_profile *profile)
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
+/* Devices of this computer, and the ranks that a launcher has started. */
+static td_status profile_here(td_cli *cli, td_cluster **cluster, td_registry **registry, td_roles *roles,
+                              td_profile *out)
+{
+    TD_CHECK(td_settings_open_cluster(cli->options, cluster));
+    TD_CHECK(td_settings_open_registry(cli->options, registry));
+    TD_CHECK(td_settings_resolve_rank(cli->options, *registry, td_cluster_local_rank(*cluster), roles));
+    return run_training(cli, *cluster, *registry, roles, out);
+}
+
 int td_cmd_profile(td_cli *cli)
 {
+    if (td_cli_text(cli, "simulate-cluster")) return td_cli_profile_cluster(cli);
     const char *stages = td_cli_text(cli, "profile.simulate");
     const char *device = td_cli_text(cli, "simulate-device");
     td_profile profile = {0};
+    td_cluster *cluster = NULL;
     td_registry *registry = NULL;
     td_roles roles = {0};
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
+    td_log_context *silence = td_cli_silence_rank(td_cluster_launch().rank);
     TD_FAIL_IF(td_cli_text(cli, "simulate-data-device") && !device, TD_ERR_CONFIG,
                "--simulate-data-device needs --simulate-device, which is the model device");
     TD_FAIL_IF(stages && device, TD_ERR_CONFIG,
                "--simulate gives the times of stages, --simulate-device derives them; leave one out");
-    if (device) {
+    if (device)
         TD_TRY(run_forecast(cli, device, &profile));
-    } else if (stages) {
+    else if (stages)
         TD_TRY(run_simulation(cli, stages, &profile));
-    } else {
-        TD_TRY(td_settings_open_registry(cli->options, &registry));
-        TD_TRY(td_settings_resolve_roles(cli->options, registry, &roles));
-        TD_TRY(run_training(cli, registry, &roles, &profile));
+    else
+        TD_TRY(profile_here(cli, &cluster, &registry, &roles, &profile));
+    if (!cluster || td_cluster_rank(cluster) == 0) {
+        TD_TRY(write_files(cli, &profile));
+        code = show(cli, &profile);
     }
-    TD_TRY(write_files(cli, &profile));
-    code = show(cli, &profile);
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, roles.model ? NULL : registry);
+    td_cluster_close(cluster, status != TD_OK);
     td_profile_free(&profile);
     td_registry_close(registry);
+    td_log_close(silence);
     return code;
 }

@@ -13,8 +13,8 @@
 #include "serve/server.h"
 #include "serve/wyoming.h"
 
-/* What is left ten seconds after a signal is given up. */
-enum { DRAIN_MS = 8000, MOST_KEY = 4096, MOST_VOICES = 64 };
+/* What is left then after a signal is given up, so that all has ended within ten seconds. */
+enum { DRAIN_MS = 7500, MOST_KEY = 4096, MOST_VOICES = 64 };
 
 static volatile sig_atomic_t asked_by;
 
@@ -35,48 +35,38 @@ static void catch_signals(void)
 
 /* ---------------------------------------------------------------- settings */
 
-static bool is_name(const char *name)
-{
-    const size_t length = strlen(name);
-    return length > 0 && length <= 64 && strpbrk(name, ":/\\\"<>&") == NULL;
-}
-
 /* "NAME=FILE" a line. The texts are cut up in place. */
 static td_status read_voices(char *lines, td_named_voice *out, size_t *count)
 {
-    td_status status = TD_OK;
     char *rest = NULL;
     *count = 0;
     for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *equals = strchr(line, '=');
-        TD_FAIL_IF(!equals || !equals[1], TD_ERR_CONFIG, "--voice %s: give it a name: --voice anna=%s", line,
-                   equals ? "FILE" : line);
+        TD_REFUSE_IF(!equals || !equals[1], TD_ERR_CONFIG, "--voice %s: give it a name: --voice anna=%s",
+                     line, equals ? "FILE" : line);
         *equals = '\0';
-        TD_FAIL_IF(!is_name(line), TD_ERR_CONFIG,
-                   "--voice: '%s' cannot be a name; use up to 64 letters, digits, - and _", line);
+        TD_REFUSE_IF(!td_voice_is_name(line), TD_ERR_CONFIG,
+                     "--voice: '%s' cannot be a name; use up to 64 letters, digits, - and _", line);
         for (size_t i = 0; i < *count; i++)
-            TD_FAIL_IF(strcmp(out[i].name, line) == 0, TD_ERR_CONFIG, "--voice: two voices are called '%s'",
-                       line);
-        TD_FAIL_IF(*count == MOST_VOICES, TD_ERR_CONFIG, "--voice: %d voices are the most", MOST_VOICES);
+            TD_REFUSE_IF(strcmp(out[i].name, line) == 0, TD_ERR_CONFIG, "--voice: two voices are called '%s'",
+                         line);
+        TD_REFUSE_IF(*count == MOST_VOICES, TD_ERR_CONFIG, "--voice: %d voices are the most", MOST_VOICES);
         out[(*count)++] = (td_named_voice){.name = line, .path = equals + 1};
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* *out: owned; NULL without a file. */
 static td_status read_key(const char *path, char **out)
 {
     size_t bytes;
-    td_status status = TD_OK;
     *out = NULL;
     if (!path) return TD_OK;
-    TD_TRY(td_file_read(path, MOST_KEY, out, &bytes));
+    TD_CHECK(td_file_read(path, MOST_KEY, out, &bytes));
     (*out)[strcspn(*out, "\r\n")] = '\0';
-    TD_FAIL_IF(strlen(*out) < 8, TD_ERR_CONFIG,
-               "%s: its first line is the key, and needs at least 8 characters", path);
-fail:
-    return status;
+    TD_REFUSE_IF(strlen(*out) < 8, TD_ERR_CONFIG,
+                 "%s: its first line is the key, and needs at least 8 characters", path);
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- running */
@@ -121,6 +111,7 @@ static td_status run(const td_cli *cli, td_server *server)
 int td_cmd_serve(td_cli *cli)
 {
     const char *voices = td_cli_text(cli, "voice");
+    const char *model = td_cli_text(cli, "devices.model");
     const int wyoming_port = (int)td_cli_count(cli, "serve.wyoming_port");
     char *lines = NULL, *key = NULL;
     td_named_voice named[MOST_VOICES];
@@ -130,8 +121,13 @@ int td_cmd_serve(td_cli *cli)
                             .wyoming_host = td_cli_text(cli, "serve.wyoming_host"),
                             .wyoming_port = wyoming_port > 0 ? wyoming_port : -1,
                             .origins = td_cli_text(cli, "serve.origins"),
+                            .voices_dir = td_cli_text(cli, "serve.voices_dir"),
+                            .runs_dir = td_cli_text(cli, "serve.runs"),
+                            .rate_limit = (uint32_t)td_cli_count(cli, "serve.rate_limit"),
                             .jobs = {.voices = named,
-                                     .device = td_cli_text(cli, "bench.device"),
+                                     .device = model ? model : td_cli_text(cli, "bench.device"),
+                                     .data_device = td_cli_text(cli, "devices.data"),
+                                     .deadline_s = (uint32_t)td_cli_count(cli, "serve.deadline"),
                                      .cache_dir = td_cli_text(cli, "data.cache_dir"),
                                      .queue = (uint32_t)td_cli_count(cli, "serve.queue"),
                                      .streams = (uint32_t)td_cli_count(cli, "serve.streams")}};

@@ -35,6 +35,7 @@ typedef struct synth_run {
     uint32_t rate;
     int write_error; /* errno of the standard output; 0: none */
     size_t n_pieces; /* 0: a copy */
+    td_guard_counts guard;
     size_t n_files;  /* of lines that were spoken */
     size_t n_silent; /* lines with nothing to say */
     double work_s;   /* from the open device to the last sample */
@@ -70,17 +71,15 @@ static bool is_to_folder(const td_cli *cli)
 
 static td_status check_output(const td_cli *cli)
 {
-    td_status status = TD_OK;
     if (is_to_stdout(cli)) return TD_OK;
     if (!is_to_folder(cli)) return td_audio_check_path(get_text(cli, "output"));
-    TD_FAIL_IF(get_text(cli, "copy") || get_given_text(cli), TD_ERR_CONFIG,
-               "'%s' is a folder, for --text-file with one sentence a line; name a file: -o speech.wav",
-               get_text(cli, "output"));
-    TD_FAIL_IF(get_text(cli, "save-mel"), TD_ERR_CONFIG,
-               "--save-mel writes one file, and -o %s many; speak one text at a time",
-               get_text(cli, "output"));
-fail:
-    return status;
+    TD_REFUSE_IF(get_text(cli, "copy") || get_given_text(cli), TD_ERR_CONFIG,
+                 "'%s' is a folder, for --text-file with one sentence a line; name a file: -o speech.wav",
+                 get_text(cli, "output"));
+    TD_REFUSE_IF(get_text(cli, "save-mel"), TD_ERR_CONFIG,
+                 "--save-mel writes one file, and -o %s many; speak one text at a time",
+                 get_text(cli, "output"));
+    return TD_OK;
 }
 
 static td_status check_usage(const td_cli *cli)
@@ -89,22 +88,20 @@ static td_status check_usage(const td_cli *cli)
     const char *output = get_text(cli, "output");
     size_t n_sources, n_arguments;
     (void)td_options_arguments(cli->options, &n_arguments);
-    td_status status = TD_OK;
     n_sources = n_arguments;
     for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++)
         n_sources += get_text(cli, SOURCES[i]) != NULL;
-    TD_FAIL_IF(n_sources != 1, TD_ERR_CONFIG,
-               "%s; give one of a text, --text-file, - (standard input) and --copy",
-               n_sources ? "more than one thing to say" : "nothing to say");
-    TD_FAIL_IF(!output, TD_ERR_CONFIG, "no output was named; add -o speech.wav, or -o - for raw samples");
-    TD_FAIL_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
-               "--json and -o - both need the standard output; write the speech to a file");
-    TD_TRY(check_output(cli));
+    TD_REFUSE_IF(n_sources != 1, TD_ERR_CONFIG,
+                 "%s; give one of a text, --text-file, - (standard input) and --copy",
+                 n_sources ? "more than one thing to say" : "nothing to say");
+    TD_REFUSE_IF(!output, TD_ERR_CONFIG, "no output was named; add -o speech.wav, or -o - for raw samples");
+    TD_REFUSE_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
+                 "--json and -o - both need the standard output; write the speech to a file");
+    TD_CHECK(check_output(cli));
     const bool has_checkpoint = get_text(cli, "synth.checkpoint") != NULL;
-    TD_FAIL_IF(!get_text(cli, "copy") && !has_checkpoint, TD_ERR_CONFIG,
-               "no voice was named; add --checkpoint FILE, which `tandem train` writes");
-fail:
-    return status;
+    TD_REFUSE_IF(!get_text(cli, "copy") && !has_checkpoint, TD_ERR_CONFIG,
+                 "no voice was named; add --checkpoint FILE, which `tandem train` writes");
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- samples out */
@@ -162,15 +159,12 @@ fail:
 
 static td_status open_device(const td_cli *cli, synth_run *run)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_settings_open_registry(cli->options, &run->registry));
-    TD_TRY(td_cli_find_device(cli, run->registry, &run->info));
-    TD_FAIL_IF(run->info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
-               "the simulated device computes nothing, so it cannot speak");
-    TD_TRY(td_device_open(run->registry, run->info, &run->device));
-    TD_TRY(td_memory_create(run->device, "model", 0, &run->memory));
-fail:
-    return status;
+    TD_CHECK(td_settings_open_registry(cli->options, &run->registry));
+    TD_CHECK(td_cli_find_device(cli, run->registry, &run->info));
+    TD_REFUSE_IF(run->info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+                 "the simulated device computes nothing, so it cannot speak");
+    TD_CHECK(td_device_open(run->registry, run->info, &run->device));
+    return td_memory_create(run->device, "model", 0, &run->memory);
 }
 
 static uint64_t get_seed(const td_cli *cli)
@@ -248,24 +242,22 @@ static td_status read_text(const td_cli *cli, char **text)
 {
     const char *given = get_given_text(cli), *path = get_text(cli, "text-file");
     size_t bytes;
-    td_status status = TD_OK;
     *text = NULL;
     if (given) {
         bytes = strlen(given);
-        TD_TRY(TD_NEW_ARRAY(text, bytes + 1));
+        TD_CHECK(TD_NEW_ARRAY(text, bytes + 1));
         memcpy(*text, given, bytes);
     } else if (path && strcmp(path, "-") != 0) {
-        TD_TRY(td_file_read(path, TD_SCRIPT_MAX_BYTES, text, &bytes));
+        TD_CHECK(td_file_read(path, TD_SCRIPT_MAX_BYTES, text, &bytes));
     } else {
-        TD_TRY(
+        TD_CHECK(
             TD_NEW_ARRAY(text, (size_t)TD_SCRIPT_MAX_BYTES + 2)); /* one more, to see that it is too much */
         bytes = fread(*text, 1, (size_t)TD_SCRIPT_MAX_BYTES + 1, stdin);
-        TD_FAIL_IF(ferror(stdin), TD_ERR_IO, "stdin: reading the text failed: %s", strerror(errno));
+        TD_REFUSE_IF(ferror(stdin), TD_ERR_IO, "stdin: reading the text failed: %s", strerror(errno));
     }
-    TD_FAIL_IF(memchr(*text, 0, bytes), TD_ERR_FORMAT, "%s: the text has a zero byte; is it a text?",
-               path && strcmp(path, "-") != 0 ? path : "stdin");
-fail:
-    return status;
+    TD_REFUSE_IF(memchr(*text, 0, bytes), TD_ERR_FORMAT, "%s: the text has a zero byte; is it a text?",
+                 path && strcmp(path, "-") != 0 ? path : "stdin");
+    return TD_OK;
 }
 
 static td_status open_voice(const td_cli *cli, synth_run *run)
@@ -277,19 +269,19 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
                                       .data_device = get_text(cli, "devices.data"),
                                       .vocoder = get_text(cli, "synth.vocoder"),
                                       .cache_dir = get_text(cli, "data.cache_dir"),
-                                      .lexicon = get_text(cli, "synth.lexicon")};
+                                      .lexicon = get_text(cli, "synth.lexicon"),
+                                      .weights = get_text(cli, "synth.weights")};
     td_voice_info info = {.size = sizeof info};
-    td_status status = TD_OK;
-    TD_TRY(td_voice_open(&options, &run->voice, NULL));
-    TD_TRY(td_voice_get_info(run->voice, &info));
+    TD_CHECK(td_voice_open(&options, &run->voice, NULL));
+    TD_CHECK(td_voice_get_info(run->voice, &info));
     run->info = info.device;
     run->rate = info.rate;
     const bool knows_speaker = *info.speakers && get_text(cli, "synth.speaker");
-    TD_FAIL_IF(info.needs_reference && !knows_speaker && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
-               "the voice speaks like a recording; name one with --reference FILE.wav");
+    TD_REFUSE_IF(info.needs_reference && !knows_speaker && !get_text(cli, "synth.reference"), TD_ERR_CONFIG,
+                 "the voice speaks like a recording; name one with --reference FILE.wav%s",
+                 *info.speakers ? ", or with --speaker one of those that `tandem inspect` lists" : "");
     if (get_text(cli, "save-mel")) td_voice_keep_mel(run->voice);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Samples of a voice while it speaks. */
@@ -320,6 +312,14 @@ static td_speak_options get_speak_options(const td_cli *cli)
                                   td_options_get(cli->options, "synth.repetition_penalty")->real};
 }
 
+static void add_counts(synth_run *run, const td_speech *speech)
+{
+    run->n_pieces += speech->n_pieces;
+    run->guard.n_redrawn += speech->guard.n_redrawn;
+    run->guard.n_trimmed += speech->guard.n_trimmed;
+    run->guard.n_cut += speech->guard.n_cut;
+}
+
 static td_status speak_text(const td_cli *cli, synth_run *run)
 {
     const td_speak_options options = get_speak_options(cli);
@@ -338,8 +338,10 @@ static td_status speak_text(const td_cli *cli, synth_run *run)
     }
     run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     const td_speech *speech = td_voice_last(run->voice);
-    run->n_pieces = speech->n_pieces;
+    add_counts(run, speech);
     if (get_text(cli, "dump-synth")) TD_TRY(td_voice_save_parts(run->voice, get_text(cli, "dump-synth")));
+    if (get_text(cli, "profile.trace"))
+        TD_TRY(td_voice_save_trace(run->voice, get_text(cli, "profile.trace")));
     if (mel_path) TD_TRY(td_speech_save_mel(speech, &td_voice_checkpoint(run->voice)->mel, mel_path));
 fail:
     free(text);
@@ -379,7 +381,7 @@ static td_status speak_line(const td_cli *cli, synth_run *run, const char *line,
     TD_TRY(write_audio(path, samples, count, run->rate));
     run->n_files++;
     run->count += count;
-    run->n_pieces += td_voice_last(run->voice)->n_pieces;
+    add_counts(run, td_voice_last(run->voice));
 fail:
     td_voice_free_samples(samples);
     return status;
@@ -433,13 +435,12 @@ static td_status check_files(const td_cli *cli)
 
 static td_status speak(const td_cli *cli, synth_run *run)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_files(cli));
+    TD_CHECK(check_files(cli));
     if (is_to_folder(cli)) return speak_lines(cli, run);
-    TD_TRY(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
-    if (!is_to_stdout(cli)) TD_TRY(write_audio(get_text(cli, "output"), run->samples, run->count, run->rate));
-fail:
-    return status;
+    TD_CHECK(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
+    if (!is_to_stdout(cli))
+        TD_CHECK(write_audio(get_text(cli, "output"), run->samples, run->count, run->rate));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- telling */
@@ -456,6 +457,9 @@ static int tell(const td_cli *cli, const synth_run *run)
         if (is_to_folder(cli))
             td_fprintf(to, ", %zu files; %zu lines had nothing to say", run->n_files, run->n_silent);
         fputc('\n', to);
+        if (run->guard.n_redrawn + run->guard.n_trimmed > 0)
+            td_fprintf(to, "guard: %zu loops drawn again, %zu pieces cut where their text was over\n",
+                       run->guard.n_redrawn, run->guard.n_trimmed);
         return TD_EXIT_DONE;
     }
     if (td_cli_begin_json(&json) != TD_OK) return td_cli_fail(cli, NULL);
@@ -463,6 +467,11 @@ static int tell(const td_cli *cli, const synth_run *run)
     td_json_put_string(json, "output", get_text(cli, "output"));
     if (is_to_folder(cli)) td_json_put_uint(json, "files", run->n_files);
     td_json_put_uint(json, "pieces", run->n_pieces);
+    td_json_put_object(json, "guard");
+    td_json_put_uint(json, "redrawn", run->guard.n_redrawn);
+    td_json_put_uint(json, "trimmed", run->guard.n_trimmed);
+    td_json_put_uint(json, "cut", run->guard.n_cut);
+    td_json_end_object(json);
     td_json_put_uint(json, "rate", run->rate);
     td_json_put_double(json, "audio_s", audio_s);
     td_json_put_double(json, "work_s", run->work_s);

@@ -72,8 +72,10 @@ static void format_losses(const td_training_event *event, char *out, size_t capa
 
 static void show_step(view *v, const td_training_event *event)
 {
-    char losses[256], busy[96] = "";
+    char losses[256], busy[96] = "", ranks[40] = "";
+    const double ranks_wait = td_training_event_value(event, "ranks_wait");
     if (v->bar == NULL) return;
+    if (isfinite(ranks_wait)) snprintf(ranks, sizeof ranks, "  ranks wait %.0f %%", 100 * ranks_wait);
     if (event->text != NULL)
         snprintf(busy, sizeof busy, "  busy model %.0f %% data %.0f %%%s%s",
                  100 * td_training_event_value(event, "model_utilisation"),
@@ -82,9 +84,9 @@ static void show_step(view *v, const td_training_event *event)
                  strcmp(event->text, "train") == 0 ? "" : event->text);
     format_losses(event, losses, sizeof losses);
     td_progress_tell_left(v->bar, td_training_event_value(event, "eta_s"));
-    td_progress_update(v->bar, event->step, "%s  lr %.2e  %.0f ms/step%s", losses,
+    td_progress_update(v->bar, event->step, "%s  lr %.2e  %.0f ms/step%s%s", losses,
                        td_training_event_value(event, "lr"), td_training_event_value(event, "ms_per_step"),
-                       busy);
+                       busy, ranks);
 }
 
 static void show_start(view *v, const td_training_event *event)
@@ -220,22 +222,6 @@ fail:
     return status;
 }
 
-/* Of a rank that leaves it to rank 0 to tell. */
-static void drop_line(void *context, td_log_level level, const char *line)
-{
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
-static td_log_context *be_silent(const td_training *training)
-{
-    td_log_context *context = NULL;
-    if (td_training_rank(training) == 0) return NULL;
-    if (td_log_open(drop_line, NULL, TD_LOG_ERROR, NULL, &context) == TD_OK) td_log_bind(context);
-    return context;
-}
-
 /* The ranks of a cluster fail together; one of them says why. */
 static int fail(td_cli *cli, td_training *training, const td_registry *registry)
 {
@@ -248,7 +234,7 @@ int td_cmd_train(td_cli *cli)
     td_training *training;
     int code = TD_EXIT_DONE;
     if (td_training_create_for(cli->options, &training) != TD_OK) return td_cli_fail(cli, NULL);
-    td_log_context *silence = be_silent(training);
+    td_log_context *silence = td_cli_silence_rank(td_training_rank(training));
     if (td_training_choose_devices(training) != TD_OK)
         code = fail(cli, training, td_training_registry(training));
     else if (run(cli, training, &code) != TD_OK)

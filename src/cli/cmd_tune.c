@@ -60,17 +60,15 @@ typedef struct work {
 static td_status measure(void *context, td_registry *registry, const td_device_info *info, td_json *json)
 {
     const work *w = context;
-    td_status status = TD_OK;
     if (!json) {
         td_cli_print_setting(info);
         td_printf("result         variant, parts of k, GFLOP/s\n\n");
         return td_tune_run(registry, info, w->shapes, w->n_shapes, print_row, NULL);
     }
     td_json_put_array(json, "results");
-    TD_TRY(td_tune_run(registry, info, w->shapes, w->n_shapes, add_json, json));
+    TD_CHECK(td_tune_run(registry, info, w->shapes, w->n_shapes, add_json, json));
     td_json_end_array(json);
-fail:
-    return status;
+    return TD_OK;
 }
 
 int td_cmd_tune(td_cli *cli)

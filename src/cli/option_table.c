@@ -37,13 +37,16 @@ const td_option_command td_cli_commands[TD_COMMAND_COUNT] = {
 #define KERNELS BIT(TD_COMMAND_BENCH_KERNELS)
 #define MEL BIT(TD_COMMAND_BENCH_MEL)
 #define STEP BIT(TD_COMMAND_BENCH_STEP)
+#define BENCH_CLUSTER BIT(TD_COMMAND_BENCH_CLUSTER)
+#define VOCODER BIT(TD_COMMAND_BENCH_VOCODER)
+#define DECODE BIT(TD_COMMAND_BENCH_DECODE)
 #define TUNE BIT(TD_COMMAND_TUNE)
 #define SYNTH BIT(TD_COMMAND_SYNTH)
 #define BENCH_LOAD BIT(TD_COMMAND_BENCH_LOAD)
 #define ANALYZE BIT(TD_COMMAND_ANALYZE)
 #define LOADS (BENCH_LOAD | ANALYZE)
 #define FEEDS (LOADS | TRAIN | WATCHED | CHECK | ADVISE)
-#define MEASURES (SUBMIT | GEMM | MEL | STEP | KERNELS | TUNE | LOADS)
+#define MEASURES (SUBMIT | GEMM | MEL | VOCODER | STEP | DECODE | KERNELS | TUNE | LOADS)
 #define DATA (BIT(TD_COMMAND_PREPARE) | BIT(TD_COMMAND_INSPECT) | FEEDS)
 #define PREPARE BIT(TD_COMMAND_PREPARE)
 #define BENCH_TEXT BIT(TD_COMMAND_BENCH_TEXT)
@@ -125,11 +128,19 @@ static const td_option OWN[] = {
     {KEY("serve", "queue"), INT("32", 1, 4096),
      FOR("Server", SERVE, "Texts that may wait; more are refused with 429")},
     {KEY("serve", "streams"), INT("4", 1, 64), FOR("Server", SERVE, "Texts that are spoken at once")},
+    {KEY("serve", "deadline"), INT("60", 0, 86400),
+     FOR("Server", SERVE, "Seconds in which a text must be begun, else it is refused with 429; 0: any time")},
+    {KEY("serve", "rate_limit"), INT("300", 0, 1000000),
+     FOR("Server", SERVE, "Texts a minute that one other computer may ask for, more get 429; 0: any number")},
+    {KEY("serve", "voices_dir"), PATH("DIR"),
+     USUAL("Server", SERVE, "Folder of voices that clients clone and remove; without it they may not")},
+    {KEY("serve", "runs"), PATH("DIR"),
+     USUAL("Server", SERVE, "Folder of training runs, or one run, to watch on the page")},
     {KEY("serve", "origins"), TEXT("URL,..."),
      FOR("Server", SERVE, "Web pages of other computers that may ask, such as https://chat.example")},
 
     {KEY("bench", "device"), TEXT("SEL"),
-     USUAL("Benchmark", MEASURES | SYNTH | SERVE,
+     USUAL("Benchmark", MEASURES | SYNTH | SERVE | BENCH_CLUSTER,
            "Device to use: a selector or number of `tandem devices`; the best one if not given")},
     {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", SUBMIT, "Kernels in the list")},
     {KEY("bench", "replays"), INT("1000", 1, 1000000),
@@ -143,28 +154,41 @@ static const td_option OWN[] = {
     {KEY("bench", "against"), CHOICE("none", "none|openblas"),
      FOR("Benchmark", GEMM, "Compare with a library on the same cores")},
     {KEY("bench", "rounds"), INT("15", 1, 1000),
-     USUAL("Benchmark", GEMM | MEL | KERNELS | BENCH_TEXT | BENCH_LOAD,
+     USUAL("Benchmark", GEMM | MEL | VOCODER | KERNELS | BENCH_TEXT | BENCH_LOAD,
            "Runs of each product, op, batch, corpus or epoch; the median counts")},
     {KEY("bench", "clips"), INT("32", 1, 4096), FOR("Benchmark", MEL, "Clips in a batch")},
-    {KEY("bench", "seconds"), INT("6", 1, 3600), FOR("Benchmark", MEL, "Seconds of each clip")},
+    {KEY("bench", "seconds"), INT("6", 1, 3600),
+     FOR("Benchmark", MEL | VOCODER, "Seconds of each clip, or of the sound that is made")},
     {KEY("bench", "sketch"), TEXT("TEXTxLAYERS/DECODERxLAYERS"), .default_text = "128x2/192x3",
      USUAL("Benchmark", STEP, "Widths and layers of a plain transformer from text to mel")},
-    {KEY("bench", "text_length"), INT("100", 1, 65536), FOR("Benchmark", STEP, "Tokens of each item")},
-    {KEY("bench", "mel_frames"), INT("400", 1, 65536), FOR("Benchmark", STEP, "Frames of each item")},
+    {KEY("bench", "text_length"), INT("100", 1, 65536),
+     FOR("Benchmark", STEP | BENCH_CLUSTER, "Tokens of each item")},
+    {KEY("bench", "mel_frames"), INT("400", 1, 65536),
+     FOR("Benchmark", STEP | BENCH_CLUSTER, "Frames of each item")},
     {KEY("bench", "ragged"), BOOL("false"),
      FOR("Benchmark", STEP, "Items of different lengths, down to half, instead of equal ones")},
-    {KEY("bench", "steps"), INT("20", 1, 1000000), USUAL("Benchmark", STEP, "Steps that count")},
+    {KEY("bench", "steps"), INT("20", 1, 1000000),
+     USUAL("Benchmark", STEP | BENCH_CLUSTER, "Steps that count")},
     {KEY("bench", "precision"), CHOICE("fp32", "fp32|bf16|fp16"),
      FOR("Benchmark", STEP, "How activations are kept and weights read; sums are fp32")},
     {KEY("bench", "checkpointing"), BOOL("false"),
      FOR("Benchmark", STEP, "Compute the inside of each layer again in the backward pass, to save memory")},
     {KEY("bench", "explain"), BOOL("false"),
-     USUAL("Benchmark", STEP, "Show the plan as a table: nodes, fusions, places, bytes, times")},
+     USUAL("Benchmark", STEP | VOCODER, "Show the plan as a table: nodes, fusions, places, bytes, times")},
     {KEY("bench", "explain_dot"), PATH("FILE"),
      FOR("Benchmark", STEP, "Write the plan as a picture for Graphviz")},
     {KEY("bench", "dump"), PATH("FILE"),
      FOR("Benchmark", STEP,
          "Write batch, parameters, loss, gradients and ten updates as a .safetensors file first")},
+    {KEY("synth", "weights"), CHOICE("fp32", "fp32|bf16|int8"),
+     USUAL("Synthesis", SYNTH | DECODE,
+           "How the weights of XTTS's GPT lie in memory; smaller is faster, and less exact")},
+    {KEY("bench", "layers"), INT("30", 1, 256), FOR("Benchmark", DECODE, "Blocks of the GPT")},
+    {KEY("bench", "width"), INT("1024", 64, 2048),
+     FOR("Benchmark", DECODE, "Channels of the GPT, heads of 64")},
+    {KEY("bench", "prompt"), INT("132", 1, 65536),
+     FOR("Benchmark", DECODE, "Rows of the cache before the first code")},
+    {KEY("bench", "codes"), INT("200", 1, 65536), FOR("Benchmark", DECODE, "Codes to make, one at a time")},
     {KEY("bench", "ops"), TEXT("PATTERN"),
      FOR("Benchmark", KERNELS, "Ops to measure, such as 'layer_norm*'; all if not given")},
     {KEY("bench", "cached"), BOOL("false"),
@@ -180,7 +204,8 @@ static const td_option OWN[] = {
      USUAL("Profile", PROFILE, "Stages of these lengths on simulated devices instead of a training run")},
     {KEY("profile", "serial"), BOOL("false"),
      FOR("Profile", PROFILE, "One stage after the other, for comparison")},
-    {KEY("profile", "trace"), PATH("FILE"), USUAL("Profile", PROFILE, "Write a trace for Perfetto")},
+    {KEY("profile", "trace"), PATH("FILE"),
+     USUAL("Profile", PROFILE | SYNTH, "Write a trace for Perfetto; synth: of XTTS")},
     {KEY("profile", "html"), PATH("FILE"), USUAL("Profile", PROFILE, "Write a page with the timeline")},
 
     {KEY("analyze", "step_ms"), INT("100", 1, 100000),
@@ -198,6 +223,11 @@ static const td_option OWN[] = {
     {FLAG("simulate-data-device"), TEXT("KEY=VALUE,..."),
      USUAL("Devices", CHECK | ADVISE | PROFILE,
            "Data device beside --simulate-device; if not given, that one takes both roles")},
+    {FLAG("simulate-cluster"), TEXT("KEY=VALUE,..."),
+     USUAL("Cluster", PROFILE,
+           "Network that this computer need not have, such as ranks=64,gbps=1.25,latency_us=20,drop=0 (GB/s "
+           "of a "
+           "rank's link): predicts steps of 1 to 4096 ranks from the real plan")},
     {FLAG("slim"), PATH("FILE"),
      USUAL("General", BIT(TD_COMMAND_INSPECT),
            "Write a copy of the checkpoint that holds only what speaking needs")},

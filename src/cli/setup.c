@@ -30,11 +30,8 @@ uint64_t td_cli_count(const td_cli *cli, const char *name)
 td_status td_cli_open_stand_in(const char *model, td_registry **registry, const td_device_info **out)
 {
     td_registry_options settings;
-    td_status status = TD_OK;
     td_registry_options_from_env(&settings);
     settings.sim_model = model;
-    TD_TRY(td_registry_open(&settings, registry));
-    TD_TRY(td_registry_select(*registry, "sim:0", out));
-fail:
-    return status;
+    TD_CHECK(td_registry_open(&settings, registry));
+    return td_registry_select(*registry, "sim:0", out);
 }

@@ -94,7 +94,6 @@ static td_status add_problem(parts *p, uint32_t line, const char *message)
 
 static td_status add_row(parts *p, const td_prepared *prepared, size_t index, const td_assemble_index *old)
 {
-    td_status status = TD_OK;
     const td_metadata_row *from = &prepared->table->rows[index];
     const td_prepared_row *made = &prepared->rows[index];
     if (made->reason != NULL) return add_problem(p, from->line, made->reason);
@@ -115,36 +114,32 @@ static td_status add_row(parts *p, const td_prepared *prepared, size_t index, co
         row.file_key = known->file_key;
     }
     p->n_tokens += made->n_tokens;
-    TD_FAIL_IF(p->n_tokens > UINT32_MAX, TD_ERR_LIMIT,
-               "the dataset has more tokens than 32 bits count; split it into several");
-    TD_TRY(add_text(p, from->id, strlen(from->id), &row.id));
-    TD_TRY(add_text(p, prepared->chunks[index / prepared->chunk_rows].texts.data + made->text_at,
-                    made->text_bytes, &row.text));
-    TD_TRY(td_buffer_append(&p->rows, &row, sizeof row));
+    TD_REFUSE_IF(p->n_tokens > UINT32_MAX, TD_ERR_LIMIT,
+                 "the dataset has more tokens than 32 bits count; split it into several");
+    TD_CHECK(add_text(p, from->id, strlen(from->id), &row.id));
+    TD_CHECK(add_text(p, prepared->chunks[index / prepared->chunk_rows].texts.data + made->text_at,
+                      made->text_bytes, &row.text));
+    TD_CHECK(td_buffer_append(&p->rows, &row, sizeof row));
     ++p->n_rows;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Problems of the table come first: their rows never got this far. */
 static td_status collect(const td_prepared *prepared, const td_assemble_index *old, parts *p,
                          td_block_text *symbols)
 {
-    td_status status = TD_OK;
     const td_metadata *table = prepared->table;
     for (size_t i = 0; i < table->problems.count; ++i)
-        TD_TRY(add_problem(p, table->problems.items[i].line, table->problems.items[i].message));
+        TD_CHECK(add_problem(p, table->problems.items[i].line, table->problems.items[i].message));
     p->n_bad = table->problems.total;
     for (size_t i = 0; i < table->n_rows; ++i)
-        TD_TRY(add_row(p, prepared, i, old));
+        TD_CHECK(add_row(p, prepared, i, old));
     for (size_t i = 0; i < table->n_speakers; ++i) {
         td_block_text name;
-        TD_TRY(add_text(p, table->speakers[i], strlen(table->speakers[i]), &name));
-        TD_TRY(td_buffer_append(&p->speakers, &name, sizeof name));
+        TD_CHECK(add_text(p, table->speakers[i], strlen(table->speakers[i]), &name));
+        TD_CHECK(td_buffer_append(&p->speakers, &name, sizeof name));
     }
-    TD_TRY(add_text(p, prepared->symbols, strlen(prepared->symbols), symbols));
-fail:
-    return status;
+    return add_text(p, prepared->symbols, strlen(prepared->symbols), symbols);
 }
 
 /* Gives the part its place after `end`, which moves on. */

@@ -28,6 +28,19 @@ uint64_t td_batch_bytes(const td_batch *batch)
     return bytes;
 }
 
+const char *td_share_name(td_count_kind kind)
+{
+    static const char *const NAMES[TD_COUNT_KINDS] = {"frame_share", "token_share", "step_share"};
+    return NAMES[kind];
+}
+
+const float *td_batch_share(const td_batch *batch, const char *name)
+{
+    for (size_t kind = 0; kind < TD_COUNT_KINDS; ++kind)
+        if (strcmp(name, td_share_name((td_count_kind)kind)) == 0) return &batch->shares[kind];
+    return NULL;
+}
+
 td_batch td_batch_packed(const td_batch *batch, td_span room)
 {
     td_batch packed = *batch;
@@ -42,10 +55,8 @@ td_batch td_batch_packed(const td_batch *batch, td_span room)
 
 td_status td_batch_pack(const td_batch *batch, td_span room, td_list *list)
 {
-    td_status status = TD_OK;
     const td_batch packed = td_batch_packed(batch, room);
     for (size_t i = 0; i < batch->n_features; ++i)
-        TD_TRY(td_list_copy(list, packed.features[i].span, batch->features[i].span));
-fail:
-    return status;
+        TD_CHECK(td_list_copy(list, packed.features[i].span, batch->features[i].span));
+    return TD_OK;
 }

@@ -32,9 +32,10 @@ bool td_batch_shape_equal(const td_batch_shape *a, const td_batch_shape *b);
 typedef struct td_batch {
     uint64_t number; /* from 0 */
     uint64_t epoch;
-    td_sampler_state after; /* the sampler's when this batch is done: what a checkpoint keeps */
-    uint32_t count;         /* shape.items */
-    uint32_t n_fresh;       /* items from here on fill a last batch up */
+    td_sampler_state after;       /* the sampler's when this batch is done: what a checkpoint keeps */
+    float shares[TD_COUNT_KINDS]; /* in its step, by td_count_kind (sampler.h) */
+    uint32_t count;               /* shape.items */
+    uint32_t n_fresh;             /* items from here on fill a last batch up */
     uint32_t bucket;
     const uint32_t *rows;                         /* host [B]: of the dataset, replacements in place */
     double audio_s;                               /* of all items together */
@@ -47,6 +48,11 @@ typedef struct td_batch {
 
 /* NULL: it has none of this name. Borrowed from the batch. */
 const td_feature *td_batch_find(const td_batch *batch, const char *name);
+
+/* Inputs of graphs, [1], that are filled with the batch's shares: their names; and the share of a name, NULL: it
+ * is of none, else borrowed from the batch. */
+const char *td_share_name(td_count_kind kind);
+const float *td_batch_share(const td_batch *batch, const char *name);
 
 /* Room that the batch's features take when packed. */
 uint64_t td_batch_bytes(const td_batch *batch);

@@ -28,23 +28,21 @@ td_status td_data_want(td_data_settings *settings, const char *name)
 
 td_status td_data_open(td_memory *memory, const td_data_settings *settings, td_data *data)
 {
-    td_status status = TD_OK;
     const td_mel_config config = td_mel_config_default();
     const td_device_info *info = td_device_get_info(td_memory_device(memory));
     *data = (td_data){.settings = *settings, .memory = memory};
-    TD_FAIL_IF(settings->dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
-    TD_TRY(td_pool_create(settings->workers, &data->pool));
+    TD_REFUSE_IF(settings->dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
+    TD_CHECK(td_pool_create(settings->workers, &data->pool));
     data->workers = td_pool_threads(data->pool);
-    TD_TRY(td_dataset_open(&settings->dataset, data->pool, &data->dataset));
-    TD_TRY(td_mel_create(memory, &config, &data->mel));
+    TD_CHECK(td_dataset_open(&settings->dataset, data->pool, &data->dataset));
+    TD_CHECK(td_mel_create(memory, &config, &data->mel));
     for (size_t i = 0; i < settings->n_front_ends; ++i) {
         td_mel *further;
-        TD_TRY(td_mel_create(memory, &settings->front_ends[i].config, &further));
+        TD_CHECK(td_mel_create(memory, &settings->front_ends[i].config, &further));
         data->front_ends[i] = (td_front_end){.name = settings->front_ends[i].name, .mel = further};
     }
     snprintf(data->device_key, sizeof data->device_key, "%s %s", info->selector, info->driver);
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_data_close(td_data *data)
@@ -116,8 +114,7 @@ td_status td_data_open_sampler(const td_data *data, const td_data_rows *rows, td
                                           .last = rows->last,
                                           .in_order = rows->in_order,
                                           .seed = s->dataset.seed,
-                                          .share = rows->share,
-                                          .n_shares = rows->n_shares};
+                                          .frames_per_step = s->frames_per_step};
     *out = NULL;
     TD_TRY(TD_NEW_ARRAY(&lengths, rows->n_rows + 1));
     td_loader_lengths(data->dataset, rows->rows, rows->n_rows, td_mel_get_config(data->mel), lengths);
@@ -158,6 +155,7 @@ td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_
                                          .n_front_ends = s->n_front_ends,
                                          .parts = data->parts,
                                          .n_parts = data->n_parts,
+                                         .predictions = data->predictions,
                                          .cache = s->crop_frames ? NULL : rows->cache,
                                          .crop_frames = s->crop_frames,
                                          .features = features,

@@ -16,6 +16,7 @@ typedef struct td_data_settings {
     uint32_t batch_size;
     uint32_t max_mel_frames, max_text_length; /* longer rows are left out */
     uint32_t n_buckets;                       /* 0: 8; 1: one static shape */
+    uint32_t frames_per_step;                 /* as td_sampler_settings */
     uint32_t crop_frames; /* 0: whole recordings, else crops (loader.h), as many of each as it is long */
     td_mel_cache_kind mel_cache;
     uint64_t mel_cache_bytes;                                /* 0: by what is free */
@@ -45,7 +46,8 @@ typedef struct td_data {
     td_front_end front_ends[TD_DATA_FRONT_ENDS]; /* mel: owned */
     const td_frozen_part *parts; /* none; who has some sets them after opening, borrowed until close */
     size_t n_parts;
-    char device_key[256]; /* selector and driver */
+    const td_predictions *predictions; /* the same */
+    char device_key[256];              /* selector and driver */
 } td_data;
 
 /* `memory` is that of the data role, borrowed until close. *data: td_data_close(), also after a failure. */
@@ -64,11 +66,10 @@ typedef struct td_data_rows {
     size_t n_rows;
     td_sampler_last last;
     bool in_order;
-    td_pool *pool;            /* NULL: the data's */
-    td_mel_cache *cache;      /* NULL: none */
-    td_sampler_state state;   /* where to begin */
-    uint64_t n_batches;       /* 0: without end */
-    uint32_t share, n_shares; /* every n_shares-th batch alone, from number `share` on; 0: all */
+    td_pool *pool;          /* NULL: the data's */
+    td_mel_cache *cache;    /* NULL: none */
+    td_sampler_state state; /* where to begin */
+    uint64_t n_batches;     /* 0: without end */
 } td_data_rows;
 
 /* *out: owned, td_sampler_destroy() after the loader. */

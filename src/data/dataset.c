@@ -21,16 +21,14 @@ enum { CHUNK_CLIPS = 64, LOGGED_PROBLEMS = 10 };
 
 static td_status find_table(const td_dataset_settings *settings, td_dataset *d)
 {
-    td_status status = TD_OK;
     const td_source_request request = {.path = settings->dir,
                                        .table = settings->metadata,
                                        .layout = settings->layout,
                                        .validates = settings->validates};
-    TD_TRY(td_source_find(&request, &d->source));
+    TD_CHECK(td_source_find(&request, &d->source));
     d->dir = d->source.dir;
     d->metadata_path = d->source.path;
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_dataset_tell_layout(const td_dataset *d)
@@ -174,19 +172,17 @@ td_status td_dataset_clip_path(const td_dataset *dataset, size_t row, char out[T
 /* Looks for the files of all rows. */
 static td_status find_files(td_dataset *d)
 {
-    td_status status = TD_OK;
     const td_layout *layout = d->source.layout;
-    TD_TRY(td_recordings_open(d->dir, layout, &d->recordings));
-    TD_TRY(TD_NEW_ARRAY(&d->files, d->view.n_rows + 1));
+    TD_CHECK(td_recordings_open(d->dir, layout, &d->recordings));
+    TD_CHECK(TD_NEW_ARRAY(&d->files, d->view.n_rows + 1));
     for (size_t i = 0; i < d->view.n_rows; ++i)
-        TD_TRY(td_recordings_add(d->recordings, td_dataset_id(d, i)));
-    TD_FAIL_IF(!td_recordings_has_any(d->recordings) && !td_recordings_has_place(d->recordings),
-               TD_ERR_NOT_FOUND, "'%s/%.*s' is not there; layout %s is: %s", d->dir,
-               (int)strcspn(layout->places[0], "/"), layout->places[0], layout->name, layout->shape);
+        TD_CHECK(td_recordings_add(d->recordings, td_dataset_id(d, i)));
+    TD_REFUSE_IF(!td_recordings_has_any(d->recordings) && !td_recordings_has_place(d->recordings),
+                 TD_ERR_NOT_FOUND, "'%s/%.*s' is not there; layout %s is: %s", d->dir,
+                 (int)strcspn(layout->places[0], "/"), layout->places[0], layout->name, layout->shape);
     for (size_t i = 0; i < d->view.n_rows; ++i)
-        TD_TRY(td_recordings_find(d->recordings, td_dataset_id(d, i), &d->files[i]));
-fail:
-    return status;
+        TD_CHECK(td_recordings_find(d->recordings, td_dataset_id(d, i), &d->files[i]));
+    return TD_OK;
 }
 
 static td_status look_at_clips(void *context, size_t chunk)
@@ -264,10 +260,9 @@ fail:
 
 static td_status collect_problems(td_dataset *d, bool without_audio)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < d->view.n_problems; ++i) {
         const td_block_problem *problem = &d->view.problems[i];
-        TD_TRY(
+        TD_CHECK(
             td_problems_add(&d->problems, problem->line, "%s", td_block_string(&d->view, problem->message)));
     }
     d->problems.total = (size_t)d->view.header->n_bad;
@@ -277,11 +272,10 @@ static td_status collect_problems(td_dataset *d, bool without_audio)
         if (row->clip.state == TD_CLIP_GOOD) continue;
         td_clip_describe(&row->clip, reason, sizeof reason);
         const td_recording *r = &d->files[i];
-        TD_TRY(td_problems_add(&d->problems, row->line, "%s%s%s %s", r->file, r->twin != NULL ? " and " : "",
-                               r->twin != NULL ? r->twin : "", reason));
+        TD_CHECK(td_problems_add(&d->problems, row->line, "%s%s%s %s", r->file,
+                                 r->twin != NULL ? " and " : "", r->twin != NULL ? r->twin : "", reason));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void log_problems(const td_dataset *d)
@@ -299,9 +293,8 @@ static void log_problems(const td_dataset *d)
 
 static td_status list_rows(td_dataset *d, bool without_audio)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&d->train, d->view.n_rows + 1));
-    TD_TRY(TD_NEW_ARRAY(&d->val, d->view.n_rows + 1));
+    TD_CHECK(TD_NEW_ARRAY(&d->train, d->view.n_rows + 1));
+    TD_CHECK(TD_NEW_ARRAY(&d->val, d->view.n_rows + 1));
     for (size_t i = 0; i < d->view.n_rows; ++i) {
         const td_block_row *row = &d->view.rows[i];
         if (!without_audio && row->clip.state != TD_CLIP_GOOD) continue;
@@ -310,8 +303,7 @@ static td_status list_rows(td_dataset *d, bool without_audio)
         else
             d->train[d->n_train++] = (uint32_t)i;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */

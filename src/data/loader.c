@@ -98,13 +98,12 @@ static td_status take_device_slot(td_loader *loader, td_device_slot *device)
 /* A batch whose items are all there: to the device. */
 static td_status prepare(td_loader *loader, uint64_t batch)
 {
-    td_status status = TD_OK;
     const uint64_t start_ns = td_clock_thread_ns();
     if (batch >= TD_LOADER_IN_FLIGHT)
-        TD_TRY(td_loader_retire(loader, find_host_slot(loader, batch - TD_LOADER_IN_FLIGHT)));
+        TD_CHECK(td_loader_retire(loader, find_host_slot(loader, batch - TD_LOADER_IN_FLIGHT)));
     td_device_slot *device = &loader->device[batch % loader->settings.n_ready];
-    TD_TRY(take_device_slot(loader, device));
-    TD_TRY(td_loader_send(loader, find_host_slot(loader, batch), device));
+    TD_CHECK(take_device_slot(loader, device));
+    TD_CHECK(td_loader_send(loader, find_host_slot(loader, batch), device));
     pthread_mutex_lock(&loader->lock);
     if (batch >= TD_LOADER_HOST_SLOTS) {
         loader->stats.host_ns += td_clock_thread_ns() - start_ns;
@@ -113,22 +112,19 @@ static td_status prepare(td_loader *loader, uint64_t batch)
     ++loader->n_published;
     pthread_cond_broadcast(&loader->changed);
     pthread_mutex_unlock(&loader->lock);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status hand_over(void *context, size_t index)
 {
     td_loader *loader = context;
-    td_status status = TD_OK;
     const uint64_t batch = index / loader->settings.batch_size;
     const uint32_t item = (uint32_t)(index % loader->settings.batch_size);
-    TD_TRY(judge_failures(loader, &find_host_slot(loader, batch)->items[item]));
+    TD_CHECK(judge_failures(loader, &find_host_slot(loader, batch)->items[item]));
     if (item + 1 < loader->settings.batch_size) return TD_OK;
     if (prepare(loader, batch) != TD_OK)
-        TD_TRY(td_error_context("preparing batch %llu on the data device", (unsigned long long)batch));
-fail:
-    return status;
+        TD_CHECK(td_error_context("preparing batch %llu on the data device", (unsigned long long)batch));
+    return TD_OK;
 }
 
 static void *run(void *context)

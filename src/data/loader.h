@@ -16,6 +16,7 @@
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/mel_cache.h"
+#include "data/predictions.h"
 #include "graph/plan.h"
 
 /* The features there are. B, S, T, R: items, tokens, frames and reference frames of the batch's shape.
@@ -30,6 +31,8 @@
  *   reference_mel     [B, R, n_mels]       as mel
  *   reference_counts  uint [B]             frames of each reference
  *   wave              [B, (T - 1) hop]     samples; of crops alone
+ *   predicted_mel     [B, T, n_mels]       what a voice makes of the crop's part of the text; with predictions alone
+ *   is_predicted      [B]                  1; 0 for a row without a prediction
  *
  * A further front end makes two more of the same samples, T' its frames of a recording of T frames:
  *
@@ -68,7 +71,8 @@ typedef struct td_loader_settings {
     size_t n_front_ends;
     const td_frozen_part *parts;
     size_t n_parts;
-    td_mel_cache *cache;         /* NULL: none */
+    const td_predictions *predictions; /* NULL: none; else crops begin where a frame does */
+    td_mel_cache *cache;               /* NULL: none */
     uint32_t crop_frames;        /* 0: whole recordings, else crops of so many frames, drawn by the seed, the
                                   * epoch and the place in it; shorter recordings end with silence. The
                                   * sampler's shapes have this length; no cache is used */

@@ -54,52 +54,46 @@ static td_status take(td_loader *loader, td_memory_kind kind, uint64_t words, td
 
 static td_status make_host_slot(td_loader *loader, td_host_slot *slot)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&slot->rows, loader->settings.batch_size));
-    TD_TRY(TD_NEW_ARRAY(&slot->items, loader->settings.batch_size));
-    TD_TRY(take(loader, TD_MEMORY_HOST, loader->head_words, &slot->head_span));
-    TD_TRY(take(loader, TD_MEMORY_HOST, count_pcm_words(loader), &slot->pcm_span));
+    TD_CHECK(TD_NEW_ARRAY(&slot->rows, loader->settings.batch_size));
+    TD_CHECK(TD_NEW_ARRAY(&slot->items, loader->settings.batch_size));
+    TD_CHECK(take(loader, TD_MEMORY_HOST, loader->head_words, &slot->head_span));
+    TD_CHECK(take(loader, TD_MEMORY_HOST, count_pcm_words(loader), &slot->pcm_span));
     slot->head = td_span_host(slot->head_span);
     slot->pcm = td_span_host(slot->pcm_span);
     memset(slot->head, 0, 4 * loader->head_words);
     if (!uses_cache(loader)) return TD_OK;
-    TD_TRY(take(loader, TD_MEMORY_HOST, count_mel_words(loader), &slot->mel_span));
+    TD_CHECK(take(loader, TD_MEMORY_HOST, count_mel_words(loader), &slot->mel_span));
     slot->mel = td_span_host(slot->mel_span);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status make_device_slot(td_loader *loader, td_device_slot *slot)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&slot->rows, loader->settings.batch_size));
-    TD_TRY(take(loader, TD_MEMORY_DEVICE, loader->head_words, &slot->head));
+    TD_CHECK(TD_NEW_ARRAY(&slot->rows, loader->settings.batch_size));
+    TD_CHECK(take(loader, TD_MEMORY_DEVICE, loader->head_words, &slot->head));
     for (size_t i = 0; i < loader->n_features; ++i) {
         const td_feature_row *row = loader->features[i].row;
         if (row->maker != TD_MAKER_HOST)
-            TD_TRY(take(loader, TD_MEMORY_DEVICE, td_loader_count_words(loader, row, &loader->largest),
-                        &slot->made[i]));
+            TD_CHECK(take(loader, TD_MEMORY_DEVICE, td_loader_count_words(loader, row, &loader->largest),
+                          &slot->made[i]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_loader_make_slots(td_loader *loader)
 {
-    td_status status = TD_OK;
     td_batch largest = {.shape = loader->largest};
-    TD_TRY(td_loader_plan_parts(loader, &loader->largest));
+    TD_CHECK(td_loader_plan_parts(loader, &loader->largest));
     td_loader_describe(loader, NULL, &largest);
     loader->batch_bytes = td_batch_bytes(&largest);
     td_loader_lay_out(loader);
-    TD_TRY(TD_NEW_ARRAY(&loader->device, loader->settings.n_ready));
-    if (!reads_host(loader)) TD_TRY(take(loader, TD_MEMORY_DEVICE, count_pcm_words(loader), &loader->pcm));
+    TD_CHECK(TD_NEW_ARRAY(&loader->device, loader->settings.n_ready));
+    if (!reads_host(loader)) TD_CHECK(take(loader, TD_MEMORY_DEVICE, count_pcm_words(loader), &loader->pcm));
     for (size_t i = 0; i < TD_LOADER_HOST_SLOTS; ++i)
-        TD_TRY(make_host_slot(loader, &loader->host[i]));
+        TD_CHECK(make_host_slot(loader, &loader->host[i]));
     for (size_t i = 0; i < loader->settings.n_ready; ++i)
-        TD_TRY(make_device_slot(loader, &loader->device[i]));
-fail:
-    return status;
+        TD_CHECK(make_device_slot(loader, &loader->device[i]));
+    return TD_OK;
 }
 
 static void free_failures(td_load_item *item)
@@ -170,6 +164,7 @@ static void describe(const td_loader *loader, const td_host_slot *slot, td_devic
                         .bucket = drawn->bucket,
                         .rows = device->rows,
                         .shape = slot->shape};
+    memcpy(batch->shares, drawn->shares, sizeof batch->shares);
     td_loader_describe(loader, device, batch);
     for (uint32_t i = 0; i < drawn->count; ++i) {
         const td_load_item *item = &slot->items[i];
@@ -204,7 +199,6 @@ static td_status record_head(const td_loader *loader, td_list *list, const td_ho
 static td_status record_further(const td_loader *loader, td_list *list, const td_batch *batch,
                                 td_mel_args args)
 {
-    td_status status = TD_OK;
     const td_loader_settings *s = &loader->settings;
     args.energy = args.pitch = (td_span){0};
     for (size_t i = 0; i < s->n_front_ends; ++i) {
@@ -212,16 +206,14 @@ static td_status record_further(const td_loader *loader, td_list *list, const td
         if (feature == NULL) continue;
         args.max_frames = feature->shape.dims[1];
         args.mel = feature->span;
-        TD_TRY(td_mel_record(s->front_ends[i].mel, list, &args));
+        TD_CHECK(td_mel_record(s->front_ends[i].mel, list, &args));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status record_mels(const td_loader *loader, td_list *list, const td_host_slot *slot,
                              const td_device_slot *device, bool all_hit)
 {
-    td_status status = TD_OK;
     const td_batch *batch = &device->batch;
     const uint64_t n = batch->count, own = n * slot->stride, all = own + n * loader->reference_stride;
     const uint64_t first = all_hit ? own : 0;
@@ -238,20 +230,18 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
     if (first == all) return TD_OK;
     args.pcm = reference.pcm = cut(reads_host(loader) ? slot->pcm_span : loader->pcm, 0, all);
     if (!reads_host(loader))
-        TD_TRY(
+        TD_CHECK(
             td_list_copy(list, cut(args.pcm, first, all - first), cut(slot->pcm_span, first, all - first)));
-    if (!all_hit && args.mel.bytes > 0) TD_TRY(td_mel_record(loader->settings.mel, list, &args));
-    TD_TRY(record_further(loader, list, batch, args));
-    if (reference.mel.bytes > 0) TD_TRY(td_mel_record(loader->settings.mel, list, &reference));
-fail:
-    return status;
+    if (!all_hit && args.mel.bytes > 0) TD_CHECK(td_mel_record(loader->settings.mel, list, &args));
+    TD_CHECK(record_further(loader, list, batch, args));
+    if (reference.mel.bytes > 0) TD_CHECK(td_mel_record(loader->settings.mel, list, &reference));
+    return TD_OK;
 }
 
 /* Neighbours that are all from the cache go up together, and neighbours that are to be kept come down. */
 static td_status record_cached(const td_loader *loader, td_list *list, const td_host_slot *slot,
                                const td_batch *batch)
 {
-    td_status status = TD_OK;
     uint64_t at = 0; /* words, of a feature in the host's copy */
     for (size_t i = 0; slot->mel != NULL && i < loader->n_features; ++i) {
         const uint64_t words = batch->features[i].span.bytes / 4, n = words / batch->count;
@@ -262,13 +252,12 @@ static td_status record_cached(const td_loader *loader, td_list *list, const td_
             }
             const td_span host = cut(slot->mel_span, at + first * n, (end - first) * n);
             const td_span there = cut(batch->features[i].span, first * n, (end - first) * n);
-            TD_TRY(slot->items[first].is_hit ? td_list_copy(list, there, host)
-                                             : td_list_copy(list, host, there));
+            TD_CHECK(slot->items[first].is_hit ? td_list_copy(list, there, host)
+                                               : td_list_copy(list, host, there));
         }
         at += words;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_loader_send(td_loader *loader, td_host_slot *slot, td_device_slot *device)

@@ -55,6 +55,25 @@ static void write_wave(const td_loader *loader, const td_host_slot *slot, uint32
     memcpy(to, slot->pcm + item * slot->stride, samples * sizeof *to);
 }
 
+static bool cut_predicted(const td_loader *loader, const td_host_slot *slot, uint32_t item, float *to,
+                          uint32_t frames)
+{
+    const td_load_item *from = &slot->items[item];
+    return td_predictions_cut(loader->settings.predictions, from->row, from->first_frame, frames,
+                              td_mel_pad_value(&loader->config), to);
+}
+
+static void write_predicted(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    cut_predicted(loader, slot, item, (float *)to, slot->shape.frames);
+}
+
+static void write_is_predicted(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    const float known = cut_predicted(loader, slot, item, NULL, 0) ? 1 : 0;
+    memcpy(to, &known, sizeof known);
+}
+
 #define B TD_AXIS_ITEMS
 #define T TD_AXIS_FRAMES
 static const td_feature_row TABLE[] = {
@@ -68,6 +87,8 @@ static const td_feature_row TABLE[] = {
     {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL, NULL, NULL},
     {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count, NULL, NULL},
     {"wave", TD_F32, {B, TD_AXIS_SAMPLES}, TD_MAKER_HOST, write_wave, NULL, NULL},
+    {"predicted_mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_HOST, write_predicted, NULL, NULL},
+    {"is_predicted", TD_F32, {B}, TD_MAKER_HOST, write_is_predicted, NULL, NULL},
 };
 #undef B
 #undef T
@@ -97,30 +118,28 @@ static td_status add_row(td_feature_row rows[TD_LOADER_MAX_ROWS], size_t *n, td_
 /* The table, and what the settings add to it. */
 static td_status list_rows(const td_loader_settings *s, td_feature_row rows[TD_LOADER_MAX_ROWS], size_t *n)
 {
-    td_status status = TD_OK;
     memcpy(rows, TABLE, sizeof TABLE);
     *n = TABLE_ROWS;
     for (size_t i = 0; i < s->n_front_ends; ++i) {
         const td_mel_config *config = td_mel_get_config(s->front_ends[i].mel);
         const uint32_t rate = td_mel_get_config(s->mel)->rate;
-        TD_FAIL_IF(config->rate != rate, TD_ERR_ARGUMENT,
-                   "the front end '%s' is for %u samples a second, but recordings have %u",
-                   s->front_ends[i].name, config->rate, rate);
+        TD_REFUSE_IF(config->rate != rate, TD_ERR_ARGUMENT,
+                     "the front end '%s' is for %u samples a second, but recordings have %u",
+                     s->front_ends[i].name, config->rate, rate);
         const td_feature_row frames = {.dtype = TD_F32,
                                        .axes = {TD_AXIS_ITEMS, TD_AXIS_FRAMES, TD_AXIS_BANDS},
                                        .maker = TD_MAKER_FURTHER,
                                        .config = config};
         const td_feature_row counts = {
             .dtype = TD_U32, .axes = {TD_AXIS_ITEMS}, .maker = TD_MAKER_HOST, .config = config};
-        TD_TRY(add_row(rows, n, frames, s->front_ends[i].name, ""));
-        TD_TRY(add_row(rows, n, counts, s->front_ends[i].name, "_counts"));
+        TD_CHECK(add_row(rows, n, frames, s->front_ends[i].name, ""));
+        TD_CHECK(add_row(rows, n, counts, s->front_ends[i].name, "_counts"));
     }
     for (size_t i = 0; i < s->n_parts; ++i) {
         const td_feature_row row = {.dtype = TD_F32, .maker = TD_MAKER_PART, .part = &s->parts[i]};
-        TD_TRY(add_row(rows, n, row, s->parts[i].name, ""));
+        TD_CHECK(add_row(rows, n, row, s->parts[i].name, ""));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 bool td_loader_knows(const td_loader_settings *settings, const char *name)
@@ -142,31 +161,32 @@ static td_status refuse_name(const td_loader *loader, const char *name)
 
 td_status td_loader_choose_features(td_loader *loader)
 {
-    td_status status = TD_OK;
     bool is_wanted[TD_LOADER_MAX_ROWS] = {0};
-    TD_TRY(list_rows(&loader->settings, loader->rows, &loader->n_rows));
+    TD_CHECK(list_rows(&loader->settings, loader->rows, &loader->n_rows));
     for (size_t i = 0; i < loader->settings.n_features; ++i) {
         const char *name = loader->settings.features[i];
         const td_feature_row *row = find_feature(loader->rows, loader->n_rows, name);
-        if (row == NULL) TD_TRY(refuse_name(loader, name));
+        if (row == NULL) TD_CHECK(refuse_name(loader, name));
         is_wanted[row - loader->rows] = true;
     }
     for (size_t i = 0; i < loader->n_rows; ++i) {
         const td_feature_row *row = &loader->rows[i];
         if (!is_wanted[i]) continue;
-        TD_FAIL_IF(loader->n_features == TD_BATCH_FEATURES, TD_ERR_LIMIT,
-                   "a batch has no room for more than %d features", TD_BATCH_FEATURES);
+        TD_REFUSE_IF(loader->n_features == TD_BATCH_FEATURES, TD_ERR_LIMIT,
+                     "a batch has no room for more than %d features", TD_BATCH_FEATURES);
         loader->features[loader->n_features++].row = row;
-        TD_FAIL_IF(row->maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
-                   "'%s' is made along with 'mel', which is not wanted", row->name);
+        TD_REFUSE_IF(row->maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
+                     "'%s' is made along with 'mel', which is not wanted", row->name);
     }
-    TD_FAIL_IF(td_loader_wants(loader, "wave") && loader->settings.crop_frames == 0, TD_ERR_ARGUMENT,
-               "'wave' is made of crops alone, not of whole recordings");
-    TD_FAIL_IF(td_loader_wants(loader, "reference_mel") && loader->settings.crop_frames > 0, TD_ERR_ARGUMENT,
-               "crops of recordings have no references");
-    TD_FAIL_IF(loader->n_features == 0, TD_ERR_ARGUMENT, "a loader needs at least one feature to make");
-fail:
-    return status;
+    TD_REFUSE_IF(td_loader_wants(loader, "wave") && loader->settings.crop_frames == 0, TD_ERR_ARGUMENT,
+                 "'wave' is made of crops alone, not of whole recordings");
+    TD_REFUSE_IF((td_loader_wants(loader, "predicted_mel") || td_loader_wants(loader, "is_predicted")) &&
+                     (loader->settings.predictions == NULL || loader->settings.crop_frames == 0),
+                 TD_ERR_ARGUMENT, "'predicted_mel' is made of crops alone, from what a voice predicts");
+    TD_REFUSE_IF(td_loader_wants(loader, "reference_mel") && loader->settings.crop_frames > 0,
+                 TD_ERR_ARGUMENT, "crops of recordings have no references");
+    TD_REFUSE_IF(loader->n_features == 0, TD_ERR_ARGUMENT, "a loader needs at least one feature to make");
+    return TD_OK;
 }
 
 bool td_loader_wants(const td_loader *loader, const char *name)

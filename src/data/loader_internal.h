@@ -27,7 +27,8 @@ typedef struct td_load_failure {
 typedef struct td_load_item {
     uint32_t row; /* that was used in the end */
     uint32_t n_frames, n_reference_frames;
-    bool is_hit; /* its mel came from the cache */
+    uint32_t first_frame; /* of a crop, with predictions */
+    bool is_hit;          /* its mel came from the cache */
     double audio_s;
     uint64_t start_ns, end_ns; /* of its loading */
     td_load_failure *failures; /* owned; in the order they came */

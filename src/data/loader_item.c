@@ -42,17 +42,15 @@ static int compare_lengths(const void *a, const void *b)
 
 td_status td_loader_sort_rows(td_loader *loader)
 {
-    td_status status = TD_OK;
     const td_loader_settings *s = &loader->settings;
-    TD_TRY(TD_NEW_ARRAY(&loader->lengths, s->n_rows + 1));
-    TD_TRY(TD_NEW_ARRAY(&loader->length_at, s->dataset->view.n_rows + 1));
-    TD_TRY(TD_NEW_ARRAY(&loader->is_bad, s->dataset->view.n_rows + 1));
+    TD_CHECK(TD_NEW_ARRAY(&loader->lengths, s->n_rows + 1));
+    TD_CHECK(TD_NEW_ARRAY(&loader->length_at, s->dataset->view.n_rows + 1));
+    TD_CHECK(TD_NEW_ARRAY(&loader->is_bad, s->dataset->view.n_rows + 1));
     td_loader_lengths(s->dataset, s->rows, s->n_rows, &loader->config, loader->lengths);
     qsort(loader->lengths, s->n_rows, sizeof *loader->lengths, compare_lengths);
     for (size_t i = 0; i < s->n_rows; ++i)
         loader->length_at[loader->lengths[i].row] = (uint32_t)i;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- recordings */
@@ -161,12 +159,14 @@ static void cut_crop(const td_loader *loader, const td_host_slot *slot, uint32_t
     const size_t room = (size_t)(loader->settings.crop_frames - 1) * loader->config.hop_samples;
     const size_t count = audio->count < room ? audio->count : room;
     const uint64_t place = slot->drawn.position * loader->settings.batch_size + index;
-    const size_t first = (size_t)td_rng_below(loader->settings.seed, CROP_STREAM + slot->drawn.epoch, place,
-                                              audio->count - count + 1);
+    const size_t step = loader->settings.predictions != NULL ? loader->config.hop_samples : 1;
+    const size_t first = step * (size_t)td_rng_below(loader->settings.seed, CROP_STREAM + slot->drawn.epoch,
+                                                     place, (audio->count - count) / step + 1);
     float *to = slot->pcm + index * slot->stride;
     memcpy(to, audio->samples + first, count * sizeof *to);
     memset(to + count, 0, (room - count) * sizeof *to);
     audio->count = room;
+    slot->items[index].first_frame = (uint32_t)(first / loader->config.hop_samples);
 }
 
 /* The row, or one that takes its place. */

@@ -40,18 +40,16 @@ void td_loader_free_parts(td_loader *loader)
 
 static td_status check_part(const td_loader *loader, const td_part_plan *p)
 {
-    td_status status = TD_OK;
     const td_part_plan *largest = find_plan(loader, p->part, &loader->largest);
     const uint64_t words = td_shape_size(td_graph_shape(p->graph, p->output));
     for (size_t i = 0; i < td_graph_input_count(p->graph); ++i) {
         const char *name = td_graph_name(p->graph, td_graph_input_at(p->graph, i));
-        TD_FAIL_IF(!td_loader_wants(loader, name), TD_ERR_ARGUMENT,
-                   "'%s' is made from '%s', which is not wanted", p->part->name, name);
+        TD_REFUSE_IF(!td_loader_wants(loader, name), TD_ERR_ARGUMENT,
+                     "'%s' is made from '%s', which is not wanted", p->part->name, name);
     }
-    TD_FAIL_IF(largest != NULL && words > td_shape_size(td_graph_shape(largest->graph, largest->output)),
-               TD_ERR_LIMIT, "'%s' is larger for a smaller batch", p->part->name);
-fail:
-    return status;
+    TD_REFUSE_IF(largest != NULL && words > td_shape_size(td_graph_shape(largest->graph, largest->output)),
+                 TD_ERR_LIMIT, "'%s' is larger for a smaller batch", p->part->name);
+    return TD_OK;
 }
 
 static td_status plan_part(td_loader *loader, const td_frozen_part *part, const td_batch_shape *shape)
@@ -93,34 +91,29 @@ fail:
 
 static td_status bind_inputs(td_part_plan *p, uint32_t slot, const td_batch *batch)
 {
-    td_status status = TD_OK;
     if (p->is_bound[slot]) return TD_OK; /* a device slot has the features of a shape at the same places */
     for (size_t i = 0; i < td_graph_input_count(p->graph); ++i) {
         const td_tensor input = td_graph_input_at(p->graph, i);
         const td_feature *feature = td_batch_find(batch, td_graph_name(p->graph, input));
-        TD_TRY(td_plan_bind(p->plan, slot, input, feature->span));
+        TD_CHECK(td_plan_bind(p->plan, slot, input, feature->span));
     }
     p->is_bound[slot] = true;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The queue runs in order: what is submitted here is over before another plan of the store begins. */
 static td_status run_part(td_loader *loader, td_host_slot *slot, td_part_plan *p, td_span to, td_list **copy)
 {
-    td_status status = TD_OK;
     td_device *target = td_memory_device(loader->settings.memory);
     const uint32_t at = (uint32_t)(slot->number % loader->settings.n_ready);
     td_span made;
-    TD_TRY(td_plan_run(p->plan, &(td_run){.slot = at, .waits = &slot->done, .n_waits = 1}, &slot->done));
-    TD_TRY(td_plan_output(p->plan, p->output, &made));
-    TD_TRY(td_list_create(target, TD_QUEUE_COMPUTE, copy));
-    TD_TRY(td_list_copy(*copy, to, td_span_part(made, 0, to.bytes)));
-    TD_TRY(td_list_finish(*copy));
+    TD_CHECK(td_plan_run(p->plan, &(td_run){.slot = at, .waits = &slot->done, .n_waits = 1}, &slot->done));
+    TD_CHECK(td_plan_output(p->plan, p->output, &made));
+    TD_CHECK(td_list_create(target, TD_QUEUE_COMPUTE, copy));
+    TD_CHECK(td_list_copy(*copy, to, td_span_part(made, 0, to.bytes)));
+    TD_CHECK(td_list_finish(*copy));
     const td_submission work = {.list = *copy, .waits = &slot->done, .n_waits = 1};
-    TD_TRY(td_queue_submit(td_device_queue(target, TD_QUEUE_COMPUTE), &work, &slot->done));
-fail:
-    return status;
+    return td_queue_submit(td_device_queue(target, TD_QUEUE_COMPUTE), &work, &slot->done);
 }
 
 td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_device_slot *device)

@@ -41,7 +41,6 @@ static size_t count_floats(const td_mel_cache *c, uint32_t n_frames)
 
 static td_status make_keys(td_mel_cache *c, const td_mel_cache_settings *settings)
 {
-    td_status status = TD_OK;
     char config[TD_MEL_CONFIG_TEXT_BYTES];
     td_hasher common;
     const uint32_t tracks = settings->has_pitch + (settings->has_energy ? 0U : 2U); /* energy: the usual */
@@ -51,19 +50,18 @@ static td_status make_keys(td_mel_cache *c, const td_mel_cache_settings *setting
     td_hasher_bytes(&common, numbers, sizeof numbers);
     td_hasher_string(&common, config);
     td_hasher_string(&common, settings->device);
-    TD_TRY(TD_NEW_ARRAY(&c->keys, c->dataset->view.n_rows + 1));
+    TD_CHECK(TD_NEW_ARRAY(&c->keys, c->dataset->view.n_rows + 1));
     for (size_t i = 0; i < c->dataset->view.n_rows; ++i) {
         const td_clip *clip = &c->dataset->view.rows[i].clip;
         char path[TD_FILE_PATH_BYTES];
         td_hasher hasher = common;
-        TD_TRY(td_dataset_clip_path(c->dataset, i, path));
+        TD_CHECK(td_dataset_clip_path(c->dataset, i, path));
         td_hasher_string(&hasher, path);
         td_hasher_bytes(&hasher, &clip->file_bytes, sizeof clip->file_bytes);
         td_hasher_bytes(&hasher, &clip->mtime_ns, sizeof clip->mtime_ns);
         c->keys[i] = td_hasher_digest(&hasher);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The folder of this dataset's entries. */

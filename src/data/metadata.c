@@ -108,17 +108,16 @@ static uint32_t *find_slot(const reader *r, const char *id)
 static td_status make_room(reader *r)
 {
     td_metadata *table = r->table;
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&table->rows, &r->row_capacity, table->n_rows + 1, sizeof *table->rows));
-    TD_TRY(td_alloc_grow((void *)&r->speakers, &r->speaker_capacity, table->n_rows + 1, sizeof *r->speakers));
+    TD_CHECK(td_alloc_grow(&table->rows, &r->row_capacity, table->n_rows + 1, sizeof *table->rows));
+    TD_CHECK(
+        td_alloc_grow((void *)&r->speakers, &r->speaker_capacity, table->n_rows + 1, sizeof *r->speakers));
     if (2 * (table->n_rows + 1) <= r->n_slots) return TD_OK;
     free(r->by_id);
     r->n_slots = r->n_slots > 0 ? 2 * r->n_slots : 64;
-    TD_TRY(TD_NEW_ARRAY(&r->by_id, r->n_slots));
+    TD_CHECK(TD_NEW_ARRAY(&r->by_id, r->n_slots));
     for (size_t i = 0; i < table->n_rows; ++i)
         *find_slot(r, table->rows[i].id) = (uint32_t)i + 1;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status keep_row(reader *r, const td_metadata_row *row, const char *speaker)
@@ -235,19 +234,17 @@ static int compare_texts(const void *a, const void *b)
 /* The speakers that the settings tell come first, in their order: `out` has room for them. */
 static td_status take_known(reader *r, const char **out, size_t *n_out)
 {
-    td_status status = TD_OK;
     const char *at = r->settings->speakers;
     *n_out = 0;
     while (at != NULL && *at != '\0') {
         const size_t bytes = strcspn(at, "\n");
         char *name;
-        TD_TRY(td_arena_printf(r->table->arena, &name, "%.*s", (int)bytes, at));
+        TD_CHECK(td_arena_printf(r->table->arena, &name, "%.*s", (int)bytes, at));
         out[(*n_out)++] = name;
         at += bytes;
         at += *at == '\n';
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static size_t count_lines(const char *text)

@@ -73,14 +73,13 @@ static int compare_recordings(const void *a, const void *b)
 /* *out: owned, free(). */
 static td_status find_recordings(const td_dataset *d, recording **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(out, d->n_train + 1));
+    TD_CHECK(TD_NEW_ARRAY(out, d->n_train + 1));
     for (size_t i = 0; i < d->n_train; ++i) {
         char path[TD_FILE_PATH_BYTES];
         struct stat about;
         recording *r = &(*out)[i];
         r->row = d->train[i];
-        TD_TRY(td_dataset_clip_path(d, r->row, path));
+        TD_CHECK(td_dataset_clip_path(d, r->row, path));
         if (stat(path, &about) == 0) {
             r->key[0] = (uint64_t)about.st_dev;
             r->key[1] = (uint64_t)about.st_ino;
@@ -91,8 +90,7 @@ static td_status find_recordings(const td_dataset *d, recording **out)
         }
     }
     qsort(*out, d->n_train, sizeof **out, compare_recordings);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The row of `train` that `val` has a copy of in `row`, or NULL: the same id, text and length. Speakers may
@@ -148,17 +146,15 @@ fail:
 
 td_status td_dataset_list_speakers(const td_dataset *dataset, char **out)
 {
-    td_status status = TD_OK;
     const td_block_view *view = &dataset->view;
     size_t bytes = 1, at = 0;
     for (size_t i = 0; i < view->n_speakers; ++i)
         bytes += view->speakers[i].bytes + 1;
-    TD_TRY(TD_NEW_ARRAY(out, bytes));
+    TD_CHECK(TD_NEW_ARRAY(out, bytes));
     for (size_t i = 0; i < view->n_speakers; ++i)
         at += (size_t)snprintf(*out + at, bytes - at, "%s%s", i > 0 ? "\n" : "",
                                td_block_string(view, view->speakers[i]));
-fail:
-    return status;
+    return TD_OK;
 }
 
 size_t td_dataset_keep_speakers(td_dataset *d, size_t n_known, uint32_t *first)

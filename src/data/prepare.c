@@ -135,19 +135,17 @@ static td_status choose_language(build *b)
     const char *wanted = b->settings->language != NULL ? b->settings->language : "auto";
     const bool each = strcmp(wanted, "each") == 0;
     size_t n_silent = 0;
-    td_status status = TD_OK;
     b->usual = TD_LANG_EN;
     for (size_t i = 0; i < b->table->n_rows; ++i)
         n_silent += b->table->rows[i].lang == (td_lang)TD_METADATA_NO_LANG;
     if (!each && strcmp(wanted, "auto") != 0) return td_lang_parse(wanted, &b->usual);
     if (n_silent == 0) return TD_OK;
-    TD_TRY(td_detector_create(NULL, &b->detector));
+    TD_CHECK(td_detector_create(NULL, &b->detector));
     if (each)
         b->usual = TD_LANG_COUNT;
     else
-        TD_TRY(find_usual(b, n_silent));
-fail:
-    return status;
+        TD_CHECK(find_usual(b, n_silent));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- workspaces */
@@ -203,13 +201,10 @@ static bool count_characters(const char *text, size_t bytes, uint32_t *count)
 
 static td_status spell(build *b, workspace *w, const td_metadata_row *row, td_lang lang, td_buffer *out)
 {
-    td_status status = TD_OK;
     const char *text = NULL;
-    if (w->normalizers[lang] == NULL) TD_TRY(td_normalizer_create(lang, &w->normalizers[lang]));
-    TD_TRY(td_normalizer_run(w->normalizers[lang], row->text, row->text_bytes, &text));
-    TD_TRY(td_tokenizer_spell(b->settings->tokens, lang, text, strlen(text), out));
-fail:
-    return status;
+    if (w->normalizers[lang] == NULL) TD_CHECK(td_normalizer_create(lang, &w->normalizers[lang]));
+    TD_CHECK(td_normalizer_run(w->normalizers[lang], row->text, row->text_bytes, &text));
+    return td_tokenizer_spell(b->settings->tokens, lang, text, strlen(text), out);
 }
 
 /* Fills in the row and appends its text to the chunk. A text that cannot be used makes the row bad. */
@@ -341,15 +336,12 @@ fail:
 static td_status open_tokenizer(build *b)
 {
     const td_dataset_settings *settings = b->settings;
-    td_status status = TD_OK;
     if (settings->tokens == TD_TOKENS_BPE) return td_tokenizer_open_bpe(settings->bpe_path, &b->tokenizer);
     if (settings->symbols != NULL)
-        TD_TRY(td_symbols_parse(settings->symbols, &b->symbols));
+        TD_CHECK(td_symbols_parse(settings->symbols, &b->symbols));
     else
-        TD_TRY(collect_symbols(b));
-    TD_TRY(td_tokenizer_create(TD_TOKENS_CHARACTERS, b->symbols, &b->tokenizer));
-fail:
-    return status;
+        TD_CHECK(collect_symbols(b));
+    return td_tokenizer_create(TD_TOKENS_CHARACTERS, b->symbols, &b->tokenizer);
 }
 
 static td_status encode_chunk(void *context, size_t chunk)

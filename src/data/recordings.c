@@ -44,13 +44,11 @@ size_t td_recordings_stem(const char *name)
 
 static td_status add_place(td_recordings *r, const char *name, size_t bytes)
 {
-    td_status status = TD_OK;
     char *place;
-    TD_TRY(td_arena_printf(r->arena, &place, "%.*s%s", (int)bytes, name, bytes > 0 ? "/" : ""));
-    TD_TRY(td_alloc_grow((void *)&r->places, &r->place_capacity, r->n_places + 1, sizeof *r->places));
+    TD_CHECK(td_arena_printf(r->arena, &place, "%.*s%s", (int)bytes, name, bytes > 0 ? "/" : ""));
+    TD_CHECK(td_alloc_grow((void *)&r->places, &r->place_capacity, r->n_places + 1, sizeof *r->places));
     r->places[r->n_places++] = place;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* "wav*": everything of the folder that begins with wav. */
@@ -136,20 +134,18 @@ fail:
 
 td_status td_recordings_add(td_recordings *r, const char *id)
 {
-    td_status status = TD_OK;
     char *folder;
     const char *slash = strrchr(id, '/');
     const size_t bytes = slash != NULL ? (size_t)(slash + 1 - id) : 0;
     for (size_t i = r->n_folders; i-- > 0;) /* neighbours mostly share theirs */
         if (strlen(r->folders[i]) == bytes && memcmp(r->folders[i], id, bytes) == 0) return TD_OK;
-    TD_TRY(td_arena_printf(r->arena, &folder, "%.*s", (int)bytes, id));
-    TD_TRY(td_alloc_grow((void *)&r->folders, &r->folder_capacity, r->n_folders + 1, sizeof *r->folders));
+    TD_CHECK(td_arena_printf(r->arena, &folder, "%.*s", (int)bytes, id));
+    TD_CHECK(td_alloc_grow((void *)&r->folders, &r->folder_capacity, r->n_folders + 1, sizeof *r->folders));
     r->folders[r->n_folders++] = folder;
     for (size_t i = 0; i < r->n_places; ++i)
-        TD_TRY(list_folder(r, i, folder));
+        TD_CHECK(list_folder(r, i, folder));
     r->is_sorted = false;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static int compare_entries(const void *a, const void *b)

@@ -20,6 +20,7 @@ typedef struct batch {
     size_t first; /* in `order` */
     uint32_t count, n_fresh;
     uint32_t bucket;
+    uint64_t counts[TD_COUNT_KINDS]; /* of all its rows */
 } batch;
 
 struct td_sampler {
@@ -30,12 +31,16 @@ struct td_sampler {
     bucket *buckets; /* shortest first, none empty */
     size_t n_buckets;
     td_sampler_state state;
-    uint32_t n_ahead; /* batches of others before this share's next group */
-    uint32_t *order;  /* room for n_rows + batch_size */
-    uint32_t *pool;   /* room for n_rows */
-    batch *batches;   /* room for n_rows */
-    size_t n_planned; /* of them, so far */
-    size_t n_batches; /* of every epoch: the rows and the settings alone decide */
+    td_sampler_part part;
+    uint32_t n_given;              /* of the part, in this group */
+    uint32_t n_ahead;              /* batches of others before the next group */
+    td_sampler_state after;        /* this group */
+    uint64_t sums[TD_COUNT_KINDS]; /* of this group */
+    uint32_t *order;               /* room for n_rows + batch_size */
+    uint32_t *pool;                /* room for n_rows: places in `rows` */
+    batch *batches;                /* room for n_rows */
+    size_t n_planned;              /* of them, so far */
+    size_t n_batches;              /* of every epoch: the rows and the settings alone decide */
 };
 
 static int compare_rows(const void *a, const void *b)
@@ -82,11 +87,23 @@ static uint64_t make_stream(uint64_t epoch, uint64_t purpose, uint64_t number)
     return (epoch * STREAMS + purpose) << 16 | number;
 }
 
-static void add_batch(td_sampler *s, size_t *used, const uint32_t *rows, uint32_t count, uint32_t number)
+static void add_row(td_sampler *s, size_t *used, size_t at)
 {
-    memcpy(s->order + *used, rows, count * sizeof *rows);
-    s->batches[s->n_planned++] = (batch){.first = *used, .count = count, .n_fresh = count, .bucket = number};
-    *used += count;
+    const uint32_t per_step = s->settings.frames_per_step > 0 ? s->settings.frames_per_step : 1;
+    const td_sampler_row *row = &s->rows[at];
+    batch *last = &s->batches[s->n_planned - 1];
+    s->order[(*used)++] = row->row;
+    last->counts[TD_COUNT_FRAMES] += row->frames;
+    last->counts[TD_COUNT_TOKENS] += row->tokens;
+    last->counts[TD_COUNT_STEPS] += ((uint64_t)row->frames + per_step - 1) / per_step;
+    ++last->count;
+}
+
+static void add_batch(td_sampler *s, size_t *used, const uint32_t *places, uint32_t count, uint32_t number)
+{
+    s->batches[s->n_planned++] = (batch){.first = *used, .n_fresh = count, .bucket = number};
+    for (uint32_t i = 0; i < count; ++i)
+        add_row(s, used, places[i]);
 }
 
 /* The rest of the longest bucket. Rows to fill it up with are drawn from all that fit its shape. */
@@ -97,12 +114,11 @@ static void add_last(td_sampler *s, size_t *used, uint32_t count, uint32_t numbe
     if (count == 0) return;
     add_batch(s, used, s->pool, count, number);
     if (set->last == TD_LAST_KEEP) return;
-    batch *last = &s->batches[s->n_planned - 1];
+    const batch *last = &s->batches[s->n_planned - 1];
     for (uint64_t i = 0; last->count < set->batch_size; ++i) {
         const uint64_t stream = make_stream(set->in_order ? 0 : s->state.epoch, FILL_STREAM, number);
         const size_t drawn = b->first + (size_t)td_rng_below(set->seed, stream, i, b->count);
-        s->order[(*used)++] = s->rows[drawn].row;
-        ++last->count;
+        add_row(s, used, drawn);
     }
 }
 
@@ -115,7 +131,7 @@ static void plan_epoch(td_sampler *s)
     for (uint32_t number = 0; number < s->n_buckets; ++number) {
         const bucket *b = &s->buckets[number];
         for (size_t i = 0; i < b->count; ++i)
-            s->pool[n_pool++] = s->rows[b->first + i].row;
+            s->pool[n_pool++] = (uint32_t)(b->first + i);
         if (!set->in_order)
             td_rng_shuffle(set->seed, make_stream(epoch, ROW_STREAM, number), s->pool, n_pool,
                            sizeof *s->pool);
@@ -150,6 +166,7 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
     TD_TRY(check_settings(settings));
     TD_TRY(TD_NEW(&s));
     s->settings = *settings;
+    s->part = (td_sampler_part){.count = 1, .of = 1};
     TD_TRY(TD_NEW_ARRAY(&s->rows, n_rows + 1));
     TD_TRY(TD_NEW_ARRAY(&s->pool, n_rows + 1));
     TD_TRY(TD_NEW_ARRAY(&s->order, n_rows + settings->batch_size));
@@ -189,7 +206,7 @@ void td_sampler_destroy(td_sampler *sampler)
     free(sampler);
 }
 
-/* Batches that others take, each from the state that the one before has left. */
+/* Goes past `count` batches, into other epochs too. */
 static void pass_over(td_sampler *s, uint32_t count)
 {
     s->state.position += count;
@@ -199,13 +216,31 @@ static void pass_over(td_sampler *s, uint32_t count)
     plan_epoch(s);
 }
 
+/* What all its batches hold together, and where it ends, which may be in another epoch. */
+static void begin_group(td_sampler *s)
+{
+    pass_over(s, s->n_ahead);
+    const td_sampler_state start = s->state;
+    memset(s->sums, 0, sizeof s->sums);
+    for (uint32_t i = 0; i < s->part.of; ++i) {
+        if (i > 0) pass_over(s, 1);
+        for (size_t kind = 0; kind < TD_COUNT_KINDS; ++kind)
+            s->sums[kind] += s->batches[s->state.position].counts[kind];
+    }
+    s->after = (td_sampler_state){s->state.epoch, s->state.position + 1};
+    const bool crosses = s->state.epoch != start.epoch;
+    s->state = start;
+    if (crosses) plan_epoch(s);
+    pass_over(s, s->part.first);
+}
+
 void td_sampler_next(td_sampler *sampler, td_batch_rows *out)
 {
     td_sampler *s = sampler;
-    const uint32_t n_shares = s->settings.n_shares > 0 ? s->settings.n_shares : 1;
-    pass_over(s, s->n_ahead + s->settings.share);
-    s->n_ahead = n_shares - 1 - s->settings.share;
-    const uint64_t last = s->state.position + s->n_ahead; /* of those taken together */
+    if (s->n_given == 0)
+        begin_group(s);
+    else
+        pass_over(s, 0);
     const batch *b = &s->batches[s->state.position];
     *out = (td_batch_rows){
         .rows = s->order + b->first,
@@ -216,8 +251,23 @@ void td_sampler_next(td_sampler *sampler, td_batch_rows *out)
         .bucket = b->bucket,
         .epoch = s->state.epoch,
         .position = s->state.position++,
-        .after = {s->state.epoch + last / s->n_batches, last % s->n_batches + 1},
+        .after = s->after,
     };
+    for (size_t kind = 0; kind < TD_COUNT_KINDS; ++kind) /* exactly 1 where a group is one batch */
+        out->shares[kind] =
+            s->sums[kind] > 0 ? (float)((double)b->counts[kind] * s->part.of / (double)s->sums[kind]) : 1.0F;
+    if (++s->n_given < s->part.count) return;
+    s->n_given = 0;
+    s->n_ahead = s->part.of - s->part.first - s->part.count;
+}
+
+td_status td_sampler_cut(td_sampler *sampler, td_sampler_part part)
+{
+    TD_REFUSE_IF(part.count == 0 || part.first + part.count > part.of, TD_ERR_ARGUMENT,
+                 "batches %u to %u of a group of %u", part.first, part.first + part.count, part.of);
+    sampler->part = part;
+    sampler->n_given = sampler->n_ahead = 0;
+    return TD_OK;
 }
 
 td_sampler_state td_sampler_get_state(const td_sampler *sampler)
@@ -233,7 +283,7 @@ td_status td_sampler_set_state(td_sampler *sampler, td_sampler_state state)
                        (unsigned long long)state.position, sampler->n_batches);
     }
     sampler->state = state;
-    sampler->n_ahead = 0;
+    sampler->n_given = sampler->n_ahead = 0;
     plan_epoch(sampler);
     return TD_OK;
 }

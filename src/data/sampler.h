@@ -4,7 +4,8 @@
  * goes on exactly as the one it was taken from. What a bucket has left over after its whole batches moves to
  * the next longer one, whose shape it fits; the longest bucket's rest is the one incomplete batch of an
  * epoch, and `last` says what becomes of it. Several samplers of the same rows and settings can share the
- * order: each batch is then given by one of them. One thread at a time. Covered by tests/data/test_sampler.c.
+ * order (td_sampler_cut): each batch is then given by one of them. One thread at a time. Covered by
+ * tests/data/test_sampler.c.
  */
 #ifndef TD_DATA_SAMPLER_H
 #define TD_DATA_SAMPLER_H
@@ -20,6 +21,9 @@ typedef enum td_sampler_last {
     TD_LAST_KEEP, /* given as it is, with fewer rows */
 } td_sampler_last;
 
+/* What losses are means over: frames, tokens, or steps of a decoder that makes several frames at once. */
+typedef enum td_count_kind { TD_COUNT_FRAMES, TD_COUNT_TOKENS, TD_COUNT_STEPS, TD_COUNT_KINDS } td_count_kind;
+
 typedef struct td_sampler_settings {
     uint32_t batch_size;
     uint32_t n_buckets;    /* 1 = one static shape */
@@ -29,7 +33,7 @@ typedef struct td_sampler_settings {
     td_sampler_last last;
     bool in_order; /* no shuffle, for validation: the same batches in every epoch */
     uint64_t seed;
-    uint32_t share, n_shares; /* gives only every n_shares-th batch, beginning with number `share`; 0: all */
+    uint32_t frames_per_step; /* 0: 1 */
 } td_sampler_settings;
 
 /* A row and how long it is. */
@@ -53,7 +57,10 @@ typedef struct td_batch_rows {
     uint32_t tokens;
     uint32_t bucket;
     uint64_t epoch, position;
-    td_sampler_state after; /* when this batch, and those that others take along with it, are done */
+    /* By td_count_kind, what it has of all that its group counts, times the batches of the group: 1 where all are
+     * alike. A mean over the batch times this, averaged over the group, is the mean over the whole group. */
+    float shares[TD_COUNT_KINDS];
+    td_sampler_state after; /* when all batches of the group are done */
 } td_batch_rows;
 
 typedef struct td_sampler td_sampler;
@@ -63,7 +70,16 @@ td_status td_sampler_create(const td_sampler_settings *settings, const td_sample
                             td_sampler **out);
 void td_sampler_destroy(td_sampler *sampler);
 
-/* The next batch of this share; after the last of an epoch the first of the next one. Cannot fail. */
+/* Batches that belong together, those of one step: `of` of them, one after the other, from the state that is
+ * set on; `count` of them, from number `first` on, are given here, the others by other samplers. */
+typedef struct td_sampler_part {
+    uint32_t first, count, of;
+} td_sampler_part;
+
+/* Until then a group is one batch. Before the first batch, or before a state is set. */
+td_status td_sampler_cut(td_sampler *sampler, td_sampler_part part);
+
+/* The next batch of this part; after the last of an epoch the first of the next one. Cannot fail. */
 void td_sampler_next(td_sampler *sampler, td_batch_rows *out);
 
 td_sampler_state td_sampler_get_state(const td_sampler *sampler);

@@ -131,20 +131,18 @@ fail:
 
 static td_status choose(const td_source_request *request, const td_layout *told, bool has_table, td_source *s)
 {
-    td_status status = TD_OK;
     const bool passes[] = {true, false};
     for (size_t p = request->validates && !has_table ? 0 : 1; p < 2 && s->layout == NULL; ++p) {
         for (size_t i = 0; i < td_layout_count() && s->layout == NULL; ++i) {
             const td_layout *layout = td_layout_at(i);
             if (told != NULL && layout != told) continue;
             if (has_table)
-                TD_TRY(try_layout(s, layout, told != NULL));
+                TD_CHECK(try_layout(s, layout, told != NULL));
             else
-                TD_TRY(try_tables(s, layout, told != NULL, passes[p]));
+                TD_CHECK(try_tables(s, layout, told != NULL, passes[p]));
         }
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Nothing was found. */

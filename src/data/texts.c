@@ -60,13 +60,11 @@ bool td_texts_is_table(const char *dir, const char *table)
 
 static td_status keep(walk *w, const char *path)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow((void *)&w->found.at, &w->capacity, w->found.count + 1, sizeof *w->found.at));
+    TD_CHECK(td_alloc_grow((void *)&w->found.at, &w->capacity, w->found.count + 1, sizeof *w->found.at));
     char *copy = strdup(path);
-    TD_FAIL_IF(copy == NULL, TD_ERR_HOST_MEMORY, "no memory left for a list of texts");
+    TD_REFUSE_IF(copy == NULL, TD_ERR_HOST_MEMORY, "no memory left for a list of texts");
     w->found.at[w->found.count++] = copy;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Goes through `folder` ("" or "train-clean/19"), below the source's. Names with a dot are not folders: so

@@ -10,13 +10,10 @@
 static td_status run_after(td_list *list, td_point ready)
 {
     td_point done;
-    td_status status = TD_OK;
     const td_submission submission = {.list = list, .waits = &ready, .n_waits = 1};
-    if (!list->finished) TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(list->device, list->kind), &submission, &done));
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-fail:
-    return status;
+    if (!list->finished) TD_CHECK(td_list_finish(list));
+    TD_CHECK(td_queue_submit(td_device_queue(list->device, list->kind), &submission, &done));
+    return td_point_wait(done, TD_WAIT_FOREVER);
 }
 
 td_status td_blocking_run(td_list *list, double *seconds)

@@ -128,13 +128,11 @@ static td_status choose_path(td_path wanted, const td_device *source, const td_d
 static td_status take(td_channel *channel, td_memory *memory, td_memory_kind kind, void *host, uint64_t bytes,
                       td_span *out)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&channel->owned, &channel->owned_capacity, channel->n_owned + 1,
-                         sizeof *channel->owned));
-    TD_TRY(host ? td_memory_import(memory, host, bytes, out) : td_memory_alloc(memory, kind, bytes, out));
+    TD_CHECK(td_alloc_grow(&channel->owned, &channel->owned_capacity, channel->n_owned + 1,
+                           sizeof *channel->owned));
+    TD_CHECK(host ? td_memory_import(memory, host, bytes, out) : td_memory_alloc(memory, kind, bytes, out));
     channel->owned[channel->n_owned++] = (owned_span){memory, *out};
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void release_spans(td_channel *channel)
@@ -163,14 +161,12 @@ static td_status set_up_shared(td_channel *channel, channel_slot *slot)
     const uint64_t b = import_align(channel->ends[1]);
     const uint64_t align = a > b ? a : b;
     const uint64_t bytes = td_round_up(channel->slot_bytes, align);
-    td_status status = TD_OK;
-    TD_FAIL_IF(posix_memalign(&slot->block, align, bytes) != 0, TD_ERR_HOST_MEMORY,
-               "no host memory for a block of %llu bytes shared by two devices; use a smaller batch",
-               (unsigned long long)bytes);
+    TD_REFUSE_IF(posix_memalign(&slot->block, align, bytes) != 0, TD_ERR_HOST_MEMORY,
+                 "no host memory for a block of %llu bytes shared by two devices; use a smaller batch",
+                 (unsigned long long)bytes);
     for (int end = 0; end < 2; end++)
-        TD_TRY(take(channel, channel->ends[end], TD_MEMORY_HOST, slot->block, bytes, &slot->ends[end]));
-fail:
-    return status;
+        TD_CHECK(take(channel, channel->ends[end], TD_MEMORY_HOST, slot->block, bytes, &slot->ends[end]));
+    return TD_OK;
 }
 
 /* A pinned block of one device's memory, and the other device's view of the same bytes. */
@@ -179,14 +175,12 @@ static td_status pin_for_both(td_channel *channel, td_memory *owner, td_memory *
 {
     const uint64_t align = import_align(guest);
     td_span whole = {0};
-    td_status status = TD_OK;
     bytes = td_round_up(bytes, align);
-    TD_TRY(take(channel, owner, TD_MEMORY_HOST, NULL, bytes + align, &whole)); /* room to align the address */
+    TD_CHECK(
+        take(channel, owner, TD_MEMORY_HOST, NULL, bytes + align, &whole)); /* room to align the address */
     const uintptr_t address = (uintptr_t)td_span_host(whole);
     *pinned = td_span_part(whole, td_round_up(address, align) - address, bytes);
-    TD_TRY(take(channel, guest, TD_MEMORY_HOST, td_span_host(*pinned), bytes, view));
-fail:
-    return status;
+    return take(channel, guest, TD_MEMORY_HOST, td_span_host(*pinned), bytes, view);
 }
 
 /* Which end is the CPU driver that uses the block in place; the other one makes the hop. */
@@ -199,22 +193,17 @@ static td_status set_up_direct(td_channel *channel, channel_slot *slot)
 {
     const int cpu = direct_cpu_end(channel);
     const uint64_t bytes = td_round_up(channel->slot_bytes, SIZE_STEP);
-    td_status status = TD_OK;
-    TD_TRY(pin_for_both(channel, channel->ends[!cpu], channel->ends[cpu], bytes, &slot->pinned,
-                        &slot->ends[cpu]));
-    TD_TRY(take(channel, channel->ends[!cpu], TD_MEMORY_DEVICE, NULL, bytes, &slot->ends[!cpu]));
-fail:
-    return status;
+    TD_CHECK(pin_for_both(channel, channel->ends[!cpu], channel->ends[cpu], bytes, &slot->pinned,
+                          &slot->ends[cpu]));
+    return take(channel, channel->ends[!cpu], TD_MEMORY_DEVICE, NULL, bytes, &slot->ends[!cpu]);
 }
 
 static td_status set_up_device(td_channel *channel, channel_slot *slot)
 {
     const uint64_t bytes = td_round_up(channel->slot_bytes, SIZE_STEP);
-    td_status status = TD_OK;
     for (int end = 0; end < 2; end++)
-        TD_TRY(take(channel, channel->ends[end], TD_MEMORY_DEVICE, NULL, bytes, &slot->ends[end]));
-fail:
-    return status;
+        TD_CHECK(take(channel, channel->ends[end], TD_MEMORY_DEVICE, NULL, bytes, &slot->ends[end]));
+    return TD_OK;
 }
 
 static td_status set_up_ring(td_channel *channel)
@@ -222,9 +211,8 @@ static td_status set_up_ring(td_channel *channel)
     const uint64_t ring_bytes = channel->ring_chunks * channel->chunk_bytes;
     td_memory *source = channel->ends[0];
     td_memory *destination = channel->ends[1];
-    td_status status = TD_OK;
     if (td_memory_device(source) == td_memory_device(destination)) {
-        TD_TRY(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
+        TD_CHECK(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
         channel->ring[1] = channel->ring[0];
         return TD_OK;
     }
@@ -232,20 +220,17 @@ static td_status set_up_ring(td_channel *channel)
         pin_for_both(channel, source, destination, ring_bytes, &channel->ring[0], &channel->ring[1]) == TD_OK)
         return TD_OK;
     if (!channel->ring[0].buffer)
-        TD_TRY(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
-    TD_TRY(take(channel, destination, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[1]));
+        TD_CHECK(take(channel, source, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[0]));
+    TD_CHECK(take(channel, destination, TD_MEMORY_HOST, NULL, ring_bytes, &channel->ring[1]));
     channel->ring_moves = true;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status set_up_alias(td_channel *channel, channel_slot *slot)
 {
-    td_status status = TD_OK;
-    TD_TRY(take(channel, channel->ends[0], TD_MEMORY_DEVICE, NULL, channel->slot_bytes, &slot->ends[0]));
+    TD_CHECK(take(channel, channel->ends[0], TD_MEMORY_DEVICE, NULL, channel->slot_bytes, &slot->ends[0]));
     slot->ends[1] = slot->ends[0];
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status set_up_path(td_channel *channel)
@@ -256,13 +241,11 @@ static td_status set_up_path(td_channel *channel)
     };
     static const uint32_t HOPS[TD_PATH_COUNT] = {
         [TD_PATH_DEVICE] = 1, [TD_PATH_DIRECT] = 1, [TD_PATH_RING] = 2};
-    td_status status = TD_OK;
     channel->n_hops = HOPS[channel->path];
     for (uint32_t i = 0; i < channel->n_slots; i++)
-        TD_TRY(SET_UP_SLOT[channel->path](channel, &channel->slots[i]));
-    if (channel->path == TD_PATH_RING) TD_TRY(set_up_ring(channel));
-fail:
-    return status;
+        TD_CHECK(SET_UP_SLOT[channel->path](channel, &channel->slots[i]));
+    if (channel->path == TD_PATH_RING) TD_CHECK(set_up_ring(channel));
+    return TD_OK;
 }
 
 /* Not a failure if the driver refuses memory in place: the ring does not need it. */
@@ -377,17 +360,14 @@ static td_status record_hop(const td_channel *channel, hop *made)
         made->offset / channel->chunk_bytes % channel->ring_chunks * channel->chunk_bytes;
     td_span to;
     td_span from;
-    td_status status = TD_OK;
     hop_spans(channel, made, in_ring, &to, &from);
     if (channel->ring_moves && made->number == 1) {
         made->move_from = (char *)td_span_host(channel->ring[0]) + in_ring;
         made->move_to = (char *)td_span_host(channel->ring[1]) + in_ring;
     }
-    TD_TRY(td_list_create(hop_device(channel, made->number), TD_QUEUE_COPY, &made->list));
-    TD_TRY(td_list_copy(made->list, to, from));
-    TD_TRY(td_list_finish(made->list));
-fail:
-    return status;
+    TD_CHECK(td_list_create(hop_device(channel, made->number), TD_QUEUE_COPY, &made->list));
+    TD_CHECK(td_list_copy(made->list, to, from));
+    return td_list_finish(made->list);
 }
 
 /* The hop with these numbers, recorded at its first use. */
@@ -427,17 +407,15 @@ static td_status submit_hop(td_channel *channel, uint32_t number, uint32_t slot,
     const td_point waits[] = {first, second};
     td_submission submission = {.waits = waits, .n_waits = 2};
     hop *found = NULL;
-    td_status status = TD_OK;
-    TD_TRY(find_hop(channel, number, slot, offset, bytes, &found));
+    TD_CHECK(find_hop(channel, number, slot, offset, bytes, &found));
     submission.list = found->list;
     if (found->move_to) {
         submission.host_task = move_chunk;
         submission.host_context = found;
     }
-    TD_TRY(td_queue_submit(td_device_queue(hop_device(channel, number), TD_QUEUE_COPY), &submission, done));
+    TD_CHECK(td_queue_submit(td_device_queue(hop_device(channel, number), TD_QUEUE_COPY), &submission, done));
     channel->counts.copied_bytes += found->move_to ? 2 * bytes : bytes;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Both hops of one chunk. */
@@ -446,40 +424,36 @@ static td_status send_chunk(td_channel *channel, uint32_t slot, uint64_t offset,
 {
     td_point *ring_free = &channel->ring_free[offset / channel->chunk_bytes % channel->ring_chunks];
     td_point pinned;
-    td_status status = TD_OK;
-    TD_TRY(submit_hop(channel, 0, slot, offset, bytes, ready, *ring_free, &pinned));
-    TD_TRY(submit_hop(channel, 1, slot, offset, bytes, pinned, consumed, arrived));
+    TD_CHECK(submit_hop(channel, 0, slot, offset, bytes, ready, *ring_free, &pinned));
+    TD_CHECK(submit_hop(channel, 1, slot, offset, bytes, pinned, consumed, arrived));
     *ring_free = *arrived;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_channel_send(td_channel *channel, uint32_t slot, uint64_t bytes, td_point ready,
                           td_point consumed, td_point *arrived)
 {
     td_point done = ready;
-    td_status status = TD_OK;
-    TD_FAIL_IF(slot >= channel->n_slots || bytes == 0 || bytes > channel->slot_bytes, TD_ERR_ARGUMENT,
-               "%llu bytes were sent in slot %u of a channel with %u slots of %llu",
-               (unsigned long long)bytes, slot, channel->n_slots, (unsigned long long)channel->slot_bytes);
+    TD_REFUSE_IF(slot >= channel->n_slots || bytes == 0 || bytes > channel->slot_bytes, TD_ERR_ARGUMENT,
+                 "%llu bytes were sent in slot %u of a channel with %u slots of %llu",
+                 (unsigned long long)bytes, slot, channel->n_slots, (unsigned long long)channel->slot_bytes);
     const uint64_t rounded = td_round_up(bytes, SIZE_STEP); /* the spans have room for it */
     if (channel->path == TD_PATH_RING) {
         for (uint64_t offset = 0; offset < rounded; offset += channel->chunk_bytes) {
             const uint64_t left = rounded - offset;
-            TD_TRY(send_chunk(channel, slot, offset,
-                              left < channel->chunk_bytes ? left : channel->chunk_bytes, ready, consumed,
-                              &done));
+            TD_CHECK(send_chunk(channel, slot, offset,
+                                left < channel->chunk_bytes ? left : channel->chunk_bytes, ready, consumed,
+                                &done));
         }
     } else if (channel->n_hops == 1) {
-        TD_TRY(submit_hop(channel, 0, slot, 0, rounded, ready, consumed, &done));
+        TD_CHECK(submit_hop(channel, 0, slot, 0, rounded, ready, consumed, &done));
     }
     channel->slots[slot].arrived = done;
     channel->slots[slot].sent_bytes = bytes;
     channel->counts.sends++;
     channel->counts.payload_bytes += bytes;
     *arrived = done;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_point td_channel_reusable(const td_channel *channel, uint32_t slot, td_point consumed)
@@ -508,21 +482,20 @@ fail:
 td_status td_channel_verify(td_channel *channel, uint32_t slot)
 {
     uint64_t hashes[2] = {0, 0};
-    td_status status = TD_OK;
-    TD_FAIL_IF(slot >= channel->n_slots || channel->slots[slot].sent_bytes == 0, TD_ERR_ARGUMENT,
-               "slot %u of a channel was verified before anything was sent in it", slot);
+    TD_REFUSE_IF(slot >= channel->n_slots || channel->slots[slot].sent_bytes == 0, TD_ERR_ARGUMENT,
+                 "slot %u of a channel was verified before anything was sent in it", slot);
     const uint64_t bytes = channel->slots[slot].sent_bytes;
-    TD_TRY(td_point_wait(channel->slots[slot].arrived, TD_WAIT_FOREVER));
+    TD_CHECK(td_point_wait(channel->slots[slot].arrived, TD_WAIT_FOREVER));
     for (int end = 0; end < 2; end++)
-        TD_TRY(hash_span(channel->ends[end], slot_span(channel, end, slot, bytes), &hashes[end]));
-    TD_FAIL_IF(hashes[0] != hashes[1], TD_ERR_INTEGRITY,
-               "%llu bytes in slot %u from %s to %s by the path \"%s\" arrived damaged (hash %016llx became "
-               "%016llx); update the drivers, and see docs/devices.md",
-               (unsigned long long)bytes, slot, td_memory_device(channel->ends[0])->info.name,
-               td_memory_device(channel->ends[1])->info.name, td_path_name(channel->path),
-               (unsigned long long)hashes[0], (unsigned long long)hashes[1]);
-fail:
-    return status;
+        TD_CHECK(hash_span(channel->ends[end], slot_span(channel, end, slot, bytes), &hashes[end]));
+    TD_REFUSE_IF(
+        hashes[0] != hashes[1], TD_ERR_INTEGRITY,
+        "%llu bytes in slot %u from %s to %s by the path \"%s\" arrived damaged (hash %016llx became "
+        "%016llx); update the drivers, and see docs/devices.md",
+        (unsigned long long)bytes, slot, td_memory_device(channel->ends[0])->info.name,
+        td_memory_device(channel->ends[1])->info.name, td_path_name(channel->path),
+        (unsigned long long)hashes[0], (unsigned long long)hashes[1]);
+    return TD_OK;
 }
 
 td_path td_channel_get_path(const td_channel *channel)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/cache.h"
 #include "device/dispatch.h"
 #include "device/queue_internal.h"
 #include "device/registry_internal.h"
@@ -97,6 +98,11 @@ const char *td_api_word(td_api api)
 {
     static const char *const WORDS[TD_API_COUNT] = {"opencl", "vulkan", "sim"};
     return WORDS[api];
+}
+
+td_blob_cache *td_device_cache(const td_device *device)
+{
+    return device->cache;
 }
 
 const td_device_info *td_device_get_info(const td_device *device)

@@ -63,33 +63,29 @@ static bool is_reachable(const td_list *list, const td_buffer *buffer)
 
 static td_status check_span(const td_list *list, td_span span, const char *what)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(!span.buffer || span.bytes == 0, TD_ERR_ARGUMENT, "%s is an empty range", what);
-    TD_FAIL_IF(span.offset > span.buffer->bytes || span.bytes > span.buffer->bytes - span.offset,
-               TD_ERR_ARGUMENT, "%s covers bytes %llu to %llu of a buffer of %llu", what,
-               (unsigned long long)span.offset, (unsigned long long)(span.offset + span.bytes),
-               (unsigned long long)span.buffer->bytes);
-    TD_FAIL_IF(!is_reachable(list, span.buffer), TD_ERR_ARGUMENT,
-               "%s is memory of %s, but the list is for %s; send it through a channel", what,
-               span.buffer->device->info.name, list->device->info.name);
-fail:
-    return status;
+    TD_REFUSE_IF(!span.buffer || span.bytes == 0, TD_ERR_ARGUMENT, "%s is an empty range", what);
+    TD_REFUSE_IF(span.offset > span.buffer->bytes || span.bytes > span.buffer->bytes - span.offset,
+                 TD_ERR_ARGUMENT, "%s covers bytes %llu to %llu of a buffer of %llu", what,
+                 (unsigned long long)span.offset, (unsigned long long)(span.offset + span.bytes),
+                 (unsigned long long)span.buffer->bytes);
+    TD_REFUSE_IF(!is_reachable(list, span.buffer), TD_ERR_ARGUMENT,
+                 "%s is memory of %s, but the list is for %s; send it through a channel", what,
+                 span.buffer->device->info.name, list->device->info.name);
+    return TD_OK;
 }
 
 static td_status check_binding(const td_list *list, td_span span, const char *what)
 {
     const td_device_caps *caps = &list->device->info.caps;
-    td_status status = TD_OK;
-    TD_TRY(check_span(list, span, what));
-    TD_FAIL_IF(span.bytes > caps->max_binding_bytes, TD_ERR_LIMIT,
-               "%s is %llu bytes, but a kernel on %s can be given at most %llu; split it", what,
-               (unsigned long long)span.bytes, list->device->info.name,
-               (unsigned long long)caps->max_binding_bytes);
-    TD_FAIL_IF(caps->offset_align && span.offset % caps->offset_align, TD_ERR_ARGUMENT,
-               "%s starts at byte %llu, but %s needs multiples of %u", what, (unsigned long long)span.offset,
-               list->device->info.name, caps->offset_align);
-fail:
-    return status;
+    TD_CHECK(check_span(list, span, what));
+    TD_REFUSE_IF(span.bytes > caps->max_binding_bytes, TD_ERR_LIMIT,
+                 "%s is %llu bytes, but a kernel on %s can be given at most %llu; split it", what,
+                 (unsigned long long)span.bytes, list->device->info.name,
+                 (unsigned long long)caps->max_binding_bytes);
+    TD_REFUSE_IF(caps->offset_align && span.offset % caps->offset_align, TD_ERR_ARGUMENT,
+                 "%s starts at byte %llu, but %s needs multiples of %u", what,
+                 (unsigned long long)span.offset, list->device->info.name, caps->offset_align);
+    return TD_OK;
 }
 
 static td_status check_words(td_span span, const char *what)
@@ -109,54 +105,48 @@ static double estimate_ns(const td_list *list, td_cost cost)
 
 static td_status append(td_list *list, td_command_kind kind, td_cost cost, td_command **out)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(list->finished, TD_ERR_ARGUMENT,
-               "a command was recorded into a finished list; make a new list");
-    TD_TRY(td_alloc_grow(&list->commands, &list->capacity, list->n_commands + 1, sizeof *list->commands));
+    TD_REFUSE_IF(list->finished, TD_ERR_ARGUMENT,
+                 "a command was recorded into a finished list; make a new list");
+    TD_CHECK(td_alloc_grow(&list->commands, &list->capacity, list->n_commands + 1, sizeof *list->commands));
     *out = &list->commands[list->n_commands++];
     (*out)->kind = kind;
     (*out)->cost_ns = estimate_ns(list, cost);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_list_copy(td_list *list, td_span destination, td_span source)
 {
     td_command *command = NULL;
-    td_status status = TD_OK;
-    TD_TRY(check_span(list, destination, "the destination of a copy"));
-    TD_TRY(check_span(list, source, "the source of a copy"));
-    TD_TRY(check_words(destination, "the destination of a copy"));
-    TD_TRY(check_words(source, "the source of a copy"));
-    TD_FAIL_IF(destination.bytes != source.bytes, TD_ERR_ARGUMENT,
-               "a copy of %llu bytes into a range of %llu", (unsigned long long)source.bytes,
-               (unsigned long long)destination.bytes);
-    TD_FAIL_IF(destination.buffer == source.buffer && destination.offset < source.offset + source.bytes &&
-                   source.offset < destination.offset + destination.bytes,
-               TD_ERR_ARGUMENT, "source and destination of a copy overlap");
-    TD_TRY(append(list, TD_COMMAND_COPY, (td_cost){.bytes = 2.0 * (double)source.bytes}, &command));
+    TD_CHECK(check_span(list, destination, "the destination of a copy"));
+    TD_CHECK(check_span(list, source, "the source of a copy"));
+    TD_CHECK(check_words(destination, "the destination of a copy"));
+    TD_CHECK(check_words(source, "the source of a copy"));
+    TD_REFUSE_IF(destination.bytes != source.bytes, TD_ERR_ARGUMENT,
+                 "a copy of %llu bytes into a range of %llu", (unsigned long long)source.bytes,
+                 (unsigned long long)destination.bytes);
+    TD_REFUSE_IF(destination.buffer == source.buffer && destination.offset < source.offset + source.bytes &&
+                     source.offset < destination.offset + destination.bytes,
+                 TD_ERR_ARGUMENT, "source and destination of a copy overlap");
+    TD_CHECK(append(list, TD_COMMAND_COPY, (td_cost){.bytes = 2.0 * (double)source.bytes}, &command));
     command->n_spans = 2;
     command->spans[0] = destination;
     command->spans[1] = source;
     command->access[0] = TD_ACCESS_WRITE;
     command->access[1] = TD_ACCESS_READ;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_list_fill(td_list *list, td_span destination, uint32_t word)
 {
     td_command *command = NULL;
-    td_status status = TD_OK;
-    TD_TRY(check_span(list, destination, "the destination of a fill"));
-    TD_TRY(check_words(destination, "the destination of a fill"));
-    TD_TRY(append(list, TD_COMMAND_FILL, (td_cost){.bytes = (double)destination.bytes}, &command));
+    TD_CHECK(check_span(list, destination, "the destination of a fill"));
+    TD_CHECK(check_words(destination, "the destination of a fill"));
+    TD_CHECK(append(list, TD_COMMAND_FILL, (td_cost){.bytes = (double)destination.bytes}, &command));
     command->n_spans = 1;
     command->spans[0] = destination;
     command->access[0] = TD_ACCESS_WRITE;
     command->word = word;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_list_dispatch(td_list *list, td_kernel_id id, const td_span *spans, const void *params,
@@ -166,21 +156,21 @@ td_status td_list_dispatch(td_list *list, td_kernel_id id, const td_span *spans,
     const uint32_t most = list->device->info.caps.max_group_count;
     const uint32_t group = td_device_group_size(list->device, id);
     td_command *command = NULL;
-    td_status status = TD_OK;
-    TD_FAIL_IF(list->kind != TD_QUEUE_COMPUTE && list->device->info.caps.copy_queue, TD_ERR_ARGUMENT,
-               "kernel %s was recorded for a copy queue", kernel->name);
-    TD_FAIL_IF(group > list->device->info.caps.max_group_size, TD_ERR_LIMIT,
-               "kernel %s has work-groups of %u items; %s takes at most %u", kernel->name, group,
-               list->device->info.name, list->device->info.caps.max_group_size);
-    TD_FAIL_IF(!grid.x || !grid.y || !grid.z || grid.x > most || grid.y > most || grid.z > most, TD_ERR_LIMIT,
-               "kernel %s was given %u x %u x %u work-groups; %s takes 1 to %u in each direction",
-               kernel->name, grid.x, grid.y, grid.z, list->device->info.name, most);
+    TD_REFUSE_IF(list->kind != TD_QUEUE_COMPUTE && list->device->info.caps.copy_queue, TD_ERR_ARGUMENT,
+                 "kernel %s was recorded for a copy queue", kernel->name);
+    TD_REFUSE_IF(group > list->device->info.caps.max_group_size, TD_ERR_LIMIT,
+                 "kernel %s has work-groups of %u items; %s takes at most %u", kernel->name, group,
+                 list->device->info.name, list->device->info.caps.max_group_size);
+    TD_REFUSE_IF(!grid.x || !grid.y || !grid.z || grid.x > most || grid.y > most || grid.z > most,
+                 TD_ERR_LIMIT,
+                 "kernel %s was given %u x %u x %u work-groups; %s takes 1 to %u in each direction",
+                 kernel->name, grid.x, grid.y, grid.z, list->device->info.name, most);
     for (uint32_t i = 0; i < kernel->n_buffers; i++) {
         char what[64];
         snprintf(what, sizeof what, "buffer %u of kernel %s", i, kernel->name);
-        TD_TRY(check_binding(list, spans[i], what));
+        TD_CHECK(check_binding(list, spans[i], what));
     }
-    TD_TRY(append(list, TD_COMMAND_DISPATCH, cost, &command));
+    TD_CHECK(append(list, TD_COMMAND_DISPATCH, cost, &command));
     command->kernel = kernel;
     command->grid = grid;
     command->n_spans = kernel->n_buffers;
@@ -188,26 +178,24 @@ td_status td_list_dispatch(td_list *list, td_kernel_id id, const td_span *spans,
     memcpy(command->access, kernel->access, sizeof command->access);
     command->params_bytes = kernel->params_bytes;
     memcpy(command->params, params, kernel->params_bytes);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_list_native(td_list *list, const td_native_command *native)
 {
     td_command *command = NULL;
-    td_status status = TD_OK;
-    TD_FAIL_IF(list->device->info.api != native->api, TD_ERR_UNSUPPORTED,
-               "%s cannot run on %s, which has another API", native->name, list->device->info.name);
-    TD_FAIL_IF(native->n_spans > TD_KERNEL_MAX_BUFFERS || native->params_bytes > TD_KERNEL_MAX_PARAMS,
-               TD_ERR_ARGUMENT, "%s takes %u buffers and %u bytes of parameters; %d and %d are the most",
-               native->name, native->n_spans, native->params_bytes, TD_KERNEL_MAX_BUFFERS,
-               TD_KERNEL_MAX_PARAMS);
+    TD_REFUSE_IF(list->device->info.api != native->api, TD_ERR_UNSUPPORTED,
+                 "%s cannot run on %s, which has another API", native->name, list->device->info.name);
+    TD_REFUSE_IF(native->n_spans > TD_KERNEL_MAX_BUFFERS || native->params_bytes > TD_KERNEL_MAX_PARAMS,
+                 TD_ERR_ARGUMENT, "%s takes %u buffers and %u bytes of parameters; %d and %d are the most",
+                 native->name, native->n_spans, native->params_bytes, TD_KERNEL_MAX_BUFFERS,
+                 TD_KERNEL_MAX_PARAMS);
     for (uint32_t i = 0; i < native->n_spans; i++) {
         char what[64];
         snprintf(what, sizeof what, "buffer %u of %s", i, native->name);
-        TD_TRY(check_binding(list, native->spans[i], what));
+        TD_CHECK(check_binding(list, native->spans[i], what));
     }
-    TD_TRY(append(list, TD_COMMAND_NATIVE, native->cost, &command));
+    TD_CHECK(append(list, TD_COMMAND_NATIVE, native->cost, &command));
     command->native = native->native;
     command->n_spans = native->n_spans;
     memcpy(command->spans, native->spans, native->n_spans * sizeof *native->spans);
@@ -215,8 +203,7 @@ td_status td_list_native(td_list *list, const td_native_command *native)
         command->access[i] = (uint8_t)native->access[i];
     command->params_bytes = native->params_bytes;
     memcpy(command->params, native->params, native->params_bytes);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- finishing */

@@ -171,12 +171,10 @@ static td_status enter(td_queue *queue, td_list *list, const td_point *waits, si
 
 static td_status run_deferred(const td_deferred *item)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < item->n_waits; i++)
-        TD_TRY(td_point_wait(item->waits[i], TD_WAIT_FOREVER));
+        TD_CHECK(td_point_wait(item->waits[i], TD_WAIT_FOREVER));
     if (item->host_task) item->host_task(item->host_context);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void drop_deferred(td_queue *queue)
@@ -353,28 +351,26 @@ static uint64_t to_host_ns(const td_clock_map *map, uint64_t device_ns)
 td_status td_point_times(td_point point, td_times *out)
 {
     td_queue *queue = point.queue;
-    td_status status = TD_OK;
     uint64_t start_ns = 0;
     uint64_t end_ns = 0;
     td_clock_map map;
     bool reached = false;
-    TD_FAIL_IF(is_past(point), TD_ERR_ARGUMENT, "the point {NULL, 0} has no times");
-    TD_FAIL_IF(!queue->device->info.caps.timestamps, TD_ERR_UNSUPPORTED, "%s was opened without timestamps",
-               queue->device->info.name);
-    TD_TRY(td_point_poll(point, &reached));
-    TD_FAIL_IF(!reached, TD_ERR_ARGUMENT,
-               "times were asked of a point that is not reached yet; wait for it first");
-    TD_FAIL_IF(point.value + TD_TIMES_KEPT <= atomic_load(&queue->issued), TD_ERR_NOT_FOUND,
-               "times are kept for the last %d submissions only", TD_TIMES_KEPT);
-    TD_TRY(queue->device->ops->times(queue, point.value, &start_ns, &end_ns));
-    TD_TRY(map_clock(queue->device, &map));
+    TD_REFUSE_IF(is_past(point), TD_ERR_ARGUMENT, "the point {NULL, 0} has no times");
+    TD_REFUSE_IF(!queue->device->info.caps.timestamps, TD_ERR_UNSUPPORTED, "%s was opened without timestamps",
+                 queue->device->info.name);
+    TD_CHECK(td_point_poll(point, &reached));
+    TD_REFUSE_IF(!reached, TD_ERR_ARGUMENT,
+                 "times were asked of a point that is not reached yet; wait for it first");
+    TD_REFUSE_IF(point.value + TD_TIMES_KEPT <= atomic_load(&queue->issued), TD_ERR_NOT_FOUND,
+                 "times are kept for the last %d submissions only", TD_TIMES_KEPT);
+    TD_CHECK(queue->device->ops->times(queue, point.value, &start_ns, &end_ns));
+    TD_CHECK(map_clock(queue->device, &map));
     pthread_mutex_lock(&queue->mutex);
     out->submitted_ns = queue->submitted_ns[point.value % TD_TIMES_KEPT];
     pthread_mutex_unlock(&queue->mutex);
     out->started_ns = to_host_ns(&map, start_ns);
     out->finished_ns = to_host_ns(&map, end_ns);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- life */

@@ -111,30 +111,30 @@ static td_status parse_visible(const char *text, size_t n_real, size_t *position
 {
     char copy[256];
     char *rest = copy;
-    td_status status = TD_OK;
     *count = 0;
-    TD_FAIL_IF(strlen(text) >= sizeof copy, TD_ERR_CONFIG,
-               "TANDEM_VISIBLE_DEVICES is longer than %zu characters", sizeof copy - 1);
+    TD_REFUSE_IF(strlen(text) >= sizeof copy, TD_ERR_CONFIG,
+                 "TANDEM_VISIBLE_DEVICES is longer than %zu characters", sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
     for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
         uint64_t index = 0;
         if (*word == '\0' && *text == '\0') break; /* empty: hide all */
-        TD_FAIL_IF(td_text_parse_u64(word, &index) != TD_OK, TD_ERR_CONFIG,
-                   "TANDEM_VISIBLE_DEVICES=%s: \"%s\" is not a device number; give numbers of `tandem "
-                   "devices` separated by commas, as in 0,1",
-                   text, word);
-        TD_FAIL_IF(index >= n_real, TD_ERR_CONFIG,
-                   "TANDEM_VISIBLE_DEVICES=%s: there is no device %llu; unset it and run `tandem devices` to "
-                   "see the %zu there are",
-                   text, (unsigned long long)index, n_real);
+        TD_REFUSE_IF(td_text_parse_u64(word, &index) != TD_OK, TD_ERR_CONFIG,
+                     "TANDEM_VISIBLE_DEVICES=%s: \"%s\" is not a device number; give numbers of `tandem "
+                     "devices` separated by commas, as in 0,1",
+                     text, word);
+        TD_REFUSE_IF(
+            index >= n_real, TD_ERR_CONFIG,
+            "TANDEM_VISIBLE_DEVICES=%s: there is no device %llu; unset it and run `tandem devices` to "
+            "see the %zu there are",
+            text, (unsigned long long)index, n_real);
         for (size_t i = 0; i < *count; i++) {
-            TD_FAIL_IF(positions[i] == index, TD_ERR_CONFIG,
-                       "TANDEM_VISIBLE_DEVICES=%s names device %llu twice", text, (unsigned long long)index);
+            TD_REFUSE_IF(positions[i] == index, TD_ERR_CONFIG,
+                         "TANDEM_VISIBLE_DEVICES=%s names device %llu twice", text,
+                         (unsigned long long)index);
         }
         positions[(*count)++] = (size_t)index;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void log_renumbering(const td_registry *registry)

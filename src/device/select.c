@@ -154,20 +154,18 @@ static td_status refuse_unknown(const char *selector)
 static td_status choose_index(const td_registry *registry, const char *text, const td_device_info **out)
 {
     uint64_t index = 0;
-    td_status status = TD_OK;
     if (td_text_parse_u64(text, &index) != TD_OK) return refuse_unknown(text);
-    TD_FAIL_IF(registry->n_real == 0, TD_ERR_NOT_FOUND, "there is no device %s: none was found; " SEE_LIST,
-               text);
-    TD_FAIL_IF(registry->n_visible == 0, TD_ERR_NOT_FOUND,
-               "there is no device %s: TANDEM_VISIBLE_DEVICES hides all; unset it", text);
-    TD_FAIL_IF(index >= registry->n_visible && index < registry->n_real, TD_ERR_NOT_FOUND,
-               "there is no device %s: TANDEM_VISIBLE_DEVICES leaves 0 to %zu; " SEE_LIST, text,
-               registry->n_visible - 1);
-    TD_FAIL_IF(index >= registry->n_visible, TD_ERR_NOT_FOUND,
-               "there is no device %s, only 0 to %zu; " SEE_LIST, text, registry->n_visible - 1);
+    TD_REFUSE_IF(registry->n_real == 0, TD_ERR_NOT_FOUND, "there is no device %s: none was found; " SEE_LIST,
+                 text);
+    TD_REFUSE_IF(registry->n_visible == 0, TD_ERR_NOT_FOUND,
+                 "there is no device %s: TANDEM_VISIBLE_DEVICES hides all; unset it", text);
+    TD_REFUSE_IF(index >= registry->n_visible && index < registry->n_real, TD_ERR_NOT_FOUND,
+                 "there is no device %s: TANDEM_VISIBLE_DEVICES leaves 0 to %zu; " SEE_LIST, text,
+                 registry->n_visible - 1);
+    TD_REFUSE_IF(index >= registry->n_visible, TD_ERR_NOT_FOUND,
+                 "there is no device %s, only 0 to %zu; " SEE_LIST, text, registry->n_visible - 1);
     *out = &registry->infos.items[index];
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool is_hidden(const td_registry *registry, size_t position)
@@ -180,7 +178,6 @@ static td_status choose_form(const td_registry *registry, size_t form, const cha
 {
     const char *text = selector + strlen(FORMS[form].prefix);
     const td_device_info *hidden = NULL;
-    td_status status = TD_OK;
     for (size_t i = 0; i < registry->infos.count; i++) {
         const td_device_info *info = &registry->infos.items[i];
         if (!FORMS[form].matches(info, text)) continue;
@@ -191,17 +188,16 @@ static td_status choose_form(const td_registry *registry, size_t form, const cha
         /* One card under two APIs is one card: take the better handle. Different cards are ambiguous. */
         const bool other_card =
             *out && ((*out)->phys_group != info->phys_group || info->type == TD_DEVICE_CPU);
-        TD_FAIL_IF(other_card, TD_ERR_NOT_FOUND,
-                   "selector \"%s\" fits both %s (%s) and %s (%s); use one of the latter", selector,
-                   (*out)->name, (*out)->selector, info->name, info->selector);
+        TD_REFUSE_IF(other_card, TD_ERR_NOT_FOUND,
+                     "selector \"%s\" fits both %s (%s) and %s (%s); use one of the latter", selector,
+                     (*out)->name, (*out)->selector, info->name, info->selector);
         if (!*out || rank(info) > rank(*out)) *out = info;
     }
-    TD_FAIL_IF(!*out && hidden, TD_ERR_NOT_FOUND,
-               "device %s (%s) is hidden by TANDEM_VISIBLE_DEVICES; unset it or name %d there", selector,
-               hidden->name, hidden->given_index);
-    TD_FAIL_IF(!*out, TD_ERR_NOT_FOUND, "no device fits \"%s\"; " SEE_LIST, selector);
-fail:
-    return status;
+    TD_REFUSE_IF(!*out && hidden, TD_ERR_NOT_FOUND,
+                 "device %s (%s) is hidden by TANDEM_VISIBLE_DEVICES; unset it or name %d there", selector,
+                 hidden->name, hidden->given_index);
+    TD_REFUSE_IF(!*out, TD_ERR_NOT_FOUND, "no device fits \"%s\"; " SEE_LIST, selector);
+    return TD_OK;
 }
 
 static td_status choose(const td_registry *registry, const char *selector, const td_device_info **out)
@@ -219,12 +215,10 @@ static td_status choose(const td_registry *registry, const char *selector, const
 td_status td_registry_select(const td_registry *registry, const char *selector, const td_device_info **out)
 {
     const td_device_info *chosen = NULL;
-    td_status status = TD_OK;
     *out = NULL;
-    TD_TRY(choose(registry, selector, &chosen));
-    TD_FAIL_IF(!chosen->usable, TD_ERR_UNSUPPORTED, "device \"%s\" (%s) cannot be used: %s", selector,
-               chosen->name, chosen->reason);
+    TD_CHECK(choose(registry, selector, &chosen));
+    TD_REFUSE_IF(!chosen->usable, TD_ERR_UNSUPPORTED, "device \"%s\" (%s) cannot be used: %s", selector,
+                 chosen->name, chosen->reason);
     *out = chosen;
-fail:
-    return status;
+    return TD_OK;
 }

@@ -170,13 +170,12 @@ static td_status open_bench(td_device *device, test_bench *out)
 {
     td_span *const device_spans[] = {&out->a, &out->b, &out->c, &out->d};
     td_span *const host_spans[] = {&out->host_a, &out->host_b, &out->host_c};
-    td_status status = TD_OK;
     *out = (test_bench){.device = device};
-    TD_TRY(td_memory_create(device, "self-test", 0, &out->memory));
+    TD_CHECK(td_memory_create(device, "self-test", 0, &out->memory));
     for (size_t i = 0; i < 4; i++)
-        TD_TRY(td_memory_alloc(out->memory, TD_MEMORY_DEVICE, SPAN_BYTES, device_spans[i]));
+        TD_CHECK(td_memory_alloc(out->memory, TD_MEMORY_DEVICE, SPAN_BYTES, device_spans[i]));
     for (size_t i = 0; i < 3; i++)
-        TD_TRY(td_memory_alloc(out->memory, TD_MEMORY_HOST, SPAN_BYTES, host_spans[i]));
+        TD_CHECK(td_memory_alloc(out->memory, TD_MEMORY_HOST, SPAN_BYTES, host_spans[i]));
     out->in_a = td_span_host(out->host_a);
     out->in_b = td_span_host(out->host_b);
     out->out = td_span_host(out->host_c);
@@ -184,18 +183,15 @@ static td_status open_bench(td_device *device, test_bench *out)
         out->in_a[i] = 2.0f * td_rng_float(1, 1, i) - 1.0f;
         out->in_b[i] = 2.0f * td_rng_float(1, 2, i) - 1.0f;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status run_list(td_device *device, td_list *list, td_point *done)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_list_finish(list));
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, done));
-    TD_TRY(td_point_wait(*done, PATIENCE_NS));
-fail:
-    return status;
+    TD_CHECK(td_list_finish(list));
+    TD_CHECK(
+        td_queue_submit(td_device_queue(device, TD_QUEUE_COMPUTE), &(td_submission){.list = list}, done));
+    return td_point_wait(*done, PATIENCE_NS);
 }
 
 static td_status run_trial(const test_bench *bench, const trial *test, bool *right)
@@ -361,26 +357,22 @@ void td_selftest_recall(td_blob_cache *cache, td_device_info *info)
 static td_status test_now(td_device *device)
 {
     verdict fresh;
-    td_status status = TD_OK;
     const td_digest key = make_key(&device->info); /* before the verdict changes the info */
     td_log_info("testing %s for the first time with this driver (once; takes a moment)", device->info.name);
-    TD_TRY(judge(device, &fresh));
+    TD_CHECK(judge(device, &fresh));
     td_blob_cache_store(device->cache, "selftest", key, &fresh, sizeof fresh);
     apply(&fresh, &device->info);
     if (fresh.reason[0]) td_log_warn("%s: %s", device->info.name, fresh.reason);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_selftest_ensure(td_device *device)
 {
     td_device_info *info = &device->info;
-    td_status status = TD_OK;
     if (info->api == TD_API_SIM) return TD_OK;
     if (!info->selftest_done) td_selftest_recall(device->cache, info); /* since the registry was opened */
-    if (!info->selftest_done) TD_TRY(test_now(device));
-    TD_FAIL_IF(!info->selftest_passed, TD_ERR_UNSUPPORTED, "device %s cannot be used: %s", info->name,
-               info->reason);
-fail:
-    return status;
+    if (!info->selftest_done) TD_CHECK(test_now(device));
+    TD_REFUSE_IF(!info->selftest_passed, TD_ERR_UNSUPPORTED, "device %s cannot be used: %s", info->name,
+                 info->reason);
+    return TD_OK;
 }

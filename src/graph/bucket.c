@@ -40,24 +40,22 @@ static uint64_t find_end(const td_store *store, const td_placed_entry *entry)
 
 static td_status cut_segment(td_buckets *b, uint32_t segment, uint64_t least)
 {
-    td_status status = TD_OK;
     const td_store *store = b->store;
     td_bucket next = {.segment = segment, .first_entry = SIZE_MAX};
     for (uint64_t at = 0; at < store->segments[segment].elements;) {
         size_t number = 0;
         const td_placed_entry *entry = find_at(store, segment, at, &number);
-        TD_FAIL_IF(!entry, TD_ERR_ARGUMENT, "the store has a gap in segment %u", segment);
+        TD_REFUSE_IF(!entry, TD_ERR_ARGUMENT, "the store has a gap in segment %u", segment);
         at = find_end(store, entry);
         next.count = at - next.first;
         if (number < next.first_entry) next.first_entry = number;
         if (next.count < least && at < store->segments[segment].elements) continue;
-        TD_TRY(td_alloc_grow(&b->items, &b->capacity, b->count + 1, sizeof *b->items));
+        TD_CHECK(td_alloc_grow(&b->items, &b->capacity, b->count + 1, sizeof *b->items));
         b->items[b->count++] = next;
         b->elements += next.count;
         next = (td_bucket){.segment = segment, .first = at, .first_entry = SIZE_MAX};
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static int by_last_entry(const void *pa, const void *pb)
@@ -98,19 +96,17 @@ void td_buckets_destroy(td_buckets *buckets)
 
 td_status td_buckets_want_sums(td_buckets *buckets)
 {
-    td_status status = TD_OK;
     if (buckets->sums) return TD_OK;
-    TD_TRY(td_store_want_sums(buckets->store, buckets->learner));
-    TD_TRY(TD_NEW_ARRAY(&buckets->sums, buckets->count));
+    TD_CHECK(td_store_want_sums(buckets->store, buckets->learner));
+    TD_CHECK(TD_NEW_ARRAY(&buckets->sums, buckets->count));
     for (size_t i = 0; i < buckets->count; i++) {
         const td_bucket *b = &buckets->items[i];
-        TD_TRY(td_list_create(buckets->store->device, TD_QUEUE_COMPUTE, &buckets->sums[i]));
-        TD_TRY(
+        TD_CHECK(td_list_create(buckets->store->device, TD_QUEUE_COMPUTE, &buckets->sums[i]));
+        TD_CHECK(
             td_store_record_sum(buckets->sums[i], &buckets->store->segments[b->segment], b->first, b->count));
-        TD_TRY(td_list_finish(buckets->sums[i]));
+        TD_CHECK(td_list_finish(buckets->sums[i]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_list *td_buckets_sum(const td_buckets *buckets, size_t i)
@@ -140,6 +136,19 @@ td_span td_buckets_span(const td_buckets *buckets, size_t i, td_block block, uin
     const td_span whole = buckets->store->segments[bucket->segment].blocks[block];
     if (!whole.buffer) return (td_span){0};
     return td_span_part(whole, each * (bucket->first + first), each * count);
+}
+
+td_status td_bucket_await(td_cluster *cluster, td_point copied)
+{
+    enum { PULSE_NS = 500000000 };
+    td_times times;
+    td_status status;
+    while ((status = td_point_wait(copied, PULSE_NS)) == TD_ERR_TIMEOUT)
+        TD_CHECK(td_cluster_do_pulse(cluster));
+    if (status != TD_OK || !td_cluster_is_modelled(cluster)) return status;
+    TD_CHECK(td_point_times(copied, &times));
+    td_cluster_do_note_ready(cluster, times.finished_ns);
+    return TD_OK;
 }
 
 size_t td_buckets_find(const td_buckets *buckets, size_t entry)

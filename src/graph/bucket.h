@@ -6,6 +6,7 @@
 #ifndef TD_GRAPH_BUCKET_H
 #define TD_GRAPH_BUCKET_H
 
+#include "cluster/cluster.h"
 #include "graph/plan.h"
 
 typedef struct td_bucket {
@@ -38,5 +39,9 @@ td_span td_buckets_span(const td_buckets *buckets, size_t i, td_block block, uin
 
 /* The bucket that an entry of the store is in; their count: none. */
 size_t td_buckets_find(const td_buckets *buckets, size_t entry);
+
+/* In a job of a cluster: waits until what it sends has come from the device, and gives signs of life meanwhile. A
+ * modelled network is told when that was, whenever this thread wakes up. */
+td_status td_bucket_await(td_cluster *cluster, td_point copied);
 
 #endif

@@ -32,9 +32,8 @@ void td_draft_clear(td_draft *draft)
 
 td_status td_draft_tensor(td_draft *draft, uint32_t like, td_dtype dtype, uint32_t *out)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&draft->tensors, &draft->tensor_capacity, draft->n_tensors + 1,
-                         sizeof *draft->tensors));
+    TD_CHECK(td_alloc_grow(&draft->tensors, &draft->tensor_capacity, draft->n_tensors + 1,
+                           sizeof *draft->tensors));
     td_tensor_info *t = &draft->tensors[draft->n_tensors];
     *t = draft->tensors[like];
     t->dtype = dtype;
@@ -43,8 +42,7 @@ td_status td_draft_tensor(td_draft *draft, uint32_t like, td_dtype dtype, uint32
     t->root_offset = 0;
     t->is_output = false;
     *out = (uint32_t)draft->n_tensors++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_uses_find(const td_draft *draft, td_uses *out)

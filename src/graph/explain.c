@@ -106,12 +106,11 @@ fail:
 
 td_status td_plan_measure(td_plan *plan, uint32_t rounds)
 {
-    td_status status = TD_OK;
-    if (!plan->node_ms) TD_TRY(TD_NEW_ARRAY(&plan->node_ms, plan->draft.n_nodes));
+    if (!plan->node_ms) TD_CHECK(TD_NEW_ARRAY(&plan->node_ms, plan->draft.n_nodes));
     for (size_t n = 0; n < plan->draft.n_nodes; n++)
-        if (plan->draft.nodes[n].kind != TD_OP_view) TD_TRY(measure_node(plan, n, rounds, &plan->node_ms[n]));
-fail:
-    return status;
+        if (plan->draft.nodes[n].kind != TD_OP_view)
+            TD_CHECK(measure_node(plan, n, rounds, &plan->node_ms[n]));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -166,8 +165,7 @@ td_status td_plan_explain(const td_plan *plan, FILE *file)
 td_status td_plan_explain_dot(const td_plan *plan, FILE *file)
 {
     td_uses uses;
-    td_status status = TD_OK;
-    TD_TRY(td_uses_find(&plan->draft, &uses));
+    TD_CHECK(td_uses_find(&plan->draft, &uses));
     fprintf(file, "digraph plan {\n  node [shape=box, fontname=\"sans\", fontsize=10];\n");
     for (size_t n = 0; n < plan->draft.n_nodes; n++) {
         const td_node *node = &plan->draft.nodes[n];
@@ -183,7 +181,5 @@ td_status td_plan_explain_dot(const td_plan *plan, FILE *file)
     }
     fprintf(file, "}\n");
     td_uses_clear(&uses);
-    TD_TRY(check_written(file));
-fail:
-    return status;
+    return check_written(file);
 }

@@ -233,28 +233,23 @@ static void compact(fusing *f)
 /* What changed is the uses of a few tensors, but counting again is simple and quick enough. */
 static td_status recount(fusing *f)
 {
-    td_status status = TD_OK;
     td_uses_clear(&f->uses);
     compact(f);
     memset(f->gone, 0, f->draft->n_nodes);
-    TD_TRY(td_uses_find(f->draft, &f->uses));
-fail:
-    return status;
+    return td_uses_find(f->draft, &f->uses);
 }
 
 static td_status fuse_nodes(fusing *f)
 {
-    td_status status = TD_OK;
     for (size_t n = 0; n < f->draft->n_nodes; n++) {
         size_t i = 0;
         while (i < TD_NODE_INPUTS && !fuse_pair(f, n, i))
             i++;
         if (i == TD_NODE_INPUTS) continue;
-        TD_TRY(recount(f)); /* node n is now n - 1, and is looked at again */
+        TD_CHECK(recount(f)); /* node n is now n - 1, and is looked at again */
         n -= 2;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- sums in their own place */

@@ -201,25 +201,23 @@ td_tensor td_graph_gradient(const td_graph *graph, td_tensor parameter)
 
 static td_status add_tensor(td_graph *graph, const td_tensor_info *info, const char *name, uint32_t *id)
 {
-    td_status status = TD_OK;
     uint64_t size = 1;
     *id = 0;
-    TD_FAIL_IF(info->shape.n_dims == 0, TD_ERR_ARGUMENT, "tensor %s has no axes", name);
+    TD_REFUSE_IF(info->shape.n_dims == 0, TD_ERR_ARGUMENT, "tensor %s has no axes", name);
     for (size_t d = 0; d < info->shape.n_dims && size < UINT32_C(1) << 31; d++)
         size *= info->shape.dims[d];
-    TD_FAIL_IF(size == 0 || size >= UINT32_C(1) << 31, TD_ERR_LIMIT,
-               "tensor %s has %llu elements; 1 to 2^31 - 1 are possible", name, (unsigned long long)size);
-    TD_FAIL_IF(graph->n_tensors >= MOST_TENSORS, TD_ERR_LIMIT, "a graph has at most %u tensors",
-               MOST_TENSORS);
-    TD_TRY(td_alloc_grow(&graph->tensors, &graph->tensor_capacity, graph->n_tensors + 1,
-                         sizeof *graph->tensors));
+    TD_REFUSE_IF(size == 0 || size >= UINT32_C(1) << 31, TD_ERR_LIMIT,
+                 "tensor %s has %llu elements; 1 to 2^31 - 1 are possible", name, (unsigned long long)size);
+    TD_REFUSE_IF(graph->n_tensors >= MOST_TENSORS, TD_ERR_LIMIT, "a graph has at most %u tensors",
+                 MOST_TENSORS);
+    TD_CHECK(td_alloc_grow(&graph->tensors, &graph->tensor_capacity, graph->n_tensors + 1,
+                           sizeof *graph->tensors));
     td_tensor_info *t = &graph->tensors[graph->n_tensors];
     *t = *info;
-    TD_TRY(td_arena_strdup(graph->arena, name, &t->name));
+    TD_CHECK(td_arena_strdup(graph->arena, name, &t->name));
     *id = (uint32_t)graph->n_tensors++;
     t->root = *id;
-fail:
-    return status;
+    return TD_OK;
 }
 
 uint32_t td_graph_new_tensor(td_graph *graph, td_tensor_role role, td_dtype dtype, td_shape shape,

@@ -64,21 +64,17 @@ fail:
 
 td_status td_store_init(td_store *store, uint64_t seed)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < store->n_entries; i++)
-        if (store->entries[i].entry.role == TD_TENSOR_PARAMETER) TD_TRY(fill_entry(store, i, seed));
-    TD_TRY(td_store_init_constants(store));
-fail:
-    return status;
+        if (store->entries[i].entry.role == TD_TENSOR_PARAMETER) TD_CHECK(fill_entry(store, i, seed));
+    return td_store_init_constants(store);
 }
 
 td_status td_store_init_constants(td_store *store)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < store->n_entries; i++) {
         const td_store_entry *e = &store->entries[i].entry;
-        if (e->role == TD_TENSOR_STATE && e->state_kind == TD_STATE_CONSTANT) TD_TRY(fill_entry(store, i, 0));
+        if (e->role == TD_TENSOR_STATE && e->state_kind == TD_STATE_CONSTANT)
+            TD_CHECK(fill_entry(store, i, 0));
     }
-fail:
-    return status;
+    return TD_OK;
 }

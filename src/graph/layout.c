@@ -46,7 +46,6 @@ static void note_use(const td_draft *draft, td_layout *layout, uint32_t id, uint
 
 static td_status find_lives(const td_draft *draft, const td_recorder *r, td_layout *layout)
 {
-    td_status status = TD_OK;
     for (uint32_t n = 0; n < draft->n_nodes; n++) {
         const td_node *node = &draft->nodes[n];
         const td_op_row *row = td_op_table[node->kind];
@@ -55,13 +54,12 @@ static td_status find_lives(const td_draft *draft, const td_recorder *r, td_layo
             note_use(draft, layout, node->in[i], n);
         for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
             note_use(draft, layout, node->out[o], n);
-        if (row->workspace) TD_TRY(row->workspace(r, node, &scratch));
+        if (row->workspace) TD_CHECK(row->workspace(r, node, &scratch));
         if (!scratch) continue;
         add_allocation(layout, scratch, n, n, 0);
         layout->of_node[n] = (uint32_t)layout->n_allocations;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- in place */
@@ -170,12 +168,11 @@ static uint64_t capacity_of(const td_layout_limits *limits, size_t chunk)
 static td_status put_all(td_layout *layout, const td_layout_limits *limits, td_allocation **order, size_t n,
                          shelf *shelves)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < n; i++) {
         uint32_t chunk = 0;
         while (chunk < 16 && !put_on(&shelves[chunk], order[i], capacity_of(limits, chunk), chunk))
             chunk++;
-        TD_FAIL_IF(
+        TD_REFUSE_IF(
             chunk == 16, TD_ERR_LIMIT,
             "a tensor of %llu bytes has no place: chunks of the device are at most %llu bytes, and a plan "
             "has at most 16; use smaller batches",
@@ -184,8 +181,7 @@ static td_status put_all(td_layout *layout, const td_layout_limits *limits, td_a
         if (end > layout->chunk_bytes[chunk]) layout->chunk_bytes[chunk] = end;
         if (chunk + 1 > layout->n_chunks) layout->n_chunks = chunk + 1;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status assign_offsets(td_layout *layout, const td_layout_limits *limits)

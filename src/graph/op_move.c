@@ -194,15 +194,13 @@ static td_status record_concat(td_recorder *r, const td_node *node)
 {
     const td_shape whole = td_recorder_shape(r, node->out[0]);
     uint32_t start[4] = {0};
-    td_status status = TD_OK;
     for (size_t i = 0; i < TD_NODE_INPUTS && node->in[i]; i++) {
         const td_shape part = td_recorder_shape(r, node->in[i]);
-        TD_TRY(td_op_set_slice(r->list, td_recorder_span(r, node->in[i]), part,
-                               td_recorder_span(r, node->out[0]), whole, start));
+        TD_CHECK(td_op_set_slice(r->list, td_recorder_span(r, node->in[i]), part,
+                                 td_recorder_span(r, node->out[0]), whole, start));
         start[node->info.axis] += part.dims[node->info.axis];
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 const td_op_row td_op_row_concat = {

@@ -71,7 +71,6 @@ static td_status update_average(const td_optimizer *optimizer, td_list *list, co
 
 static td_status update_segment(const td_optimizer *optimizer, td_list *list, const td_segment *segment)
 {
-    td_status status = TD_OK;
     const update_range all = {.group = segment->group,
                               .elements = segment->elements,
                               .w = segment->blocks[TD_BLOCK_WEIGHT],
@@ -79,16 +78,13 @@ static td_status update_segment(const td_optimizer *optimizer, td_list *list, co
                               .m = segment->blocks[TD_BLOCK_MOMENT1],
                               .v = segment->blocks[TD_BLOCK_MOMENT2],
                               .shadow = segment->blocks[TD_BLOCK_HALF]};
-    TD_TRY(update_range_of(optimizer, list, &all));
-    TD_TRY(update_average(optimizer, list, segment));
-fail:
-    return status;
+    TD_CHECK(update_range_of(optimizer, list, &all));
+    return update_average(optimizer, list, segment);
 }
 
 /* Only this rank's part of each bucket. */
 static td_status update_shards(const td_optimizer *optimizer, td_list *list)
 {
-    td_status status = TD_OK;
     const td_buckets *buckets = td_shards_buckets(optimizer->shards);
     for (size_t i = 0; i < td_buckets_count(buckets); i++) {
         uint64_t first;
@@ -98,10 +94,9 @@ static td_status update_shards(const td_optimizer *optimizer, td_list *list)
         u.w = td_buckets_span(buckets, i, TD_BLOCK_WEIGHT, first, u.elements);
         u.g = td_buckets_span(buckets, i, TD_BLOCK_GRADIENT, first, u.elements);
         u.shadow = td_buckets_span(buckets, i, TD_BLOCK_HALF, first, u.elements);
-        TD_TRY(update_range_of(optimizer, list, &u));
+        TD_CHECK(update_range_of(optimizer, list, &u));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static uint32_t count_parts(const td_optimizer *optimizer)
@@ -122,27 +117,25 @@ static td_status record_update(const td_optimizer *optimizer, td_list *list, uin
     const td_store *store = optimizer->store;
     const td_optimizer_options *o = &optimizer->options;
     uint32_t first = 0;
-    td_status status = TD_OK;
     for (size_t s = 0; s < store->n_segments; s++) {
         const td_segment *segment = &store->segments[s];
         if (!is_updated(optimizer, segment)) continue;
-        TD_TRY(td_op_square_sum(list, (uint32_t)segment->elements, segment->blocks[TD_BLOCK_GRADIENT],
-                                optimizer->partial, first));
+        TD_CHECK(td_op_square_sum(list, (uint32_t)segment->elements, segment->blocks[TD_BLOCK_GRADIENT],
+                                  optimizer->partial, first));
         first += td_op_square_sum_parts(td_device_class(store->device), (uint32_t)segment->elements);
     }
-    TD_TRY(td_op_clip(list, &(td_clip_args){.parts = parts,
-                                            .max_norm = o->max_norm,
-                                            .growth_steps = o->scale_growth_steps,
-                                            .beta1 = o->beta1,
-                                            .beta2 = o->beta2,
-                                            .partial = optimizer->partial,
-                                            .control = td_store_control(store, optimizer->learner)}));
-    if (optimizer->shards) TD_TRY(update_shards(optimizer, list));
+    TD_CHECK(td_op_clip(list, &(td_clip_args){.parts = parts,
+                                              .max_norm = o->max_norm,
+                                              .growth_steps = o->scale_growth_steps,
+                                              .beta1 = o->beta1,
+                                              .beta2 = o->beta2,
+                                              .partial = optimizer->partial,
+                                              .control = td_store_control(store, optimizer->learner)}));
+    if (optimizer->shards) TD_CHECK(update_shards(optimizer, list));
     for (size_t s = 0; !optimizer->shards && s < store->n_segments; s++)
         if (is_updated(optimizer, &store->segments[s]))
-            TD_TRY(update_segment(optimizer, list, &store->segments[s]));
-fail:
-    return status;
+            TD_CHECK(update_segment(optimizer, list, &store->segments[s]));
+    return TD_OK;
 }
 
 static td_span host_rate(const ring_entry *entry)
@@ -159,16 +152,14 @@ static td_status open_entry(const td_optimizer *optimizer, uint32_t parts, ring_
 {
     const td_store *store = optimizer->store;
     const td_span control = td_store_control(store, optimizer->learner);
-    td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_HOST, TD_STORAGE_ALIGN + TD_CONTROL_BYTES, &entry->host));
-    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &entry->list));
-    TD_TRY(
+    TD_CHECK(
+        td_memory_alloc(store->memory, TD_MEMORY_HOST, TD_STORAGE_ALIGN + TD_CONTROL_BYTES, &entry->host));
+    TD_CHECK(td_list_create(store->device, TD_QUEUE_COMPUTE, &entry->list));
+    TD_CHECK(
         td_list_copy(entry->list, td_span_part(control, UINT64_C(4) * TD_CONTROL_LR, 4), host_rate(entry)));
-    TD_TRY(record_update(optimizer, entry->list, parts));
-    TD_TRY(td_list_copy(entry->list, host_control(entry), control));
-    TD_TRY(td_list_finish(entry->list));
-fail:
-    return status;
+    TD_CHECK(record_update(optimizer, entry->list, parts));
+    TD_CHECK(td_list_copy(entry->list, host_control(entry), control));
+    return td_list_finish(entry->list);
 }
 
 /* ---------------------------------------------------------------- life */
@@ -176,15 +167,12 @@ fail:
 static td_status record_averages(td_optimizer *optimizer)
 {
     const td_store *store = optimizer->store;
-    td_status status = TD_OK;
     if (!optimizer->shards || !store->options.average) return TD_OK;
-    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &optimizer->average));
+    TD_CHECK(td_list_create(store->device, TD_QUEUE_COMPUTE, &optimizer->average));
     for (size_t s = 0; s < store->n_segments; s++)
         if (is_updated(optimizer, &store->segments[s]))
-            TD_TRY(update_average(optimizer, optimizer->average, &store->segments[s]));
-    TD_TRY(td_list_finish(optimizer->average));
-fail:
-    return status;
+            TD_CHECK(update_average(optimizer, optimizer->average, &store->segments[s]));
+    return td_list_finish(optimizer->average);
 }
 
 td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimizer_options *options,
@@ -229,17 +217,15 @@ td_status td_optimizer_step(td_optimizer *optimizer, float learning_rate, td_poi
 {
     ring_entry *entry = &optimizer->ring[optimizer->steps % TD_SCALAR_RING];
     td_queue *queue = td_device_queue(optimizer->store->device, TD_QUEUE_COMPUTE);
-    td_status status = TD_OK;
-    TD_TRY(td_point_wait(entry->reached, TD_WAIT_FOREVER));
+    TD_CHECK(td_point_wait(entry->reached, TD_WAIT_FOREVER));
     memcpy(td_span_host(host_rate(entry)), &learning_rate, 4);
-    TD_TRY(td_queue_submit(queue, &(td_submission){.list = entry->list}, &entry->reached));
+    TD_CHECK(td_queue_submit(queue, &(td_submission){.list = entry->list}, &entry->reached));
     optimizer->steps++;
     if (reached) *reached = entry->reached;
-    if (optimizer->shards) TD_TRY(td_shards_spread(optimizer->shards));
+    if (optimizer->shards) TD_CHECK(td_shards_spread(optimizer->shards));
     if (optimizer->average)
-        TD_TRY(td_queue_submit(queue, &(td_submission){.list = optimizer->average}, reached));
-fail:
-    return status;
+        TD_CHECK(td_queue_submit(queue, &(td_submission){.list = optimizer->average}, reached));
+    return TD_OK;
 }
 
 uint64_t td_optimizer_steps(const td_optimizer *optimizer)
@@ -250,16 +236,14 @@ uint64_t td_optimizer_steps(const td_optimizer *optimizer)
 td_status td_optimizer_result(td_optimizer *optimizer, uint64_t number, td_update *out)
 {
     const ring_entry *entry = &optimizer->ring[number % TD_SCALAR_RING];
-    td_status status = TD_OK;
     *out = (td_update){0};
-    TD_FAIL_IF(number >= optimizer->steps || optimizer->steps - number > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
-               "results are kept for the last %d updates", TD_SCALAR_RING);
-    TD_TRY(td_point_wait(entry->reached, TD_WAIT_FOREVER));
+    TD_REFUSE_IF(number >= optimizer->steps || optimizer->steps - number > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
+                 "results are kept for the last %d updates", TD_SCALAR_RING);
+    TD_CHECK(td_point_wait(entry->reached, TD_WAIT_FOREVER));
     const uint32_t *words = td_span_host(host_control(entry));
     memcpy(&out->norm, &words[TD_CONTROL_NORM], 4);
     memcpy(&out->loss_scale, &words[TD_CONTROL_SCALE], 4);
     out->steps = words[TD_CONTROL_STEPS];
     out->skipped = words[TD_CONTROL_SKIPPED];
-fail:
-    return status;
+    return TD_OK;
 }

@@ -23,15 +23,14 @@ static td_status find_ends(const td_plan *plan, size_t *ends)
     const td_buckets *buckets = plan->options.buckets;
     const size_t n_buckets = td_buckets_count(buckets);
     const td_graph *graph = plan->draft.graph;
-    td_status status = TD_OK;
     memset(ends, 0, n_buckets * sizeof *ends);
     for (uint32_t id = 1; id < graph->n_tensors; id++) {
         const td_tensor_info *t = &graph->tensors[id];
         if (t->role != TD_TENSOR_PARAMETER || t->is_frozen) continue;
         const size_t entry = find_entry(plan, id);
-        TD_FAIL_IF(entry == plan->store->n_entries, TD_ERR_ARGUMENT, "the store has no %s", t->name);
+        TD_REFUSE_IF(entry == plan->store->n_entries, TD_ERR_ARGUMENT, "the store has no %s", t->name);
         const size_t bucket = td_buckets_find(buckets, entry);
-        TD_FAIL_IF(bucket == n_buckets, TD_ERR_ARGUMENT, "no bucket has %s", t->name);
+        TD_REFUSE_IF(bucket == n_buckets, TD_ERR_ARGUMENT, "no bucket has %s", t->name);
         size_t end = 0;
         for (size_t n = plan->draft.n_nodes; t->gradient && n-- > 0 && end == 0;)
             for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
@@ -41,8 +40,7 @@ static td_status find_ends(const td_plan *plan, size_t *ends)
         if (end == 0) end = plan->draft.n_nodes;
         if (end > ends[bucket]) ends[bucket] = end;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static int by_size(const void *a, const void *b)

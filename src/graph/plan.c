@@ -142,7 +142,6 @@ static td_status find_span(td_plan *plan, uint32_t id)
     const td_tensor_info *t = &plan->draft.tensors[id];
     const td_tensor_info *root = &plan->draft.tensors[t->root];
     td_span whole = {0};
-    td_status status = TD_OK;
     if (root->role == TD_TENSOR_ACTIVATION || root->role == TD_TENSOR_INPUT) {
         if (!plan->layout.of_tensor[t->root]) return TD_OK; /* of a node that was dropped */
         whole = place_span(plan, plan->layout.of_tensor[t->root] - 1);
@@ -152,12 +151,11 @@ static td_status find_span(td_plan *plan, uint32_t id)
                                : td_dtype_format(t->dtype) ? TD_BLOCK_HALF
                                : plan->options.averaged    ? TD_BLOCK_AVERAGE
                                                            : TD_BLOCK_WEIGHT;
-        TD_TRY(td_store_find(plan->store, plan->draft.graph, is_gradient ? root->parameter : t->root, block,
-                             &whole));
+        TD_CHECK(td_store_find(plan->store, plan->draft.graph, is_gradient ? root->parameter : t->root, block,
+                               &whole));
     }
     plan->spans[id] = td_span_part(whole, 4 * t->root_offset, td_tensor_bytes(t));
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool is_used(const td_plan *plan, uint32_t id)
@@ -170,12 +168,10 @@ static bool is_used(const td_plan *plan, uint32_t id)
 
 static td_status find_spans(td_plan *plan)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&plan->spans, plan->draft.n_tensors));
+    TD_CHECK(TD_NEW_ARRAY(&plan->spans, plan->draft.n_tensors));
     for (uint32_t id = 1; id < plan->draft.n_tensors; id++)
-        if (is_used(plan, id)) TD_TRY(find_span(plan, id));
-fail:
-    return status;
+        if (is_used(plan, id)) TD_CHECK(find_span(plan, id));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- recording */
@@ -204,15 +200,13 @@ static td_status clear_gradients(const td_plan *plan, td_list *list)
 {
     const td_graph *graph = plan->draft.graph;
     td_span span = {0};
-    td_status status = TD_OK;
     for (uint32_t id = 1; id < graph->n_tensors; id++) {
         const td_tensor_info *t = &graph->tensors[id];
         if (t->role != TD_TENSOR_PARAMETER || t->is_frozen || t->gradient) continue;
-        TD_TRY(td_store_find(plan->store, graph, id, TD_BLOCK_GRADIENT, &span));
-        TD_TRY(td_list_fill(list, span, 0));
+        TD_CHECK(td_store_find(plan->store, graph, id, TD_BLOCK_GRADIENT, &span));
+        TD_CHECK(td_list_fill(list, span, 0));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_plan_record(td_plan *plan, size_t first, size_t end, td_list **out)
@@ -264,22 +258,20 @@ static double heavy_flops(const td_plan *plan)
 static td_status run_passes(td_plan *plan, const td_graph *graph)
 {
     const td_plan_options *o = &plan->options;
-    td_status status = TD_OK;
-    TD_TRY(td_draft_begin(graph, o->forward_only, &plan->draft));
-    if (o->checkpoint && !o->forward_only) TD_TRY(td_draft_checkpoint(&plan->draft));
+    TD_CHECK(td_draft_begin(graph, o->forward_only, &plan->draft));
+    if (o->checkpoint && !o->forward_only) TD_CHECK(td_draft_checkpoint(&plan->draft));
     if (!o->forward_only) {
         const bool always = o->remake_cheap || o->checkpoint || o->half;
-        TD_TRY(td_draft_remake_cheap(&plan->draft,
-                                     always ? INFINITY : heavy_flops(plan) / CHEAP_FLOPS_PER_BYTE));
+        TD_CHECK(td_draft_remake_cheap(&plan->draft,
+                                       always ? INFINITY : heavy_flops(plan) / CHEAP_FLOPS_PER_BYTE));
     }
-    if (!o->no_fusion) TD_TRY(td_draft_fuse(&plan->draft));
+    if (!o->no_fusion) TD_CHECK(td_draft_fuse(&plan->draft));
     if (o->half && !o->forward_only) {
         const td_dtype weights = plan->store->options.half;
-        TD_TRY(td_draft_keep_half(&plan->draft, o->half));
-        if (weights) TD_TRY(td_draft_half_weights(&plan->draft, weights));
+        TD_CHECK(td_draft_keep_half(&plan->draft, o->half));
+        if (weights) TD_CHECK(td_draft_half_weights(&plan->draft, weights));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_options *options,

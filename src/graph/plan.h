@@ -57,6 +57,11 @@ void td_store_destroy(td_store *store);
 td_status td_store_create_shared(td_memory *memory, const td_graph *const *graphs, size_t n_graphs,
                                  const td_store_options *options, td_store **out);
 
+/* A second store on the same parameters, for plans that only read them: states are its own, beginning with what the
+ * lender's hold, as is the arena; so plans of both may run at once, from two threads. Neither writes parameters from
+ * here on. The lender must not be one for training, rests during the call, and is destroyed last. *out is owned. */
+td_status td_store_borrow(const td_store *lender, td_store **out);
+
 /* Room, filled with zeros, for those states of `graph` that the store does not have: caches of a graph that
  * comes later. Plans that exist stay as they are. */
 td_status td_store_extend(td_store *store, const td_graph *graph);

@@ -14,11 +14,9 @@
 
 static td_status push(td_draft *to, const td_node *node)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_alloc_grow(&to->nodes, &to->node_capacity, to->n_nodes + 1, sizeof *to->nodes));
+    TD_CHECK(td_alloc_grow(&to->nodes, &to->node_capacity, to->n_nodes + 1, sizeof *to->nodes));
     to->nodes[to->n_nodes++] = *node;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A pass writes a new list of nodes while it reads the old one. `now` is what to read in place of a tensor.
@@ -33,15 +31,12 @@ typedef struct rewriting {
 
 static td_status begin_rewriting(td_draft *draft, rewriting *out)
 {
-    td_status status = TD_OK;
     *out =
         (rewriting){.draft = draft, .old = draft->nodes, .n_old = draft->n_nodes, .n_now = draft->n_tensors};
     draft->nodes = NULL;
     draft->n_nodes = draft->node_capacity = 0;
-    TD_TRY(TD_NEW_ARRAY(&out->now, out->n_now));
-    TD_TRY(td_alloc_grow(&draft->nodes, &draft->node_capacity, 2 * out->n_old + 1, sizeof *draft->nodes));
-fail:
-    return status;
+    TD_CHECK(TD_NEW_ARRAY(&out->now, out->n_now));
+    return td_alloc_grow(&draft->nodes, &draft->node_capacity, 2 * out->n_old + 1, sizeof *draft->nodes);
 }
 
 static void end_rewriting(rewriting *w)
@@ -63,8 +58,7 @@ static void use_present(const rewriting *w, td_node *node)
 static td_status find_kept(const rewriting *w, const uint16_t *block_of, bool **out)
 {
     const td_draft *draft = w->draft;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(out, w->n_now));
+    TD_CHECK(TD_NEW_ARRAY(out, w->n_now));
     for (size_t n = 0; n < w->n_old; n++) {
         const td_node *node = &w->old[n];
         for (size_t i = 0; !node->backward && i < TD_NODE_INPUTS; i++)
@@ -78,15 +72,13 @@ static td_status find_kept(const rewriting *w, const uint16_t *block_of, bool **
         const td_node *node = &w->old[n];
         if (node->kind == TD_OP_view && (*out)[node->out[0]]) (*out)[node->in[0]] = true;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Repeats the nodes of a block, with new tensors for all that is not kept. */
 static td_status repeat_block(rewriting *w, uint16_t block, const bool *kept)
 {
     td_draft *draft = w->draft;
-    td_status status = TD_OK;
     for (size_t n = 0; n < w->n_old; n++) {
         td_node node = w->old[n];
         bool makes = false;
@@ -98,7 +90,7 @@ static td_status repeat_block(rewriting *w, uint16_t block, const bool *kept)
         for (size_t o = 0; o < TD_NODE_OUTPUTS; o++) {
             const uint32_t old = node.out[o];
             if (!old) continue;
-            TD_TRY(td_draft_tensor(draft, old, draft->tensors[old].dtype, &node.out[o]));
+            TD_CHECK(td_draft_tensor(draft, old, draft->tensors[old].dtype, &node.out[o]));
             if (!kept[old]) w->now[old] = node.out[o];
         }
         if (node.kind == TD_OP_view) {
@@ -107,10 +99,9 @@ static td_status repeat_block(rewriting *w, uint16_t block, const bool *kept)
             view->root_offset = draft->tensors[node.in[0]].root_offset + node.info.view.offset;
         }
         node.backward = true;
-        TD_TRY(push(draft, &node));
+        TD_CHECK(push(draft, &node));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_draft_checkpoint(td_draft *draft)
@@ -200,14 +191,11 @@ fail:
 static td_status make_again(rewriting *w, const td_node *maker)
 {
     td_node node = *maker;
-    td_status status = TD_OK;
     node.backward = true;
     for (size_t o = 0; o < TD_NODE_OUTPUTS; o++)
-        if (node.out[o]) TD_TRY(td_draft_tensor(w->draft, maker->out[o], TD_F32, &node.out[o]));
+        if (node.out[o]) TD_CHECK(td_draft_tensor(w->draft, maker->out[o], TD_F32, &node.out[o]));
     w->now[maker->out[0]] = node.out[0];
-    TD_TRY(push(w->draft, &node));
-fail:
-    return status;
+    return push(w->draft, &node);
 }
 
 /* What making them again reads and writes. */
@@ -278,12 +266,9 @@ static bool *find_left(const rewriting *w)
 static td_status cast(rewriting *w, td_op_kind kind, uint32_t from, td_dtype dtype, uint32_t *to)
 {
     td_node node = {.kind = kind, .in = {from}, .backward = kind == TD_OP_to_float};
-    td_status status = TD_OK;
-    TD_TRY(td_draft_tensor(w->draft, from, dtype, to));
+    TD_CHECK(td_draft_tensor(w->draft, from, dtype, to));
     node.out[0] = *to;
-    TD_TRY(push(w->draft, &node));
-fail:
-    return status;
+    return push(w->draft, &node);
 }
 
 /* Casts each such activation where it is made, and back where the backward pass comes to it. */

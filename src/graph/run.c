@@ -17,9 +17,8 @@
 static td_status list_inputs(td_plan *plan)
 {
     const td_draft *draft = &plan->draft;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&plan->inputs, draft->n_tensors));
-    TD_TRY(TD_NEW_ARRAY(&plan->input_at, draft->n_tensors));
+    TD_CHECK(TD_NEW_ARRAY(&plan->inputs, draft->n_tensors));
+    TD_CHECK(TD_NEW_ARRAY(&plan->input_at, draft->n_tensors));
     for (uint32_t id = 1; id < draft->n_tensors; id++) {
         const td_tensor_info *t = &draft->tensors[id];
         if (t->role != TD_TENSOR_INPUT || t->root != id) continue;
@@ -28,8 +27,7 @@ static td_status list_inputs(td_plan *plan)
         plan->slot_bytes += td_round_up(td_tensor_bytes(t), TD_STORAGE_ALIGN);
     }
     plan->slot_bytes += TD_STORAGE_ALIGN;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_span slot_step(const td_plan *plan, const td_plan_slot *slot)
@@ -59,56 +57,47 @@ fail:
 
 static td_status open_slot(td_plan *plan, td_plan_slot *slot)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&slot->sources, plan->n_inputs + 1));
-    TD_TRY(td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, plan->slot_bytes, &slot->host));
+    TD_CHECK(TD_NEW_ARRAY(&slot->sources, plan->n_inputs + 1));
+    TD_CHECK(td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, plan->slot_bytes, &slot->host));
     memset(td_span_host(slot->host), 0, plan->slot_bytes);
     for (size_t i = 0; i < plan->n_inputs; i++)
         slot->sources[i] = td_span_part(slot->host, plan->input_at[i],
                                         td_tensor_bytes(&plan->draft.tensors[plan->inputs[i]]));
-    TD_TRY(record_slot(plan, slot));
-fail:
-    return status;
+    return record_slot(plan, slot);
 }
 
 static td_status list_scalars(td_plan *plan)
 {
-    td_status status = TD_OK;
     for (uint32_t id = 1; id < plan->draft.n_tensors; id++) {
         const td_tensor_info *t = &plan->draft.tensors[id];
         if (!t->is_output || td_shape_size(t->shape) != 1 || !plan->spans[id].buffer) continue;
-        TD_FAIL_IF(plan->n_scalars == TD_PLAN_SCALARS, TD_ERR_LIMIT, "a plan has at most %d scalars",
-                   TD_PLAN_SCALARS);
+        TD_REFUSE_IF(plan->n_scalars == TD_PLAN_SCALARS, TD_ERR_LIMIT, "a plan has at most %d scalars",
+                     TD_PLAN_SCALARS);
         plan->scalars[plan->n_scalars++] = id;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status open_ring(td_plan *plan, td_plan_ring *ring)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, UINT64_C(4) * TD_PLAN_SCALARS, &ring->host));
-    TD_TRY(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &ring->list));
+    TD_CHECK(
+        td_memory_alloc(plan->store->memory, TD_MEMORY_HOST, UINT64_C(4) * TD_PLAN_SCALARS, &ring->host));
+    TD_CHECK(td_list_create(plan->store->device, TD_QUEUE_COMPUTE, &ring->list));
     for (size_t i = 0; i < plan->n_scalars; i++)
-        TD_TRY(td_list_copy(ring->list, td_span_part(ring->host, 4 * i, 4), plan->spans[plan->scalars[i]]));
-    TD_TRY(td_list_finish(ring->list));
-fail:
-    return status;
+        TD_CHECK(td_list_copy(ring->list, td_span_part(ring->host, 4 * i, 4), plan->spans[plan->scalars[i]]));
+    return td_list_finish(ring->list);
 }
 
 td_status td_plan_open_slots(td_plan *plan)
 {
-    td_status status = TD_OK;
-    TD_TRY(list_inputs(plan));
-    TD_TRY(list_scalars(plan));
-    TD_TRY(TD_NEW_ARRAY(&plan->slots, plan->options.slots));
+    TD_CHECK(list_inputs(plan));
+    TD_CHECK(list_scalars(plan));
+    TD_CHECK(TD_NEW_ARRAY(&plan->slots, plan->options.slots));
     for (uint32_t s = 0; s < plan->options.slots; s++)
-        TD_TRY(open_slot(plan, &plan->slots[s]));
+        TD_CHECK(open_slot(plan, &plan->slots[s]));
     for (size_t i = 0; i < TD_SCALAR_RING; i++)
-        TD_TRY(open_ring(plan, &plan->ring[i]));
-fail:
-    return status;
+        TD_CHECK(open_ring(plan, &plan->ring[i]));
+    return TD_OK;
 }
 
 void td_plan_close_slots(td_plan *plan)
@@ -129,42 +118,35 @@ void td_plan_close_slots(td_plan *plan)
 
 static td_status find_input(const td_plan *plan, uint32_t slot, td_tensor input, size_t *out)
 {
-    td_status status = TD_OK;
     size_t i = 0;
     while (i < plan->n_inputs && plan->inputs[i] != input.id)
         i++;
-    TD_FAIL_IF(i == plan->n_inputs || slot >= plan->options.slots, TD_ERR_ARGUMENT, "slot %u has no input %s",
-               slot, td_graph_name(plan->draft.graph, input));
+    TD_REFUSE_IF(i == plan->n_inputs || slot >= plan->options.slots, TD_ERR_ARGUMENT,
+                 "slot %u has no input %s", slot, td_graph_name(plan->draft.graph, input));
     *out = i;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_plan_fill(td_plan *plan, uint32_t slot, td_tensor input, const void *values)
 {
-    td_status status = TD_OK;
     size_t i = 0;
-    TD_TRY(find_input(plan, slot, input, &i));
-    TD_TRY(td_point_wait(plan->slots[slot].taken, TD_WAIT_FOREVER));
+    TD_CHECK(find_input(plan, slot, input, &i));
+    TD_CHECK(td_point_wait(plan->slots[slot].taken, TD_WAIT_FOREVER));
     memcpy((char *)td_span_host(plan->slots[slot].host) + plan->input_at[i], values,
            td_tensor_bytes(&plan->draft.tensors[input.id]));
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_plan_bind(td_plan *plan, uint32_t slot, td_tensor input, td_span source)
 {
-    td_status status = TD_OK;
     size_t i = 0;
-    TD_TRY(find_input(plan, slot, input, &i));
+    TD_CHECK(find_input(plan, slot, input, &i));
     const uint64_t bytes = td_tensor_bytes(&plan->draft.tensors[input.id]);
-    TD_FAIL_IF(source.bytes < bytes, TD_ERR_ARGUMENT, "input %s has %llu bytes, its source %llu",
-               td_graph_name(plan->draft.graph, input), (unsigned long long)bytes,
-               (unsigned long long)source.bytes);
+    TD_REFUSE_IF(source.bytes < bytes, TD_ERR_ARGUMENT, "input %s has %llu bytes, its source %llu",
+                 td_graph_name(plan->draft.graph, input), (unsigned long long)bytes,
+                 (unsigned long long)source.bytes);
     plan->slots[slot].sources[i] = td_span_part(source, 0, bytes);
-    TD_TRY(record_slot(plan, &plan->slots[slot]));
-fail:
-    return status;
+    return record_slot(plan, &plan->slots[slot]);
 }
 
 td_point td_plan_taken(const td_plan *plan, uint32_t slot)
@@ -184,50 +166,45 @@ static td_status submit(td_plan *plan, td_list *list, const td_run *run, td_poin
 /* Part after part, and behind each the sums of what is final then. */
 static td_status submit_parts(td_plan *plan, bool adds)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < plan->n_parts; i++) {
-        TD_TRY(submit(plan, plan->parts[i], NULL, &plan->last));
+        TD_CHECK(submit(plan, plan->parts[i], NULL, &plan->last));
         if (plan->runs == 1 && i == 0) plan->timed[0] = plan->last; /* in the first, drivers may compile */
         if (plan->runs == 1) plan->timed[1] = plan->last;
         for (size_t b = 0; b < plan->n_ready; b++) {
             if (plan->ready_part[b] != i) continue;
-            if (adds) TD_TRY(submit(plan, td_buckets_sum(plan->options.buckets, b), NULL, &plan->last));
+            if (adds) TD_CHECK(submit(plan, td_buckets_sum(plan->options.buckets, b), NULL, &plan->last));
             plan->ready[b] = plan->last;
         }
     }
     if (adds && plan->n_ready == 0)
-        TD_TRY(submit(plan, plan->store->sum[plan->options.learner], NULL, &plan->last));
-fail:
-    return status;
+        TD_CHECK(submit(plan, plan->store->sum[plan->options.learner], NULL, &plan->last));
+    return TD_OK;
 }
 
 td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
 {
     td_plan_ring *ring = &plan->ring[plan->runs % TD_SCALAR_RING];
-    td_status status = TD_OK;
-    TD_FAIL_IF(run->slot >= plan->options.slots, TD_ERR_ARGUMENT, "the plan has no slot %u", run->slot);
+    TD_REFUSE_IF(run->slot >= plan->options.slots, TD_ERR_ARGUMENT, "the plan has no slot %u", run->slot);
     td_plan_slot *slot = &plan->slots[run->slot];
-    if (run->adds) TD_TRY(td_store_want_sums(plan->store, plan->options.learner));
-    TD_TRY(td_point_wait(slot->taken, TD_WAIT_FOREVER));
+    if (run->adds) TD_CHECK(td_store_want_sums(plan->store, plan->options.learner));
+    TD_CHECK(td_point_wait(slot->taken, TD_WAIT_FOREVER));
     memcpy(td_span_host(slot_step(plan, slot)), &run->step, 4);
-    TD_TRY(submit(plan, slot->list, run, &slot->taken));
-    if (run->adds) TD_TRY(submit(plan, plan->store->keep[plan->options.learner], NULL, &plan->last));
-    TD_TRY(submit_parts(plan, run->adds));
+    TD_CHECK(submit(plan, slot->list, run, &slot->taken));
+    if (run->adds) TD_CHECK(submit(plan, plan->store->keep[plan->options.learner], NULL, &plan->last));
+    TD_CHECK(submit_parts(plan, run->adds));
     plan->points[0] = slot->taken;
     plan->points[1] = plan->last;
-    TD_TRY(submit(plan, ring->list, NULL, &ring->reached));
+    TD_CHECK(submit(plan, ring->list, NULL, &ring->reached));
     plan->points[2] = plan->last = ring->reached;
     plan->runs++;
     if (reached) *reached = plan->last;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Where a step is long and estimates were far off, the list is recorded again, cut by what was measured. */
 static td_status adapt(td_plan *plan)
 {
     td_times first, last;
-    td_status status = TD_OK;
     const double estimated_ns = td_plan_estimated_ns(plan);
     if (td_point_times(plan->timed[0], &first) != TD_OK || td_point_times(plan->timed[1], &last) != TD_OK)
         return TD_OK; /* a device without timestamps */
@@ -236,9 +213,7 @@ static td_status adapt(td_plan *plan)
     if (td_plan_submissions(plan) == plan->n_parts && measured_ns < TIME_SCALE_LEAST_NS) return TD_OK;
     if (!(off > 0) || (off > PACE_CLOSE && off < 1 / PACE_CLOSE)) return TD_OK;
     plan->store->time_scale *= off;
-    TD_TRY(td_plan_record_parts(plan));
-fail:
-    return status;
+    return td_plan_record_parts(plan);
 }
 
 const td_point *td_plan_points(const td_plan *plan)
@@ -259,39 +234,32 @@ uint64_t td_plan_runs(const td_plan *plan)
 td_status td_plan_scalars(td_plan *plan, uint64_t run, td_scalars *out)
 {
     const td_plan_ring *ring = &plan->ring[run % TD_SCALAR_RING];
-    td_status status = TD_OK;
     *out = (td_scalars){.count = plan->n_scalars};
-    TD_FAIL_IF(run >= plan->runs || plan->runs - run > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
-               "scalars are kept for the last %d runs", TD_SCALAR_RING);
-    TD_TRY(td_point_wait(ring->reached, TD_WAIT_FOREVER));
+    TD_REFUSE_IF(run >= plan->runs || plan->runs - run > TD_SCALAR_RING, TD_ERR_NOT_FOUND,
+                 "scalars are kept for the last %d runs", TD_SCALAR_RING);
+    TD_CHECK(td_point_wait(ring->reached, TD_WAIT_FOREVER));
     if (run == 1 && plan->timed[1].queue) {
-        TD_TRY(adapt(plan));
+        TD_CHECK(adapt(plan));
         plan->timed[1] = (td_point){0};
     }
     memcpy(out->values, td_span_host(ring->host), 4 * plan->n_scalars);
     for (size_t i = 0; i < plan->n_scalars; i++)
         out->names[i] = plan->draft.tensors[plan->scalars[i]].name;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_plan_output(const td_plan *plan, td_tensor output, td_span *out)
 {
     const td_tensor_info *t = td_graph_at(plan->draft.graph, output.id);
-    td_status status = TD_OK;
-    TD_FAIL_IF(!output.id || !t->is_output || !plan->spans[output.id].buffer, TD_ERR_ARGUMENT,
-               "%s was not kept; mark it with td_graph_output before planning", t->name);
+    TD_REFUSE_IF(!output.id || !t->is_output || !plan->spans[output.id].buffer, TD_ERR_ARGUMENT,
+                 "%s was not kept; mark it with td_graph_output before planning", t->name);
     *out = plan->spans[output.id];
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_plan_read(td_plan *plan, td_tensor output, void *values)
 {
     td_span span;
-    td_status status = TD_OK;
-    TD_TRY(td_plan_output(plan, output, &span));
-    TD_TRY(td_blocking_read(plan->store->memory, span, (td_point){0}, values));
-fail:
-    return status;
+    TD_CHECK(td_plan_output(plan, output, &span));
+    return td_blocking_read(plan->store->memory, span, (td_point){0}, values);
 }

@@ -22,51 +22,47 @@ static const char *const NAMES[TD_SCHEDULE_COUNT] = {
 
 static td_status check_decay(const td_schedule *s)
 {
-    td_status status = TD_OK;
     const char *name = NAMES[s->kind];
-    TD_FAIL_IF(s->decay_steps < 1 || s->decay_steps > MAX_STEPS, TD_ERR_CONFIG,
-               "scheduler %s: decay_steps is %" PRIu64 "; put the updates of the decay, 1 to %" PRIu64, name,
-               s->decay_steps, MAX_STEPS);
-    TD_FAIL_IF(
+    TD_REFUSE_IF(s->decay_steps < 1 || s->decay_steps > MAX_STEPS, TD_ERR_CONFIG,
+                 "scheduler %s: decay_steps is %" PRIu64 "; put the updates of the decay, 1 to %" PRIu64,
+                 name, s->decay_steps, MAX_STEPS);
+    TD_REFUSE_IF(
         !(s->min_lr >= MIN_LR && s->min_lr <= s->lr), TD_ERR_CONFIG,
         "scheduler %s: min_lr is %g, so the rate would end at 0 or above lr; put %g to lr (%g), such as "
         "lr/100",
         name, s->min_lr, MIN_LR, s->lr);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_schedule_check(const td_schedule *s)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF((unsigned)s->kind >= TD_SCHEDULE_COUNT, TD_ERR_ARGUMENT,
-               "there is no scheduler number %d; correct the calling code", (int)s->kind);
+    TD_REFUSE_IF((unsigned)s->kind >= TD_SCHEDULE_COUNT, TD_ERR_ARGUMENT,
+                 "there is no scheduler number %d; correct the calling code", (int)s->kind);
     const char *name = NAMES[s->kind];
-    TD_FAIL_IF(!(s->lr >= MIN_LR && s->lr <= MAX_LR), TD_ERR_CONFIG, "scheduler %s: lr is %g; put %g to %g",
-               name, s->lr, MIN_LR, MAX_LR);
-    TD_FAIL_IF(s->warmup_steps > MAX_STEPS, TD_ERR_CONFIG,
-               "scheduler %s: warmup_steps is %" PRIu64 "; put at most %" PRIu64, name, s->warmup_steps,
-               MAX_STEPS);
-    TD_FAIL_IF(
+    TD_REFUSE_IF(!(s->lr >= MIN_LR && s->lr <= MAX_LR), TD_ERR_CONFIG, "scheduler %s: lr is %g; put %g to %g",
+                 name, s->lr, MIN_LR, MAX_LR);
+    TD_REFUSE_IF(s->warmup_steps > MAX_STEPS, TD_ERR_CONFIG,
+                 "scheduler %s: warmup_steps is %" PRIu64 "; put at most %" PRIu64, name, s->warmup_steps,
+                 MAX_STEPS);
+    TD_REFUSE_IF(
         s->kind == TD_SCHEDULE_NOAM && s->warmup_steps == 0, TD_ERR_CONFIG,
         "scheduler noam: warmup_steps is 0, but its decay is measured by the warm-up; put 1 or more, such "
         "as 4000, or choose another scheduler");
-    if (s->kind == TD_SCHEDULE_COSINE || s->kind == TD_SCHEDULE_EXPONENTIAL) TD_TRY(check_decay(s));
-    TD_FAIL_IF(
+    if (s->kind == TD_SCHEDULE_COSINE || s->kind == TD_SCHEDULE_EXPONENTIAL) TD_CHECK(check_decay(s));
+    TD_REFUSE_IF(
         s->kind == TD_SCHEDULE_EXPONENTIAL && !(s->decay_rate > 0 && s->decay_rate <= 1), TD_ERR_CONFIG,
         "scheduler exponential: decay_rate is %g; put the factor per decay_steps, above 0 and at most 1, "
         "such as 0.96",
         s->decay_rate);
     const double multiplier = s->restart_multiplier;
-    TD_FAIL_IF(
+    TD_REFUSE_IF(
         s->kind == TD_SCHEDULE_COSINE && multiplier != 0 &&
             !(multiplier >= 1 && multiplier <= MAX_MULTIPLIER),
         TD_ERR_CONFIG,
         "scheduler cosine: restart_multiplier is %g, but shrinking periods come to an end; put 1 to %g, or 0 "
         "for no restarts",
         multiplier, MAX_MULTIPLIER);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Where in its period, 0 to 1, step t after the warm-up is. Periods have the lengths 1, m, m^2, ... in units

@@ -39,7 +39,6 @@ struct td_shards {
 
 static td_status open_passage(td_shards *s, size_t i, uint64_t *at)
 {
-    td_status status = TD_OK;
     passage *p = &s->passages[i];
     const td_bucket *bucket = td_buckets_at(s->buckets, i);
     const td_span weights = td_buckets_span(s->buckets, i, TD_BLOCK_WEIGHT, 0, bucket->count);
@@ -50,19 +49,17 @@ static td_status open_passage(td_shards *s, size_t i, uint64_t *at)
         td_cluster_shard(bucket->count, td_cluster_size(s->cluster), td_cluster_rank(s->cluster), &p->first);
     s->elements += p->count;
     *at += 4 * bucket->count;
-    TD_TRY(td_list_create(s->store->device, TD_QUEUE_COMPUTE, &p->down));
+    TD_CHECK(td_list_create(s->store->device, TD_QUEUE_COMPUTE, &p->down));
     if (p->count > 0)
-        TD_TRY(td_list_copy(p->down, td_span_part(p->host, 4 * p->first, 4 * p->count),
-                            td_span_part(weights, 4 * p->first, 4 * p->count)));
-    TD_TRY(td_list_finish(p->down));
-    TD_TRY(td_list_create(s->store->device, TD_QUEUE_COMPUTE, &p->up));
-    TD_TRY(td_list_copy(p->up, weights, p->host));
+        TD_CHECK(td_list_copy(p->down, td_span_part(p->host, 4 * p->first, 4 * p->count),
+                              td_span_part(weights, 4 * p->first, 4 * p->count)));
+    TD_CHECK(td_list_finish(p->down));
+    TD_CHECK(td_list_create(s->store->device, TD_QUEUE_COMPUTE, &p->up));
+    TD_CHECK(td_list_copy(p->up, weights, p->host));
     if (half.buffer)
-        TD_TRY(td_op_cast_half(p->up, td_dtype_format(s->store->options.half), (uint32_t)bucket->count,
-                               weights, half));
-    TD_TRY(td_list_finish(p->up));
-fail:
-    return status;
+        TD_CHECK(td_op_cast_half(p->up, td_dtype_format(s->store->options.half), (uint32_t)bucket->count,
+                                 weights, half));
+    return td_list_finish(p->up);
 }
 
 static td_status take_moments(td_shards *s)
@@ -153,31 +150,26 @@ const td_buckets *td_shards_buckets(const td_shards *shards)
 
 static td_status gather_weights(td_cluster *cluster, void *context)
 {
-    td_status status = TD_OK;
     passage *p = context;
-    TD_TRY(td_point_wait(p->copied, TD_WAIT_FOREVER));
-    TD_TRY(td_cluster_do_all_gather(cluster, TD_WIRE_FP32,
+    TD_CHECK(td_bucket_await(cluster, p->copied));
+    return td_cluster_do_all_gather(cluster, TD_WIRE_FP32,
                                     td_buckets_at(p->shards->buckets, p->bucket)->count,
-                                    td_span_host(p->host), p->shards->scratch));
-fail:
-    return status;
+                                    td_span_host(p->host), p->shards->scratch);
 }
 
 td_status td_shards_spread(td_shards *s)
 {
-    td_status status = TD_OK;
     td_queue *queue = td_device_queue(s->store->device, TD_QUEUE_COMPUTE);
     for (size_t i = 0; i < s->count; i++) {
         passage *p = &s->passages[i];
-        TD_TRY(td_queue_submit(queue, &(td_submission){.list = p->down}, &p->copied));
-        TD_TRY(td_cluster_give(s->cluster, &(td_cluster_job){gather_weights, p}, &p->job));
+        TD_CHECK(td_queue_submit(queue, &(td_submission){.list = p->down}, &p->copied));
+        TD_CHECK(td_cluster_give(s->cluster, &(td_cluster_job){gather_weights, p}, &p->job));
     }
     for (size_t i = 0; i < s->count; i++) {
-        TD_TRY(td_cluster_wait(s->cluster, s->passages[i].job));
-        TD_TRY(td_queue_submit(queue, &(td_submission){.list = s->passages[i].up}, NULL));
+        TD_CHECK(td_cluster_wait(s->cluster, s->passages[i].job));
+        TD_CHECK(td_queue_submit(queue, &(td_submission){.list = s->passages[i].up}, NULL));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- checkpoints */
@@ -245,7 +237,6 @@ fail:
 
 td_status td_shards_load(td_shards *s, size_t entry, td_block block, const float *values)
 {
-    td_status status = TD_OK;
     const td_placed_entry *e = &s->store->entries[entry];
     const size_t i = td_buckets_find(s->buckets, entry);
     if (i == s->count) return TD_OK;
@@ -256,10 +247,8 @@ td_status td_shards_load(td_shards *s, size_t entry, td_block block, const float
     const uint64_t from = part > e->offset ? part : e->offset;
     const uint64_t to = part + p->count < end ? part + p->count : end;
     if (from >= to) return TD_OK;
-    TD_TRY(td_blocking_write(
+    return td_blocking_write(
         s->store->memory,
         td_span_part(s->moments[block_number(block)], 4 * (p->at + from - part), 4 * (to - from)),
-        values + (from - e->offset)));
-fail:
-    return status;
+        values + (from - e->offset));
 }

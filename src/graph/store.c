@@ -35,7 +35,6 @@ static uint64_t padded(const td_store *store, td_shape shape)
 static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t most, uint32_t *out)
 {
     const bool is_state = e->role == TD_TENSOR_STATE;
-    td_status status = TD_OK;
     if (store->n_segments > 0) {
         const td_segment *last = &store->segments[store->n_segments - 1];
         if (last->learner == e->learner && last->group == e->group && last->is_state == is_state &&
@@ -44,17 +43,16 @@ static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t
             return TD_OK;
         }
     }
-    TD_FAIL_IF(padded(store, e->shape) > most, TD_ERR_LIMIT,
-               "%s has %llu elements, but %s can work on %llu at a time; split it", e->name,
-               (unsigned long long)td_shape_size(e->shape), td_device_get_info(store->device)->name,
-               (unsigned long long)most);
-    TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
-                         sizeof *store->segments));
+    TD_REFUSE_IF(padded(store, e->shape) > most, TD_ERR_LIMIT,
+                 "%s has %llu elements, but %s can work on %llu at a time; split it", e->name,
+                 (unsigned long long)td_shape_size(e->shape), td_device_get_info(store->device)->name,
+                 (unsigned long long)most);
+    TD_CHECK(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
+                           sizeof *store->segments));
     store->segments[store->n_segments] =
         (td_segment){.learner = e->learner, .group = e->group, .is_state = is_state};
     *out = (uint32_t)store->n_segments++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_placed_entry *find_entry(const td_store *store, const char *name)
@@ -69,9 +67,8 @@ static td_status add_entry(td_store *store, const td_tensor_info *info)
 {
     td_placed_entry *e = &store->entries[store->n_entries];
     char *name = NULL, *like = NULL;
-    td_status status = TD_OK;
-    TD_TRY(td_arena_strdup(store->names, info->name, &name));
-    if (info->init.like) TD_TRY(td_arena_strdup(store->names, info->init.like, &like));
+    TD_CHECK(td_arena_strdup(store->names, info->name, &name));
+    if (info->init.like) TD_CHECK(td_arena_strdup(store->names, info->init.like, &like));
     *e = (td_placed_entry){.entry = {.name = name,
                                      .shape = info->shape,
                                      .role = info->role,
@@ -81,40 +78,35 @@ static td_status add_entry(td_store *store, const td_tensor_info *info)
                            .init = info->init};
     e->init.like = like;
     store->n_entries++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status claim(td_placed_entry *e, const td_tensor_info *info, uint32_t learner)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(!td_shape_equal(e->entry.shape, info->shape) || e->entry.role != info->role, TD_ERR_ARGUMENT,
-               "%s has two shapes in the graphs of one store", info->name);
+    TD_REFUSE_IF(!td_shape_equal(e->entry.shape, info->shape) || e->entry.role != info->role, TD_ERR_ARGUMENT,
+                 "%s has two shapes in the graphs of one store", info->name);
     if (info->role == TD_TENSOR_STATE || info->is_frozen) return TD_OK;
-    TD_FAIL_IF(e->entry.learner != TD_MAX_LEARNERS, TD_ERR_ARGUMENT,
-               "two learners update %s; freeze it in the graph of one", info->name);
+    TD_REFUSE_IF(e->entry.learner != TD_MAX_LEARNERS, TD_ERR_ARGUMENT,
+                 "two learners update %s; freeze it in the graph of one", info->name);
     e->entry.learner = learner;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status list_entries(td_store *store, const td_graph *graph, uint32_t learner)
 {
-    td_status status = TD_OK;
     for (size_t t = 1; t < graph->n_tensors; t++) {
         const td_tensor_info *info = &graph->tensors[t];
         if (!is_kept(info)) continue;
         td_placed_entry *known = find_entry(store, info->name);
         if (!known) {
-            TD_TRY(td_alloc_grow(&store->entries, &store->entry_capacity, store->n_entries + 1,
-                                 sizeof *store->entries));
-            TD_TRY(add_entry(store, info));
+            TD_CHECK(td_alloc_grow(&store->entries, &store->entry_capacity, store->n_entries + 1,
+                                   sizeof *store->entries));
+            TD_CHECK(add_entry(store, info));
             known = &store->entries[store->n_entries - 1];
         }
-        TD_TRY(claim(known, info, learner));
+        TD_CHECK(claim(known, info, learner));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The first prefix that fits, or their number. */
@@ -132,19 +124,17 @@ static td_status sort_entries(td_store *store)
     const char *const *order = store->options.order;
     td_placed_entry *sorted = NULL;
     size_t n = 0, n_prefixes = 0;
-    td_status status = TD_OK;
     if (!order) return TD_OK;
     while (order[n_prefixes])
         n_prefixes++;
-    TD_TRY(TD_NEW_ARRAY(&sorted, store->entry_capacity));
+    TD_CHECK(TD_NEW_ARRAY(&sorted, store->entry_capacity));
     for (size_t p = 0; p <= n_prefixes; p++) {
         for (size_t i = 0; i < store->n_entries; i++)
             if (find_prefix(order, store->entries[i].entry.name) == p) sorted[n++] = store->entries[i];
     }
     free(store->entries);
     store->entries = sorted;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Where an entry's segment stands in the order: learner after learner and group after group, then what no
@@ -163,19 +153,17 @@ static td_status lay_out(td_store *store)
         caps->max_binding_bytes < caps->max_alloc_bytes ? caps->max_binding_bytes : caps->max_alloc_bytes;
     const uint64_t align = align_elements(store);
     const uint64_t most = (bytes / 4 < UINT32_C(1) << 30 ? bytes / 4 : UINT32_C(1) << 30) / align * align;
-    td_status status = TD_OK;
     for (uint32_t rank = 0; rank <= TD_MAX_LEARNERS * TD_PARAM_GROUPS + TD_PARAM_GROUPS; rank++) {
         for (size_t i = 0; i < store->n_entries; i++) {
             td_placed_entry *e = &store->entries[i];
             if (rank_of(&e->entry) != rank) continue;
-            TD_TRY(find_segment(store, &e->entry, most, &e->segment));
+            TD_CHECK(find_segment(store, &e->entry, most, &e->segment));
             td_segment *segment = &store->segments[e->segment];
             e->offset = segment->elements;
             segment->elements += padded(store, e->entry.shape);
         }
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool has_block(const td_store *store, const td_segment *segment, td_block block)
@@ -196,13 +184,10 @@ static uint64_t bytes_per_element(int block)
 
 static td_status take(td_store *store, td_list *list, uint64_t bytes, td_span *out)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, bytes, out));
+    TD_CHECK(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, bytes, out));
     out->bytes = bytes;
     store->bytes += bytes;
-    TD_TRY(td_list_fill(list, *out, 0));
-fail:
-    return status;
+    return td_list_fill(list, *out, 0);
 }
 
 /* The loss scale before the first step, as bits. */
@@ -214,17 +199,23 @@ static uint32_t first_scale(const td_store *store)
     return bits;
 }
 
+/* Words of the optimizers, and the step. */
+static td_status take_controls(td_store *store, td_list *list)
+{
+    for (size_t i = 0; i < store->n_learners; i++) {
+        TD_CHECK(take(store, list, TD_CONTROL_BYTES, &store->controls[i]));
+        TD_CHECK(td_list_fill(list, td_span_part(store->controls[i], UINT64_C(4) * TD_CONTROL_SCALE, 4),
+                              first_scale(store)));
+    }
+    return take(store, list, 4, &store->step);
+}
+
 static td_status allocate(td_store *store)
 {
     td_list *list = NULL;
     td_status status = TD_OK;
     TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
-    for (size_t i = 0; i < store->n_learners; i++) {
-        TD_TRY(take(store, list, TD_CONTROL_BYTES, &store->controls[i]));
-        TD_TRY(td_list_fill(list, td_span_part(store->controls[i], UINT64_C(4) * TD_CONTROL_SCALE, 4),
-                            first_scale(store)));
-    }
-    TD_TRY(take(store, list, 4, &store->step));
+    TD_TRY(take_controls(store, list));
     for (size_t s = 0; s < store->n_segments; s++) {
         td_segment *segment = &store->segments[s];
         for (int block = 0; block < TD_BLOCK_COUNT; block++) {
@@ -277,22 +268,20 @@ td_status td_store_create(td_memory *memory, const td_graph *graph, const td_sto
 /* In a segment of its own. */
 static td_status add_state(td_store *store, td_list *list, const td_tensor_info *info)
 {
-    td_status status = TD_OK;
-    TD_TRY(
+    TD_CHECK(
         td_alloc_grow(&store->entries, &store->entry_capacity, store->n_entries + 1, sizeof *store->entries));
-    TD_TRY(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
-                         sizeof *store->segments));
+    TD_CHECK(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
+                           sizeof *store->segments));
     td_segment *segment = &store->segments[store->n_segments];
     *segment = (td_segment){.learner = TD_MAX_LEARNERS,
                             .group = info->group,
                             .is_state = true,
                             .elements = padded(store, info->shape)};
-    TD_TRY(take(store, list, 4 * segment->elements, &segment->blocks[TD_BLOCK_WEIGHT]));
+    TD_CHECK(take(store, list, 4 * segment->elements, &segment->blocks[TD_BLOCK_WEIGHT]));
     const uint32_t at = (uint32_t)store->n_segments++;
-    TD_TRY(add_entry(store, info));
+    TD_CHECK(add_entry(store, info));
     store->entries[store->n_entries - 1].segment = at;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_store_extend(td_store *store, const td_graph *graph)
@@ -312,11 +301,88 @@ fail:
     return status;
 }
 
+/* ---------------------------------------------------------------- borrowing */
+
+static td_status copy_entries(td_store *store, const td_store *lender)
+{
+    TD_CHECK(TD_NEW_ARRAY(&store->entries, lender->n_entries));
+    store->entry_capacity = lender->n_entries;
+    for (size_t i = 0; i < lender->n_entries; i++) {
+        const td_placed_entry *from = &lender->entries[i];
+        const td_tensor_info info = {.name = (char *)from->entry.name,
+                                     .shape = from->entry.shape,
+                                     .role = from->entry.role,
+                                     .group = from->entry.group,
+                                     .state_kind = from->entry.state_kind,
+                                     .init = from->init};
+        TD_CHECK(add_entry(store, &info));
+        td_placed_entry *e = &store->entries[i];
+        e->entry.learner = from->entry.learner;
+        e->segment = from->segment;
+        e->offset = from->offset;
+    }
+    return TD_OK;
+}
+
+/* Parameters stay where they are; states get room and the lender's values. */
+static td_status borrow_segments(td_store *store, const td_store *lender)
+{
+    td_list *list = NULL;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&store->segments, lender->n_segments));
+    store->segment_capacity = lender->n_segments;
+    TD_TRY(td_list_create(store->device, TD_QUEUE_COMPUTE, &list));
+    TD_TRY(take_controls(store, list));
+    for (size_t s = 0; s < lender->n_segments; s++) {
+        td_segment *to = &store->segments[s];
+        const td_segment *from = &lender->segments[s];
+        *to = (td_segment){.learner = from->learner,
+                           .group = from->group,
+                           .is_state = from->is_state,
+                           .is_borrowed = !from->is_state,
+                           .elements = from->elements};
+        store->n_segments++;
+        if (to->is_borrowed) {
+            memcpy(to->blocks, from->blocks, sizeof to->blocks);
+        } else {
+            TD_TRY(take(store, list, 4 * to->elements, &to->blocks[TD_BLOCK_WEIGHT]));
+            TD_TRY(td_list_copy(list, to->blocks[TD_BLOCK_WEIGHT], from->blocks[TD_BLOCK_WEIGHT]));
+        }
+    }
+    TD_TRY(td_blocking_run(list, NULL));
+fail:
+    td_list_destroy(list);
+    return status;
+}
+
+td_status td_store_borrow(const td_store *lender, td_store **out)
+{
+    td_store *store = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_FAIL_IF(lender->options.training, TD_ERR_ARGUMENT, "the weights of a store for training are not lent");
+    TD_TRY(TD_NEW(&store));
+    store->memory = lender->memory;
+    store->device = lender->device;
+    store->options = lender->options;
+    store->options.order = NULL;
+    store->n_learners = lender->n_learners;
+    store->time_scale = lender->time_scale;
+    TD_TRY(td_arena_create(0, &store->names));
+    TD_TRY(copy_entries(store, lender));
+    TD_TRY(borrow_segments(store, lender));
+    *out = store;
+    return TD_OK;
+fail:
+    td_store_destroy(store);
+    return status;
+}
+
 void td_store_destroy(td_store *store)
 {
     if (!store) return;
     for (size_t s = 0; s < store->n_segments; s++)
-        for (int block = 0; block < TD_BLOCK_COUNT; block++)
+        for (int block = 0; block < TD_BLOCK_COUNT && !store->segments[s].is_borrowed; block++)
             td_memory_free(store->memory, store->segments[s].blocks[block]);
     for (size_t s = 0; s < store->n_segments; s++)
         td_memory_free(store->memory, store->segments[s].before);
@@ -360,9 +426,8 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
                         td_span *out)
 {
     const td_tensor_info *t = &graph->tensors[tensor];
-    td_status status = TD_OK;
     const td_placed_entry *e = find_entry(store, t->name);
-    TD_FAIL_IF(
+    TD_REFUSE_IF(
         !e || !td_shape_equal(e->entry.shape, t->shape) || e->entry.role != t->role ||
             e->entry.group != t->group,
         TD_ERR_ARGUMENT,
@@ -371,10 +436,9 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
     *out = td_store_span(store, (size_t)(e - store->entries), block);
     if (!out->buffer && block == TD_BLOCK_AVERAGE)
         *out = td_store_span(store, (size_t)(e - store->entries), TD_BLOCK_WEIGHT);
-    TD_FAIL_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients of %s; create it for training",
-               t->name);
-fail:
-    return status;
+    TD_REFUSE_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients of %s; create it for training",
+                 t->name);
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- moving values */
@@ -406,12 +470,10 @@ fail:
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
-    td_status status = TD_OK;
-    TD_TRY(find_values(store, i, block, &span));
-    TD_TRY(td_blocking_write(store->memory, span, values));
-    if (block == TD_BLOCK_WEIGHT) TD_TRY(cast_entry(store, i));
-fail:
-    return status;
+    TD_CHECK(find_values(store, i, block, &span));
+    TD_CHECK(td_blocking_write(store->memory, span, values));
+    if (block == TD_BLOCK_WEIGHT) TD_CHECK(cast_entry(store, i));
+    return TD_OK;
 }
 
 /* Takes the loss scale out of an entry's gradients; a power of two, so nothing is lost. */
@@ -419,25 +481,21 @@ static td_status unscale(td_store *store, const td_store_entry *entry, float *va
 {
     uint32_t words[TD_CONTROL_WORDS];
     float scale = 0;
-    td_status status = TD_OK;
     if (store->options.half != TD_F16) return TD_OK;
-    TD_TRY(td_store_read_control(store, entry->learner, words));
+    TD_CHECK(td_store_read_control(store, entry->learner, words));
     memcpy(&scale, &words[TD_CONTROL_SCALE], sizeof scale);
     for (uint64_t k = 0; k < td_shape_size(entry->shape); k++)
         values[k] /= scale;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
     td_span span;
-    td_status status = TD_OK;
-    TD_TRY(find_values(store, i, block, &span));
-    TD_TRY(td_blocking_read(store->memory, span, (td_point){0}, values));
-    if (block == TD_BLOCK_GRADIENT) TD_TRY(unscale(store, &store->entries[i].entry, values));
-fail:
-    return status;
+    TD_CHECK(find_values(store, i, block, &span));
+    TD_CHECK(td_blocking_read(store->memory, span, (td_point){0}, values));
+    if (block == TD_BLOCK_GRADIENT) TD_CHECK(unscale(store, &store->entries[i].entry, values));
+    return TD_OK;
 }
 
 size_t td_store_learners(const td_store *store)

@@ -14,7 +14,8 @@ typedef struct td_segment {
     bool is_state;
     uint64_t elements;
     td_span blocks[TD_BLOCK_COUNT];
-    td_span before; /* gradients of the runs before this one; without a place until they are wanted */
+    td_span before;   /* gradients of the runs before this one; without a place until they are wanted */
+    bool is_borrowed; /* the weights are another store's */
 } td_segment;
 
 typedef struct td_placed_entry {

@@ -2,14 +2,39 @@
 #include "nn/hifigan.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #define PRE_TAPS 7u
 
-static td_tensor make_weight(td_nn *nn, const char *name, td_shape shape, uint32_t fan_in)
+static td_status fill_one_value(const uint32_t words[TD_INIT_WORDS], td_shape shape, float *values)
 {
-    return td_nn_param(nn, name, shape, TD_PARAM_DECAY,
-                       (td_init){.rule = TD_INIT_UNIFORM, .scale = 1.0f / sqrtf((float)fan_in)});
+    for (size_t i = 0; i < td_shape_size(shape); i++)
+        memcpy(values + i, words, sizeof *values);
+    return TD_OK;
+}
+
+/* g begins as what the norms of v are on average, so that weights begin as they do without. */
+static td_tensor make_normed(td_nn *nn, td_shape shape, float scale)
+{
+    td_graph *g = nn->graph;
+    const uint32_t last = shape.dims[shape.n_dims - 1];
+    const uint32_t rows = (uint32_t)(td_shape_size(shape) / last);
+    const float norm = scale * sqrtf((float)rows / 3);
+    td_init init = {.rule = TD_INIT_MADE, .make = fill_one_value};
+    memcpy(init.words, &norm, sizeof norm);
+    const td_tensor v = td_nn_param(nn, "weight_v", shape, TD_PARAM_NO_DECAY,
+                                    (td_init){.rule = TD_INIT_UNIFORM, .scale = scale});
+    const td_tensor size = td_nn_param(nn, "weight_g", td_dims(last), TD_PARAM_NO_DECAY, init);
+    const td_tensor squares = td_graph_sum_squares(g, td_graph_reshape(g, v, td_dims(rows, last)), 0);
+    return td_graph_mul(g, v, td_graph_div(g, size, td_graph_sqrt(g, squares)));
+}
+
+static td_tensor make_weight(td_nn *nn, const td_hifigan *h, td_shape shape, uint32_t fan_in)
+{
+    const float scale = 1.0f / sqrtf((float)fan_in);
+    if (h->weight_norm) return make_normed(nn, shape, scale);
+    return td_nn_param(nn, "weight", shape, TD_PARAM_DECAY,
+                       (td_init){.rule = TD_INIT_UNIFORM, .scale = scale});
 }
 
 static td_tensor make_bias(td_nn *nn, uint32_t width)
@@ -24,22 +49,22 @@ static uint32_t count_channels(const td_nn *nn, td_tensor x)
 }
 
 /* Frames stay as many. */
-static td_tensor convolve(td_nn *nn, td_tensor x, uint32_t taps, uint32_t dilation, uint32_t width,
-                          bool has_bias)
+static td_tensor convolve(td_nn *nn, const td_hifigan *h, td_tensor x, uint32_t taps, uint32_t dilation,
+                          uint32_t width, bool has_bias)
 {
     const uint32_t in = count_channels(nn, x), pad = (taps - 1) * dilation / 2;
     const td_conv conv = {.dilation_width = dilation, .pad_left = pad, .pad_right = pad};
-    const td_tensor w = make_weight(nn, "weight", td_dims(taps, in, width), taps * in);
+    const td_tensor w = make_weight(nn, h, td_dims(taps, in, width), taps * in);
     return td_graph_conv(nn->graph, x, w, has_bias ? make_bias(nn, width) : TD_NO_TENSOR, &conv);
 }
 
 /* x plus a projection of the speaker's vector, the same for all frames. */
-static td_tensor add_speaker(td_nn *nn, td_tensor x, td_tensor speaker)
+static td_tensor add_speaker(td_nn *nn, const td_hifigan *h, td_tensor x, td_tensor speaker)
 {
     const td_shape s = td_graph_shape(nn->graph, speaker);
     if (!speaker.id) return x;
     const td_tensor one = td_graph_reshape(nn->graph, speaker, td_dims(s.dims[0], 1, s.dims[1]));
-    return td_graph_add(nn->graph, x, convolve(nn, one, 1, 1, count_channels(nn, x), true));
+    return td_graph_add(nn->graph, x, convolve(nn, h, one, 1, 1, count_channels(nn, x), true));
 }
 
 static td_tensor refine(td_nn *nn, const td_hifigan *h, td_tensor x, uint32_t taps)
@@ -48,10 +73,10 @@ static td_tensor refine(td_nn *nn, const td_hifigan *h, td_tensor x, uint32_t ta
     for (uint32_t i = 0; i < h->n_dilations; i++) {
         td_tensor y = td_graph_leaky_relu(nn->graph, x, h->slope);
         td_nn_push(nn, "convs1.%u", i);
-        y = convolve(nn, y, taps, h->dilations[i], width, true);
+        y = convolve(nn, h, y, taps, h->dilations[i], width, true);
         td_nn_pop(nn);
         td_nn_push(nn, "convs2.%u", i);
-        y = convolve(nn, td_graph_leaky_relu(nn->graph, y, h->slope), taps, 1, width, true);
+        y = convolve(nn, h, td_graph_leaky_relu(nn->graph, y, h->slope), taps, 1, width, true);
         td_nn_pop(nn);
         x = td_graph_add(nn->graph, x, y);
     }
@@ -65,11 +90,11 @@ static td_tensor run_stage(td_nn *nn, const td_hifigan *h, uint32_t s, td_tensor
     const td_conv conv = {.stride_width = h->rates[s], .pad_left = pad, .pad_right = pad, .transposed = true};
     td_tensor sum = TD_NO_TENSOR;
     td_nn_push(nn, "ups.%u", s);
-    const td_tensor w = make_weight(nn, "weight", td_dims(h->taps[s], width, in), h->taps[s] * in);
+    const td_tensor w = make_weight(nn, h, td_dims(h->taps[s], width, in), h->taps[s] * in);
     x = td_graph_conv(g, td_graph_leaky_relu(g, x, h->slope), w, make_bias(nn, width), &conv);
     td_nn_pop(nn);
     td_nn_push(nn, "conds.%u", s);
-    x = add_speaker(nn, x, speaker);
+    x = add_speaker(nn, h, x, speaker);
     td_nn_pop(nn);
     for (uint32_t j = 0; j < h->n_kernels; j++) {
         td_nn_push(nn, "resblocks.%u", s * h->n_kernels + j);
@@ -84,15 +109,15 @@ td_tensor td_nn_hifigan(td_nn *nn, const td_hifigan *h, td_tensor z, td_tensor s
 {
     td_graph *g = nn->graph;
     td_nn_push(nn, "conv_pre");
-    td_tensor x = convolve(nn, z, PRE_TAPS, 1, h->channels, true);
+    td_tensor x = convolve(nn, h, z, PRE_TAPS, 1, h->channels, true);
     td_nn_pop(nn);
     td_nn_push(nn, "cond_layer");
-    x = add_speaker(nn, x, speaker);
+    x = add_speaker(nn, h, x, speaker);
     td_nn_pop(nn);
     for (uint32_t s = 0; s < h->n_stages; s++)
         x = run_stage(nn, h, s, x, speaker);
     td_nn_push(nn, "conv_post");
-    x = convolve(nn, td_graph_leaky_relu(g, x, h->last_slope), PRE_TAPS, 1, 1, h->post_bias);
+    x = convolve(nn, h, td_graph_leaky_relu(g, x, h->last_slope), PRE_TAPS, 1, 1, h->post_bias);
     td_nn_pop(nn);
     const td_shape shape = td_graph_shape(g, x);
     return td_graph_reshape(g, td_graph_tanh(g, x), td_dims(shape.dims[0], shape.dims[1]));

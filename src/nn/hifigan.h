@@ -6,7 +6,8 @@
  *   for each stage s: leaky ReLU, ups.s (transposed), [conds.s], the mean of resblocks.(s * n_kernels + j)
  *   leaky ReLU, conv_post, tanh
  *
- * Weights are [taps, in, out]; those of ups [taps, out, in] (ops/conv.h).
+ * Weights are [taps, in, out]; those of ups [taps, out, in] (ops/conv.h). With weight norm a weight is made of two
+ * parameters, weight_g over the last axis and weight_v: g v / |v|, the norm over the other axes.
  */
 #ifndef TD_NN_HIFIGAN_H
 #define TD_NN_HIFIGAN_H
@@ -22,6 +23,7 @@ typedef struct td_hifigan {
     uint32_t n_dilations, dilations[TD_HIFIGAN_DILATIONS];
     float slope, last_slope; /* of the leaky ReLUs, and of the one before conv_post */
     bool post_bias;
+    bool weight_norm;
 } td_hifigan;
 
 /* z [B, T, C], speaker [B, D] or left out: samples [B, T * product of the rates]. */

@@ -23,12 +23,11 @@ static void give_to_loader(void *loader, const td_batch *batch, td_point used)
 
 td_status td_batches_start(td_batches *batches, const td_batches_way *way)
 {
-    td_status status = TD_OK;
     td_memory *data = batches->data->memory;
     batches->monitor = way->monitor;
-    TD_TRY(td_data_open_loader(batches->data, &batches->rows, batches->sampler, &batches->loader));
+    TD_CHECK(td_data_open_loader(batches->data, &batches->rows, batches->sampler, &batches->loader));
     if (!way->model || td_memory_device(data) == td_memory_device(way->model)) return TD_OK;
-    TD_TRY(td_transfer_create(&(td_transfer_settings){.next = take_from_loader,
+    return td_transfer_create(&(td_transfer_settings){.next = take_from_loader,
                                                       .release = give_to_loader,
                                                       .context = batches->loader,
                                                       .data = data,
@@ -37,9 +36,7 @@ td_status td_batches_start(td_batches *batches, const td_batches_way *way)
                                                       .n_ready = way->n_ready,
                                                       .verify = way->verify,
                                                       .monitor = way->monitor},
-                              &batches->transfer));
-fail:
-    return status;
+                              &batches->transfer);
 }
 
 void td_batches_close(td_batches *batches)
@@ -62,19 +59,17 @@ void td_batches_prefill(td_batches *batches, double seconds)
 
 td_status td_batches_next(td_batches *batches, td_batch *out)
 {
-    td_status status = TD_OK;
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(batches->transfer ? td_transfer_next(batches->transfer, out)
-                             : td_loader_next(batches->loader, out));
+    TD_CHECK(batches->transfer ? td_transfer_next(batches->transfer, out)
+                               : td_loader_next(batches->loader, out));
     if (batches->transfer && td_point_wait(out->ready, TD_WAIT_FOREVER) != TD_OK)
-        TD_TRY(td_error_context("sending batch %llu to the model device", (unsigned long long)out->number));
+        TD_CHECK(td_error_context("sending batch %llu to the model device", (unsigned long long)out->number));
     td_monitor_note_wait(batches->monitor, out->number, td_clock_ns() - start_ns);
     td_monitor_note_host(
         batches->monitor, TD_STAGE_LOAD, out->number,
         (td_interval){.start_ns = out->load_start_ns, .end_ns = out->load_end_ns, .busy_ns = out->load_ns});
     if (!batches->transfer) td_monitor_note(batches->monitor, TD_STAGE_PREPARE, out->number, &out->ready, 1);
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_batches_release(td_batches *batches, const td_batch *batch, td_point used)

@@ -116,6 +116,14 @@ void td_monitor_note_wait(td_monitor *monitor, uint64_t number, uint64_t waited_
     pthread_mutex_unlock(&monitor->lock);
 }
 
+void td_monitor_note_reduce(td_monitor *monitor, uint64_t number, td_interval interval)
+{
+    if (is_off(monitor)) return;
+    pthread_mutex_lock(&monitor->lock);
+    find_times(monitor, number)->reduce = interval;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
 /* False while one of the points is ahead. Points that failed, or that a queue has forgotten, tell nothing. */
 static bool ask_times(const note *n, td_interval *out)
 {

@@ -34,17 +34,15 @@ typedef struct data_stage {
 
 static td_status open_data_stage(data_stage *stage, const td_rehearsal *rehearsal, td_memory *memory)
 {
-    td_status status = TD_OK;
     stage->rehearsal = rehearsal;
     stage->memory = memory;
     pthread_mutex_init(&stage->lock, NULL);
     pthread_cond_init(&stage->changed, NULL);
     stage->n_slots = rehearsal->is_serial ? 1 : rehearsal->buffer_size;
-    TD_TRY(TD_NEW_ARRAY(&stage->slots, stage->n_slots));
+    TD_CHECK(TD_NEW_ARRAY(&stage->slots, stage->n_slots));
     for (uint32_t i = 0; i < stage->n_slots; ++i)
-        TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, rehearsal->batch_bytes, &stage->slots[i].mel));
-fail:
-    return status;
+        TD_CHECK(td_memory_alloc(memory, TD_MEMORY_DEVICE, rehearsal->batch_bytes, &stage->slots[i].mel));
+    return TD_OK;
 }
 
 static void close_data_stage(data_stage *stage)
@@ -62,14 +60,11 @@ static void close_data_stage(data_stage *stage)
 static td_status prepare(data_stage *stage, data_slot *slot, uint64_t number)
 {
     const td_rehearsal *r = stage->rehearsal;
-    td_status status = TD_OK;
     td_list_destroy(slot->list);
     slot->list = NULL;
-    TD_TRY(r->prepare(r->context, r->data, slot->mel, number, &slot->list));
+    TD_CHECK(r->prepare(r->context, r->data, slot->mel, number, &slot->list));
     const td_submission work = {.list = slot->list, .waits = &slot->used, .n_waits = 1};
-    TD_TRY(td_queue_submit(td_device_queue(r->data, TD_QUEUE_COMPUTE), &work, &slot->ready));
-fail:
-    return status;
+    return td_queue_submit(td_device_queue(r->data, TD_QUEUE_COMPUTE), &work, &slot->ready);
 }
 
 static td_status next_batch(void *context, td_batch *out)

@@ -90,27 +90,25 @@ static const td_device_info *take_turn(const td_registry *registry, const td_dev
 td_status td_roles_resolve(const td_registry *registry, const td_roles_request *request, td_roles *out)
 {
     td_roles roles = {.mode = TD_ROLES_SINGLE};
-    td_status status = TD_OK;
     const bool has_data = is_given(request->data_device), has_model = is_given(request->model_device);
-    TD_FAIL_IF(has_data && !has_model, TD_ERR_CONFIG,
-               "a data device ('%s') was given without a model device; set devices.model too",
-               request->data_device);
+    TD_REFUSE_IF(has_data && !has_model, TD_ERR_CONFIG,
+                 "a data device ('%s') was given without a model device; set devices.model too",
+                 request->data_device);
     if (has_model)
-        TD_TRY(find_device(registry, "model", request->model_device, &roles.model));
+        TD_CHECK(find_device(registry, "model", request->model_device, &roles.model));
     else
-        TD_TRY(td_registry_select(registry, "any", &roles.model));
+        TD_CHECK(td_registry_select(registry, "any", &roles.model));
     if (!has_model) roles.model = take_turn(registry, roles.model, request->local_rank);
     roles.data = roles.model;
     if (has_data) {
-        TD_TRY(find_device(registry, "data", request->data_device, &roles.data));
-        if (!request->allow_same) TD_TRY(check_pair(roles.data, roles.model));
+        TD_CHECK(find_device(registry, "data", request->data_device, &roles.data));
+        if (!request->allow_same) TD_CHECK(check_pair(roles.data, roles.model));
         roles.mode = TD_ROLES_TWO_DEVICE;
     }
     log_role("data", roles.data);
     log_role("model", roles.model);
     *out = roles;
-fail:
-    return status;
+    return TD_OK;
 }
 
 const char *td_roles_mode_name(td_role_mode mode)

@@ -52,16 +52,14 @@ static td_status parse_pair(const char *text, size_t length, td_simulation *simu
 
 td_status td_simulation_parse(const char *text, td_simulation *simulation)
 {
-    td_status status = TD_OK;
     for (const char *at = text; *at != '\0';) {
         const size_t length = strcspn(at, ",");
-        TD_TRY(parse_pair(at, length, simulation));
+        TD_CHECK(parse_pair(at, length, simulation));
         at += length + (at[length] == ',');
     }
-    TD_FAIL_IF(!(simulation->train_ms > 0), TD_ERR_CONFIG,
-               "profile.simulate needs at least train=MS above 0, such as data=30,transfer=5,train=40");
-fail:
-    return status;
+    TD_REFUSE_IF(!(simulation->train_ms > 0), TD_ERR_CONFIG,
+                 "profile.simulate needs at least train=MS above 0, such as data=30,transfer=5,train=40");
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -82,19 +80,16 @@ static td_status open_rig(rig *r, const td_simulation *s)
     const td_device_info *infos[2];
     td_registry_options options = {0};
     char model[128];
-    td_status status = TD_OK;
     const double gbps = s->transfer_ms > 0 ? (double)get_batch_bytes(s) / (s->transfer_ms * 1e6) : 1e6;
     (void)snprintf(model, sizeof model, "gflops=%g,copy_gbps=%.17g,latency_us=1", SIM_GFLOPS, gbps);
     td_registry_options_from_env(&options);
     options.sim_model = model;
     options.visible = NULL;
     r->n_devices = s->is_single ? 1 : 2;
-    TD_TRY(td_registry_open(&options, &r->registry));
-    TD_TRY(td_registry_select(r->registry, "sim:0", &infos[0]));
-    TD_TRY(td_registry_select(r->registry, "sim:1", &infos[1]));
-    TD_TRY(td_devices_open(r->registry, infos, r->n_devices, r->devices));
-fail:
-    return status;
+    TD_CHECK(td_registry_open(&options, &r->registry));
+    TD_CHECK(td_registry_select(r->registry, "sim:0", &infos[0]));
+    TD_CHECK(td_registry_select(r->registry, "sim:1", &infos[1]));
+    return td_devices_open(r->registry, infos, r->n_devices, r->devices);
 }
 
 static void close_rig(rig *r)
@@ -111,13 +106,10 @@ static td_status make_work(td_device *device, td_span span, double ms, td_list *
 {
     const td_fill_params params = {.n = (uint32_t)(span.bytes / 4)};
     const td_cost cost = {.flops = ms * 1e6 * SIM_GFLOPS};
-    td_status status = TD_OK;
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, out));
-    TD_TRY(td_list_dispatch(*out, TD_K_fill, &span, &params,
-                            td_grid_elements(td_device_class(device), params.n), cost));
-    TD_TRY(td_list_finish(*out));
-fail:
-    return status;
+    TD_CHECK(td_list_create(device, TD_QUEUE_COMPUTE, out));
+    TD_CHECK(td_list_dispatch(*out, TD_K_fill, &span, &params,
+                              td_grid_elements(td_device_class(device), params.n), cost));
+    return td_list_finish(*out);
 }
 
 static td_status make_prepare(void *context, td_device *device, td_span span, uint64_t number, td_list **out)

@@ -55,19 +55,17 @@ static td_status pack(td_transfer *transfer, uint32_t index, const td_batch *bat
     const td_span room = td_channel_source(transfer->channel, index);
     const td_point waits[] = {batch->ready, td_channel_reusable(transfer->channel, index, s->used)};
     const uint64_t bytes = td_batch_bytes(batch);
-    td_status status = TD_OK;
-    TD_FAIL_IF(bytes > room.bytes, TD_ERR_LIMIT,
-               "batch %llu has %llu bytes, more than the %llu that the transfer was made for",
-               (unsigned long long)batch->number, (unsigned long long)bytes, (unsigned long long)room.bytes);
+    TD_REFUSE_IF(bytes > room.bytes, TD_ERR_LIMIT,
+                 "batch %llu has %llu bytes, more than the %llu that the transfer was made for",
+                 (unsigned long long)batch->number, (unsigned long long)bytes,
+                 (unsigned long long)room.bytes);
     td_list_destroy(s->list);
     s->list = NULL;
-    TD_TRY(td_list_create(device, TD_QUEUE_COPY, &s->list));
-    TD_TRY(td_batch_pack(batch, room, s->list));
-    TD_TRY(td_list_finish(s->list));
+    TD_CHECK(td_list_create(device, TD_QUEUE_COPY, &s->list));
+    TD_CHECK(td_batch_pack(batch, room, s->list));
+    TD_CHECK(td_list_finish(s->list));
     const td_submission work = {.list = s->list, .waits = waits, .n_waits = 2};
-    TD_TRY(td_queue_submit(td_device_queue(device, TD_QUEUE_COPY), &work, packed));
-fail:
-    return status;
+    return td_queue_submit(td_device_queue(device, TD_QUEUE_COPY), &work, packed);
 }
 
 static td_status send(td_transfer *transfer, uint32_t index, const td_batch *batch)
@@ -75,38 +73,35 @@ static td_status send(td_transfer *transfer, uint32_t index, const td_batch *bat
     slot *s = &transfer->slots[index];
     td_point packed = {0}, arrived = {0};
     const td_status packs = pack(transfer, index, batch, &packed);
-    td_status status = TD_OK;
     transfer->settings.release(transfer->settings.context, batch, packed);
-    TD_TRY(packs);
-    TD_TRY(td_channel_send(transfer->channel, index, td_batch_bytes(batch), packed, s->used, &arrived));
-    if (transfer->settings.verify) TD_TRY(td_channel_verify(transfer->channel, index));
+    TD_CHECK(packs);
+    TD_CHECK(td_channel_send(transfer->channel, index, td_batch_bytes(batch), packed, s->used, &arrived));
+    if (transfer->settings.verify) TD_CHECK(td_channel_verify(transfer->channel, index));
     s->batch = td_batch_packed(batch, td_channel_destination(transfer->channel, index));
     s->batch.ready = arrived;
     td_monitor_note(transfer->settings.monitor, TD_STAGE_PREPARE, batch->number, &batch->ready, 1);
     td_monitor_note(transfer->settings.monitor, TD_STAGE_TRANSFER, batch->number,
                     (const td_point[]){packed, arrived}, 2);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status pass_on(td_transfer *transfer, uint32_t index)
 {
     td_batch batch;
-    td_status status = TD_OK;
     if (!take_slot(transfer, &transfer->slots[index])) return TD_FAIL(TD_ERR_CANCELLED, "transfer was ended");
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(transfer->settings.next(transfer->settings.context, &batch));
+    TD_CHECK(transfer->settings.next(transfer->settings.context, &batch));
     const uint64_t wait_ns = td_clock_ns() - start_ns, begun_ns = td_clock_thread_ns();
     if (send(transfer, index, &batch) != TD_OK)
-        TD_TRY(td_error_context("sending batch %llu to the model device", (unsigned long long)batch.number));
+        TD_CHECK(
+            td_error_context("sending batch %llu to the model device", (unsigned long long)batch.number));
     pthread_mutex_lock(&transfer->lock);
     transfer->stats.wait_ns += wait_ns;
     transfer->stats.host_ns += td_clock_thread_ns() - begun_ns;
     if (transfer->n_published++ == 0) transfer->first = batch.number;
     pthread_cond_broadcast(&transfer->changed);
     pthread_mutex_unlock(&transfer->lock);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void *run(void *context)

@@ -120,20 +120,17 @@ static td_status want_usual(const td_options *options, td_data_settings *out)
 {
     static const char *const USUAL[] = {"token_ids", "token_counts", "frame_counts",
                                         "speakers",  "mel",          "energy"};
-    td_status status = TD_OK;
     for (size_t i = 0; i < sizeof USUAL / sizeof USUAL[0]; ++i)
-        TD_TRY(td_data_want(out, USUAL[i]));
-    if (get(options, "data.pitch")->truth) TD_TRY(td_data_want(out, "pitch"));
-    if (out->reference_s > 0) TD_TRY(td_data_want(out, "reference_mel"));
-    if (out->reference_s > 0) TD_TRY(td_data_want(out, "reference_counts"));
-fail:
-    return status;
+        TD_CHECK(td_data_want(out, USUAL[i]));
+    if (get(options, "data.pitch")->truth) TD_CHECK(td_data_want(out, "pitch"));
+    if (out->reference_s > 0) TD_CHECK(td_data_want(out, "reference_mel"));
+    if (out->reference_s > 0) TD_CHECK(td_data_want(out, "reference_counts"));
+    return TD_OK;
 }
 
 td_status td_settings_load(const td_options *options, char cache_dir[TD_FILE_PATH_BYTES],
                            td_data_settings *out)
 {
-    td_status status = TD_OK;
     *out = (td_data_settings){
         .batch_size = (uint32_t)get(options, "training.batch_size")->integer,
         .max_mel_frames = (uint32_t)get(options, "data.max_mel_frames")->integer,
@@ -142,12 +139,11 @@ td_status td_settings_load(const td_options *options, char cache_dir[TD_FILE_PAT
         .mel_cache_bytes = get(options, "data.mel_cache_size")->bytes,
         .reference_s = (double)get(options, "data.reference_seconds")->integer,
     };
-    TD_TRY(want_usual(options, out));
-    TD_TRY(td_settings_dataset(options, cache_dir, &out->dataset));
+    TD_CHECK(want_usual(options, out));
+    TD_CHECK(td_settings_dataset(options, cache_dir, &out->dataset));
     out->dataset.dir = get(options, "data.train_data")->text;
     out->dataset.listen = false; /* what is to be measured decodes by itself */
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- model */
@@ -164,12 +160,10 @@ static td_status name_family(td_options *options, const td_family *family)
 {
     const char *names[] = {family->name, family->alias};
     static const char *const KEYS[] = {"model.family", "model.decoder_strategy"};
-    td_status status = TD_OK;
     for (int i = 0; i < 2; ++i)
         if (names[i] != NULL && strcmp(get(options, KEYS[i])->text, names[i]) != 0)
-            TD_TRY(td_options_assign(options, KEYS[i], names[i], TD_ORIGIN_PRESET, KEYS[1 - i]));
-fail:
-    return status;
+            TD_CHECK(td_options_assign(options, KEYS[i], names[i], TD_ORIGIN_PRESET, KEYS[1 - i]));
+    return TD_OK;
 }
 
 static bool has_key(const td_family *family, const td_model_key *key)
@@ -194,25 +188,23 @@ static td_status put_key(const td_options *options, const td_model_key *key, td_
 /* Keys that are of other families alone are checked, and otherwise not read: a file may be for several. */
 static td_status check_unread(const td_options *options, const td_family *family, const char *size)
 {
-    td_status status = TD_OK;
     char unread[512] = "", name[64];
     for (size_t f = 0; f < td_family_count(); ++f) {
         const td_family *other = td_family_at(f);
         td_model_config config;
-        TD_TRY(td_model_preset(other, size, &config));
+        TD_CHECK(td_model_preset(other, size, &config));
         for (size_t i = 0; i < other->n_keys; ++i) {
             const td_model_key *key = &other->keys[i];
             const size_t used = strlen(unread);
             snprintf(name, sizeof name, "%s.%s", key->section, key->name);
             if (has_key(family, key) || get(options, name)->origin <= TD_ORIGIN_PRESET) continue;
-            TD_TRY(put_key(options, key, &config));
+            TD_CHECK(put_key(options, key, &config));
             if (strstr(unread, name) == NULL)
                 snprintf(unread + used, sizeof unread - used, "%s%s", used > 0 ? ", " : "", name);
         }
     }
     if (unread[0] != '\0') td_log_warn("%s: without effect on a model of family %s", unread, family->name);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Whether training takes the value of a key from the data, whatever is set. */
@@ -243,24 +235,22 @@ static void warn_lost(const td_option_value *given, const char *name, const char
 /* The preset's values become options of little authority; then what came out on top is the model. */
 static td_status read_model(td_options *options, td_model_config *out)
 {
-    td_status status = TD_OK;
     char place[64], name[64], value[TD_MODEL_VALUE_BYTES];
     const char *size = get(options, "model.model_size")->text;
     const td_family *family = td_settings_family(options);
-    TD_TRY(name_family(options, family));
-    TD_TRY(check_unread(options, family, size));
-    TD_TRY(td_model_preset(family, size, out));
+    TD_CHECK(name_family(options, family));
+    TD_CHECK(check_unread(options, family, size));
+    TD_CHECK(td_model_preset(family, size, out));
     snprintf(place, sizeof place, "preset %s", size);
     for (size_t i = 0; i < family->n_keys; ++i) {
         const td_model_key *key = &family->keys[i];
         snprintf(name, sizeof name, "%s.%s", key->section, key->name);
         td_model_config_get(out, i, value);
-        TD_TRY(td_options_assign(options, name, value, TD_ORIGIN_PRESET, place));
-        TD_TRY(put_key(options, key, out));
+        TD_CHECK(td_options_assign(options, name, value, TD_ORIGIN_PRESET, place));
+        TD_CHECK(put_key(options, key, out));
         warn_lost(get(options, name), name, value, out, i);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -268,19 +258,17 @@ fail:
 /* What a device of this memory usually bears. */
 static td_status choose_batch_size(td_options *options, const td_device_info *device, td_train_settings *out)
 {
-    td_status status = TD_OK;
     const td_option_value *value = get(options, "training.batch_size");
     const double gigabytes = (double)device->caps.memory_bytes / (double)(UINT64_C(1) << 30);
     char text[16];
     if (value->origin == TD_ORIGIN_DEFAULT) {
         snprintf(text, sizeof text, "%d", gigabytes < 12 ? 16 : gigabytes < 24 ? 32 : 48);
-        TD_TRY(td_options_assign(options, "training.batch_size", text, TD_ORIGIN_PRESET, "device memory"));
+        TD_CHECK(td_options_assign(options, "training.batch_size", text, TD_ORIGIN_PRESET, "device memory"));
         value = get(options, "training.batch_size");
     }
     out->auto_batch = value->integer == 0;
     out->data.batch_size = out->auto_batch ? 4 : (uint32_t)value->integer;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void read_limits(const td_options *options, td_train_settings *out)
@@ -347,11 +335,13 @@ static void read_training(const td_options *options, td_train_settings *out)
     out->resume = get(options, "training.resume")->text;
     out->reset = get(options, "training.reset_training")->truth;
     out->init_from = get(options, "training.init_from")->text;
+    out->acoustic = get(options, "training.acoustic")->text;
     out->freeze = get(options, "training.freeze")->text;
     out->val_dir = get(options, "data.val_data")->text;
     out->events_dir = get(options, "logging.tensorboard_log_dir")->text;
     out->dump_step = get(options, "logging.dump_step")->text;
     out->shard_optimizer = get(options, "cluster.shard_optimizer")->truth;
+    out->balances = strcmp(get_text(options, "cluster.balance"), "measured") == 0;
     out->bucket_bytes = 1000000 * get_count(options, "cluster.bucket_mb");
     if (strcmp(get_text(options, "cluster.reduce_format"), "bf16") == 0) out->reduce_format = TD_WIRE_BF16;
 }
@@ -359,12 +349,11 @@ static void read_training(const td_options *options, td_train_settings *out)
 td_status td_settings_plan(td_options *options, const td_device_info *device,
                            char cache_dir[TD_FILE_PATH_BYTES], td_train_settings *out)
 {
-    td_status status = TD_OK;
     *out = (td_train_settings){0};
-    TD_TRY(td_settings_load(options, cache_dir, &out->data));
+    TD_CHECK(td_settings_load(options, cache_dir, &out->data));
     out->data.workers = get_count(options, "pipeline.num_workers");
     out->data.n_buckets = get(options, "pipeline.enable_static_shapes")->truth ? 1 : 0;
-    TD_TRY(read_model(options, &out->model));
+    TD_CHECK(read_model(options, &out->model));
     if (out->data.reference_s > 0 && !td_model_describe(&out->model).takes_reference)
         td_log_warn("data.reference_seconds changes nothing: the model takes no reference; set "
                     "model.speaker_encoder = true");
@@ -376,17 +365,13 @@ td_status td_settings_plan(td_options *options, const td_device_info *device,
     out->depth = (uint32_t)get_count(options, "pipeline.pipeline_depth");
     out->start_delay_s = get(options, "pipeline.model_start_delay")->real;
     out->auto_tune = get(options, "pipeline.auto_tune")->truth;
-    TD_TRY(choose_batch_size(options, device, out));
-fail:
-    return status;
+    return choose_batch_size(options, device, out);
 }
 
 td_status td_settings_train(td_options *options, const td_device_info *device,
                             char cache_dir[TD_FILE_PATH_BYTES], td_train_settings *out)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_settings_plan(options, device, cache_dir, out));
-    TD_FAIL_IF(out->data.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
-fail:
-    return status;
+    TD_CHECK(td_settings_plan(options, device, cache_dir, out));
+    TD_REFUSE_IF(out->data.dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
+    return TD_OK;
 }

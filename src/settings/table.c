@@ -14,13 +14,17 @@
 
 static const td_option FIRST[] = {
     {KEY("devices", "data"), FLAG("data-device"), TEXT("SEL"),
-     FOR("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Data device: a selector of `tandem devices`")},
+     FOR("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK | TD_TOPIC_SERVE,
+         "Data device: a selector of `tandem devices`")},
     {KEY("devices", "model"), FLAG("model-device"), TEXT("SEL"),
-     FOR("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Model device: a selector of `tandem devices`")},
+     FOR("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK | TD_TOPIC_SERVE,
+         "Model device: a selector of `tandem devices`")},
     {KEY("devices", "data"), FLAG("data-gpu"), INT(NULL, 0, 9999),
-     USUAL("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Data device by its number in `tandem devices`")},
+     USUAL("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK | TD_TOPIC_SERVE,
+           "Data device by its number in `tandem devices`")},
     {KEY("devices", "model"), FLAG("model-gpu"), INT(NULL, 0, 9999),
-     USUAL("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK, "Model device by its number in `tandem devices`")},
+     USUAL("Devices", TD_TOPIC_ROLES | TD_TOPIC_SPEAK | TD_TOPIC_SERVE,
+           "Model device by its number in `tandem devices`")},
     {KEY("devices", "allow_same_device"), BOOL("false"),
      FOR("Devices", TD_TOPIC_ROLES, "Permit one device, or two handles of one GPU, in both roles")},
     {KEY("pipeline", "enable_memory_isolation"), BOOL("false"),
@@ -113,7 +117,7 @@ static const td_option TRAINING[] = {
     {KEY("training", "max_minutes"), REAL("0", 0, 1e6),
      USUAL("Training", TD_TOPIC_TRAIN, "Minutes of this session at most; 0: no limit")},
     {KEY("training", "grad_accum"), INT("1", 1, 4096),
-     FOR("Training", TD_TOPIC_TRAIN, "Batches whose gradients make one update")},
+     FOR("Training", TD_TOPIC_TRAIN | TD_TOPIC_RANKS, "Batches whose gradients make one update")},
     {KEY("training", "lr"), REAL("0.001", 0, 1e9),
      USUAL("Training", TD_TOPIC_TRAIN, "Learning rate at its peak")},
     {KEY("training", "warmup_steps"), INT("200", 0, 1000000000),
@@ -148,6 +152,10 @@ static const td_option TRAINING[] = {
     {KEY("training", "init_from"), PATH("FILE"),
      FOR("Training", TD_TOPIC_TRAIN,
          "Checkpoint whose matching tensors are taken; new symbols and speakers are added")},
+    {KEY("training", "acoustic"), PATH("VOICE"),
+     FOR("Training", TD_TOPIC_TRAIN,
+         "Voice whose predictions a vocoder learns to make sound of, beside the recordings' own "
+         "spectrograms")},
     {KEY("training", "freeze"), TEXT("PATTERN,..."),
      FOR("Training", TD_TOPIC_TRAIN, "Parameters that are not trained, such as 'text.*'")},
     {KEY("training", "keep_checkpoints"), INT("5", 1, 1000000),
@@ -171,6 +179,9 @@ static const td_option TRAINING[] = {
          "Only the terms without which nothing is learnt: no pitch, energy, guided attention")},
     {KEY("training", "mel_loss"), CHOICE("l1", "l1|mse|huber"),
      FOR("Training", TD_TOPIC_TRAIN, "How predicted and true spectrogram are compared")},
+    {KEY("training", "diagonal_steps"), INT("100", 0, 1000000000),
+     FOR("Training", TD_TOPIC_TRAIN,
+         "First updates, in which the alignment of sounds and text is held near the diagonal")},
     {KEY("training", "supervision_start"), INT("300", 0, 1000000000),
      FOR("Training", TD_TOPIC_TRAIN,
          "Update from which the alignment guides the attention, where a model has one")},
@@ -186,10 +197,14 @@ static const td_option REST[] = {
          "Ranks that train together; auto: those that mpirun or srun has started")},
     {KEY("cluster", "shard_optimizer"), BOOL("false"),
      FOR("Cluster", TD_TOPIC_TRAIN, "Each rank keeps its part of AdamW's moments alone, to save memory")},
+    {KEY("cluster", "balance"), CHOICE("equal", "equal|measured"),
+     FOR("Cluster", TD_TOPIC_TRAIN,
+         "How a step's batches are shared out among ranks; measured: by the time that each takes for one")},
     {KEY("cluster", "bucket_mb"), INT("25", 1, 1000),
-     FOR("Cluster", TD_TOPIC_TRAIN, "Gradients that travel between ranks at once, in MB")},
+     FOR("Cluster", TD_TOPIC_TRAIN | TD_TOPIC_RANKS, "Gradients that travel between ranks at once, in MB")},
     {KEY("cluster", "reduce_format"), CHOICE("fp32", "fp32|bf16"),
-     FOR("Cluster", TD_TOPIC_TRAIN, "Numbers in which gradients travel; they are summed in fp32")},
+     FOR("Cluster", TD_TOPIC_TRAIN | TD_TOPIC_RANKS,
+         "Numbers in which gradients travel; they are summed in fp32")},
 
     {KEY("logging", "tensorboard_log_dir"), PATH("DIR"),
      FOR("Logging", TD_TOPIC_TRAIN, "Where event files go; --checkpoint-dir if not given")},
@@ -221,10 +236,9 @@ static td_status list_families(td_option_rows *rows, bool aliases, char **out)
 
 static td_status add_families(td_option_rows *rows)
 {
-    td_status status = TD_OK;
     char *names, *aliases;
-    TD_TRY(list_families(rows, false, &names));
-    TD_TRY(list_families(rows, true, &aliases));
+    TD_CHECK(list_families(rows, false, &names));
+    TD_CHECK(list_families(rows, true, &aliases));
     const td_option choices[] = {
         {KEY("model", "family"), CHOICE(td_family_at(0)->name, names),
          FOR("Model", TD_TOPIC_MODEL, "What is trained")},
@@ -232,33 +246,27 @@ static td_status add_families(td_option_rows *rows)
          FOR("Model", TD_TOPIC_MODEL,
              "How the decoder makes a spectrogram: all frames at once, or one after the other; another name "
              "of the family")}};
-    TD_TRY(td_option_rows_add(rows, choices, sizeof choices / sizeof choices[0]));
-fail:
-    return status;
+    return td_option_rows_add(rows, choices, sizeof choices / sizeof choices[0]);
 }
 
 /* Whatever layouts there are. */
 static td_status add_layouts(td_option_rows *rows)
 {
-    td_status status = TD_OK;
     char list[256] = "auto", *choices;
     for (size_t i = 0; i < td_layout_count(); ++i) {
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "|%s", td_layout_at(i)->name);
     }
-    TD_TRY(td_option_rows_text(rows, &choices, "%s", list));
+    TD_CHECK(td_option_rows_text(rows, &choices, "%s", list));
     const td_option layout = {
         KEY("data", "layout"), CHOICE("auto", choices),
         FOR("Data", ROWS, "How the dataset's folder is laid out; auto: by what is in it")};
-    TD_TRY(td_option_rows_add(rows, &layout, 1));
-fail:
-    return status;
+    return td_option_rows_add(rows, &layout, 1);
 }
 
 /* Keys of families: in files and with --set alone, since they are many. What has a row already keeps it. */
 static td_status add_family_keys(td_option_rows *rows, const char *section)
 {
-    td_status status = TD_OK;
     const char *group = strcmp(section, "model") == 0 ? "Model" : "Training";
     for (size_t f = 0; f < td_family_count(); ++f) {
         const td_family *family = td_family_at(f);
@@ -266,25 +274,21 @@ static td_status add_family_keys(td_option_rows *rows, const char *section)
             const td_model_key *key = &family->keys[i];
             const td_option row = {KEY(section, key->name), TEXT("VALUE"), FOR(group, 0, key->help)};
             if (strcmp(key->section, section) == 0 && td_option_rows_find(rows, section, key->name) == NULL)
-                TD_TRY(td_option_rows_add(rows, &row, 1));
+                TD_CHECK(td_option_rows_add(rows, &row, 1));
         }
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_settings_add_keys(td_option_rows *rows)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_option_rows_add(rows, FIRST, sizeof FIRST / sizeof FIRST[0]));
-    TD_TRY(add_layouts(rows));
-    TD_TRY(add_families(rows));
-    TD_TRY(add_family_keys(rows, "model"));
-    TD_TRY(td_option_rows_add(rows, TRAINING, sizeof TRAINING / sizeof TRAINING[0]));
-    TD_TRY(add_family_keys(rows, "training"));
-    TD_TRY(td_option_rows_add(rows, REST, sizeof REST / sizeof REST[0]));
-fail:
-    return status;
+    TD_CHECK(td_option_rows_add(rows, FIRST, sizeof FIRST / sizeof FIRST[0]));
+    TD_CHECK(add_layouts(rows));
+    TD_CHECK(add_families(rows));
+    TD_CHECK(add_family_keys(rows, "model"));
+    TD_CHECK(td_option_rows_add(rows, TRAINING, sizeof TRAINING / sizeof TRAINING[0]));
+    TD_CHECK(add_family_keys(rows, "training"));
+    return td_option_rows_add(rows, REST, sizeof REST / sizeof REST[0]);
 }
 
 td_status td_settings_add_general_keys(td_option_rows *rows)

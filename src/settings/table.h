@@ -22,6 +22,8 @@ enum {
     TD_TOPIC_STEP = 1 << 9,       /* steps without a dataset */
     TD_TOPIC_TRAIN = 1 << 10,
     TD_TOPIC_SPEAK = 1 << 11,
+    TD_TOPIC_SERVE = 1 << 12,
+    TD_TOPIC_RANKS = 1 << 13, /* steps of several ranks */
 };
 
 /* Topics of whoever puts a table together; n from 0 to 47. */

@@ -68,14 +68,12 @@ static td_status check_idle(const td_training *t)
 
 static td_status make_table(td_training *t)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_settings_add_keys(&t->rows));
-    TD_TRY(td_settings_add_general_keys(&t->rows));
+    TD_CHECK(td_settings_add_keys(&t->rows));
+    TD_CHECK(td_settings_add_general_keys(&t->rows));
     t->table = (td_option_table){.program = "tandem", .options = t->rows.rows, .n_options = t->rows.count};
-    TD_TRY(td_options_create(&t->table, &t->options));
+    TD_CHECK(td_options_create(&t->table, &t->options));
     t->owns_options = true;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_training_create(const td_training_options *given, td_training **out)
@@ -99,11 +97,9 @@ fail:
 
 td_status td_training_create_for(td_options *options, td_training **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(out));
+    TD_CHECK(TD_NEW(out));
     (*out)->options = options;
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_training_free(td_training *t)
@@ -155,14 +151,11 @@ td_status td_training_load(td_training *training, const char *path)
 
 static td_status set(td_training *t, const char *key, const char *value)
 {
-    td_status status = TD_OK;
     size_t before;
-    TD_TRY(check_idle(t));
+    TD_CHECK(check_idle(t));
     (void)td_options_mistakes(t->options, &before);
-    TD_TRY(td_options_assign(t->options, key, value, TD_ORIGIN_SET, ""));
-    TD_TRY(tell_mistakes(t, before));
-fail:
-    return status;
+    TD_CHECK(td_options_assign(t->options, key, value, TD_ORIGIN_SET, ""));
+    return tell_mistakes(t, before);
 }
 
 td_status td_training_set(td_training *training, const char *key, const char *value)
@@ -208,6 +201,7 @@ static void list_values(const td_train_event *e, value_list *list)
         add_value(list, "data_utilisation", is_watched ? e->data_utilisation : unknown);
         add_value(list, "model_utilisation", is_watched ? e->model_utilisation : unknown);
         add_value(list, "eta_s", e->eta_s);
+        add_value(list, "ranks_wait", e->ranks > 1 ? e->ranks_wait : unknown);
         add_value(list, "skipped", (double)e->n_skipped);
     }
     if (e->kind == TD_TRAIN_START) {
@@ -335,15 +329,13 @@ const td_registry *td_training_registry(const td_training *training)
 
 static td_status check_settings(const td_train_settings *s)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(s->run_dir == NULL, TD_ERR_CONFIG,
-               "no folder for the run was named; set training.checkpoint_dir");
-    TD_FAIL_IF(s->max_steps == 0 && s->epochs == 0 && !(s->max_minutes > 0) && s->dump_step == NULL,
-               TD_ERR_CONFIG,
-               "nothing says when training ends; set training.max_steps, training.epochs or "
-               "training.max_minutes");
-fail:
-    return status;
+    TD_REFUSE_IF(s->run_dir == NULL, TD_ERR_CONFIG,
+                 "no folder for the run was named; set training.checkpoint_dir");
+    TD_REFUSE_IF(s->max_steps == 0 && s->epochs == 0 && !(s->max_minutes > 0) && s->dump_step == NULL,
+                 TD_ERR_CONFIG,
+                 "nothing says when training ends; set training.max_steps, training.epochs or "
+                 "training.max_minutes");
+    return TD_OK;
 }
 
 static td_status run(td_training *t)
@@ -395,7 +387,8 @@ td_status td_training_run(td_training *t, td_training_receiver receiver, void *c
 _Static_assert((int)TD_TRAINING_DONE == (int)TD_END_DONE && (int)TD_TRAINING_TIME == (int)TD_END_TIME &&
                    (int)TD_TRAINING_PATIENCE == (int)TD_END_PATIENCE &&
                    (int)TD_TRAINING_STOPPED == (int)TD_END_ASKED &&
-                   (int)TD_TRAINING_DUMPED == (int)TD_END_DUMPED,
+                   (int)TD_TRAINING_DUMPED == (int)TD_END_DUMPED &&
+                   (int)TD_TRAINING_WISHED == (int)TD_END_WISHED,
                "reasons are the same in both headers");
 
 td_status td_training_get_result(td_training *t, td_training_result *out)

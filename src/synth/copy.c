@@ -17,6 +17,7 @@ td_status td_copy_run(td_vocoder *vocoder, const td_mel *mel, td_memory *memory,
                                               .count = 1,
                                               .max_frames = copy.frames,
                                               .mel = copy.mel,
+                                              .pitch = copy.pitch,
                                               .frames = &copy.frames,
                                               .seed = seed},
                           out, firsts);

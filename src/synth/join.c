@@ -26,16 +26,14 @@ td_status td_join_add_part(td_join *join, const float *samples, size_t count, si
                            double pause_s)
 {
     const size_t pause = (size_t)(pause_s * join->rate);
-    td_status status = TD_OK;
     if (count + pause == 0) return TD_OK;
-    TD_TRY(td_alloc_grow(&join->samples, &join->capacity, join->count + count + pause, sizeof *samples));
+    TD_CHECK(td_alloc_grow(&join->samples, &join->capacity, join->count + count + pause, sizeof *samples));
     float *to = join->samples + join->count;
     if (count) memcpy(to, samples, count * sizeof *samples);
     fade(to, count, first, total, (size_t)(FADE_S * join->rate));
     memset(to + count, 0, pause * sizeof *to);
     join->count += count + pause;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_join_add(td_join *join, const float *samples, size_t count, double pause_s)

@@ -2,6 +2,7 @@
  */
 #include "synth/script.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/utf8.h>
@@ -28,20 +29,32 @@ typedef struct writer {
     td_script *out;
 } writer;
 
+/* A voice of many languages has a token for each that it learnt. */
+static td_status check_language(const td_script *s)
+{
+    char known[TD_LANG_COUNT * 4 + 1] = "";
+    size_t used = 0;
+    if (td_tokenizer_has_language(s->tokenizer, s->lang)) return TD_OK;
+    for (int i = 0; i < TD_LANG_COUNT; i++)
+        if (td_tokenizer_has_language(s->tokenizer, (td_lang)i))
+            used += (size_t)snprintf(known + used, sizeof known - used, " %s", td_lang_code((td_lang)i));
+    return TD_FAIL(TD_ERR_CONFIG, "language '%s': the voice has not learnt it; it speaks%s",
+                   td_lang_code(s->lang), known);
+}
+
 static td_status open_writer(writer *w)
 {
     const td_checkpoint_info *v = w->voice;
     td_script *s = w->out;
-    td_status status = TD_OK;
     s->model = td_model_describe(&v->model);
-    TD_TRY(td_normalizer_create(s->lang, &w->normalizer));
+    TD_CHECK(td_normalizer_create(s->lang, &w->normalizer));
     if (v->token_kind == TD_TOKENS_BPE) {
-        TD_TRY(v->tokenizer_json
-                   ? td_tokenizer_parse_bpe(v->tokenizer_json, strlen(v->tokenizer_json), &s->tokenizer)
-                   : td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
+        TD_CHECK(v->tokenizer_json
+                     ? td_tokenizer_parse_bpe(v->tokenizer_json, strlen(v->tokenizer_json), &s->tokenizer)
+                     : td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
     } else {
-        TD_TRY(td_symbols_parse(v->symbols, &s->symbols));
-        if (v->unseen) TD_TRY(td_symbols_hide(s->symbols, v->unseen));
+        TD_CHECK(td_symbols_parse(v->symbols, &s->symbols));
+        if (v->unseen) TD_CHECK(td_symbols_hide(s->symbols, v->unseen));
         if (td_tokenizer_create(v->token_kind, s->symbols, &s->tokenizer) != TD_OK)
             return td_error_context("the voice was trained with phonemes");
     }
@@ -49,9 +62,12 @@ static td_status open_writer(writer *w)
     const uint32_t most = s->model.max_tokens;
     w->max_characters = most > 4 ? most - 2 : 1;
     if (v->token_kind == TD_TOKENS_PHONEMES) w->max_characters = (w->max_characters + 1) / 2;
-    if (w->max_characters > TD_SCRIPT_PIECE_CHARACTERS) w->max_characters = TD_SCRIPT_PIECE_CHARACTERS;
-fail:
-    return status;
+    const size_t usual =
+        s->model.piece_characters ? s->model.piece_characters[s->lang] : TD_SCRIPT_PIECE_CHARACTERS;
+    if (w->max_characters > usual) w->max_characters = usual;
+    if (!s->model.is_romanized) return TD_OK;
+    TD_CHECK(check_language(s));
+    return td_romanizer_create(s->lang, &s->romanizer);
 }
 
 static void close_writer(writer *w)
@@ -64,22 +80,20 @@ static td_status check_tokens(const td_tokens *tokens, const td_model_facts *mod
 {
     unsigned char shown[U8_MAX_LENGTH + 1] = "";
     const uint32_t c = tokens->first_unknown;
-    td_status status = TD_OK;
     if (tokens->n_unknown > 0 && c > ' ' && c != 0x7f) {
         size_t length = 0;
         U8_APPEND_UNSAFE(shown, length, c);
     }
-    TD_FAIL_IF(
+    TD_REFUSE_IF(
         tokens->n_unknown > 0, TD_ERR_FORMAT,
         "the text has '%s' (U+%04X), which the voice has not learnt; write it in other letters, or train "
         "with texts that have it",
         (const char *)shown, (unsigned)c);
     for (size_t i = 0; i < tokens->count; i++)
-        TD_FAIL_IF(tokens->ids[i] < 0 || (uint32_t)tokens->ids[i] >= model->n_symbols, TD_ERR_FORMAT,
-                   "token %d of the text is beyond the voice's %u; the tokenizer is of another voice",
-                   (int)tokens->ids[i], model->n_symbols);
-fail:
-    return status;
+        TD_REFUSE_IF(tokens->ids[i] < 0 || (uint32_t)tokens->ids[i] >= model->n_symbols, TD_ERR_FORMAT,
+                     "token %d of the text is beyond the voice's %u; the tokenizer is of another voice",
+                     (int)tokens->ids[i], model->n_symbols);
+    return TD_OK;
 }
 
 /* Marks alone cannot be spoken. */
@@ -113,20 +127,19 @@ static td_status spell(const td_script *s, const char *text, size_t bytes, td_bu
     const td_token_kind kind = td_tokenizer_kind(s->tokenizer);
     const char *phonemes;
     size_t length = 0;
-    td_status status = TD_OK;
+    if (s->romanizer) return td_romanizer_run(s->romanizer, text, bytes, out);
     if (kind != TD_TOKENS_PHONEMES) return td_tokenizer_spell(kind, s->lang, text, bytes, out);
     while (bytes > 0) {
         const size_t run = find_phonemes(s, text, bytes, &phonemes, &length);
         const size_t used = run + (phonemes ? length : 0);
-        if (run > 0) TD_TRY(td_tokenizer_spell(kind, s->lang, text, run, out));
+        if (run > 0) TD_CHECK(td_tokenizer_spell(kind, s->lang, text, run, out));
         if (phonemes && out->size > 0 && out->data[out->size - 1] != ' ')
-            TD_TRY(td_buffer_append(out, " ", 1));
-        if (phonemes) TD_TRY(td_buffer_append(out, phonemes, strlen(phonemes)));
+            TD_CHECK(td_buffer_append(out, " ", 1));
+        if (phonemes) TD_CHECK(td_buffer_append(out, phonemes, strlen(phonemes)));
         text += used;
         bytes -= used;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Writes a piece, spelled, with what the voice knows. */
@@ -219,18 +232,16 @@ fail:
 static td_status shorten_pieces(td_script *s, size_t i)
 {
     bool is_split;
-    td_status status = TD_OK;
     while (i < s->count) {
         if (s->pieces[i].tokens.count <= s->model.max_tokens) {
             i++;
             continue;
         }
-        TD_TRY(td_script_split(s, i, &is_split));
-        TD_FAIL_IF(!is_split, TD_ERR_LIMIT, "'%s' has %zu tokens, and the voice takes %u", s->pieces[i].text,
-                   s->pieces[i].tokens.count, s->model.max_tokens);
+        TD_CHECK(td_script_split(s, i, &is_split));
+        TD_REFUSE_IF(!is_split, TD_ERR_LIMIT, "'%s' has %zu tokens, and the voice takes %u",
+                     s->pieces[i].text, s->pieces[i].tokens.count, s->model.max_tokens);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status add_piece(writer *w, const char *text, size_t bytes, td_piece_end end)
@@ -253,15 +264,38 @@ fail:
 /* Signs that the normaliser drops; valid UTF-8. */
 static td_status count_signs(writer *w, const char *text, size_t bytes)
 {
-    td_status status = TD_OK;
     for (size_t at = 0; at < bytes;) {
         uint32_t codepoint;
         at += td_text_utf8_next(text + at, bytes - at, &codepoint);
         if (td_normalizer_drops(w->normalizer, codepoint))
-            TD_TRY(td_left_outs_count(&w->left_outs, codepoint));
+            TD_CHECK(td_left_outs_count(&w->left_outs, codepoint));
     }
-fail:
-    return status;
+    return TD_OK;
+}
+
+static size_t count_characters(const char *text, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return n;
+}
+
+/* The next piece of a text, with the sentences behind it that it has room for, where the voice wants that. */
+static bool next_piece(const writer *w, const char *text, size_t *at, td_piece *out)
+{
+    const td_lang lang = w->out->lang;
+    if (!td_split_next(text, lang, w->max_characters, at, out)) return false;
+    while (w->out->model.piece_characters) {
+        td_piece next;
+        size_t behind = *at;
+        if (!td_split_next(text, lang, w->max_characters, &behind, &next)) break;
+        const size_t bytes = next.first + next.bytes - out->first;
+        if (count_characters(text + out->first, bytes) > w->max_characters) break;
+        *out = (td_piece){.first = out->first, .bytes = bytes, .end = next.end};
+        *at = behind;
+    }
+    return true;
 }
 
 static td_status add_paragraph(writer *w, const char *text, size_t bytes)
@@ -280,7 +314,7 @@ static td_status add_paragraph(writer *w, const char *text, size_t bytes)
     }
     TD_TRY(count_signs(w, text, bytes));
     TD_TRY(td_normalizer_run(w->normalizer, text, bytes, &spoken));
-    for (size_t at = 0; td_split_next(spoken, w->out->lang, w->max_characters, &at, &piece);)
+    for (size_t at = 0; next_piece(w, spoken, &at, &piece);)
         TD_TRY(add_piece(w, spoken + piece.first, piece.bytes, piece.end));
     if (w->out->count > before) w->out->pieces[w->out->count - 1].end = TD_PIECE_PARAGRAPH;
 fail:
@@ -306,13 +340,11 @@ static size_t find_paragraph(const char *text, size_t bytes, size_t *behind)
 
 static td_status add_text(writer *w, const char *text, size_t bytes)
 {
-    td_status status = TD_OK;
     for (size_t at = 0, behind; at < bytes; at += behind) {
         const size_t n = find_paragraph(text + at, bytes - at, &behind);
-        TD_TRY(add_paragraph(w, text + at, n));
+        TD_CHECK(add_paragraph(w, text + at, n));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* How the last piece of a part of SSML ends: as an element says, else as its last mark does. */
@@ -329,18 +361,16 @@ static td_status add_part(writer *w, const td_ssml_part *part)
 {
     td_script *s = w->out;
     const size_t before = s->count;
-    td_status status = TD_OK;
     w->rate = s->model.sets_speed ? part->rate : 1;
     w->has_rate |= w->rate != part->rate;
-    TD_TRY(add_text(w, part->text, strlen(part->text)));
+    TD_CHECK(add_text(w, part->text, strlen(part->text)));
     if (s->count == 0 && part->pause_s > 0) s->lead_s += part->pause_s;
     if (s->count == 0) return TD_OK;
     td_script_piece *last = &s->pieces[s->count - 1];
     if (s->count > before) last->end = find_part_end(part, last->text);
     if (part->pause_s >= 0)
         last->pause_s = part->pause_s + (s->count == before && last->pause_s > 0 ? last->pause_s : 0);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status add_ssml(writer *w, const char *text, size_t bytes)
@@ -364,25 +394,24 @@ fail:
 static td_status tell_left_outs(const writer *w)
 {
     char names[600];
-    td_status status = TD_OK;
     td_left_outs_describe(&w->left_outs, names, sizeof names);
-    TD_FAIL_IF(w->out->count == 0 && *names, TD_ERR_CONFIG,
-               "the text has nothing to say that the voice has learnt; left out: %s", names);
-    TD_FAIL_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
-    TD_FAIL_IF(*names && w->options->is_strict, TD_ERR_FORMAT, "the text has signs without a word: %s",
-               names);
+    TD_REFUSE_IF(w->out->count == 0 && *names, TD_ERR_CONFIG,
+                 "the text has nothing to say that the voice has learnt; left out: %s", names);
+    TD_REFUSE_IF(w->out->count == 0, TD_ERR_CONFIG, "the text has nothing to say; give one with words in it");
+    TD_REFUSE_IF(*names && w->options->is_strict, TD_ERR_FORMAT, "the text has signs without a word: %s",
+                 names);
     if (*names) td_log_warn("left out, since the voice has not learnt it: %s", names);
-    TD_FAIL_IF(w->n_unread > 0 && w->options->is_strict, TD_ERR_FORMAT,
-               "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; "
-               "respell them",
-               w->n_unread);
+    TD_REFUSE_IF(
+        w->n_unread > 0 && w->options->is_strict, TD_ERR_FORMAT,
+        "the lexicon has phonemes for %zu words of the text, and the voice was trained with letters; "
+        "respell them",
+        w->n_unread);
     if (w->n_unread > 0)
         td_log_warn(
             "%zu words were said as they are written: the lexicon has phonemes for them, and the voice was "
             "trained with letters; respell them",
             w->n_unread);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_script_make(const td_checkpoint_info *voice, const td_script_options *options, const char *text,
@@ -413,5 +442,6 @@ void td_script_free(td_script *script)
     free(script->pieces);
     td_tokenizer_destroy(script->tokenizer);
     td_symbols_destroy(script->symbols);
+    td_romanizer_destroy(script->romanizer);
     *script = (td_script){0};
 }

@@ -7,10 +7,11 @@
 #include "families/checkpoint.h"
 #include "synth/split.h"
 #include "text/lexicon.h"
+#include "text/romanize.h"
 
 enum {
     TD_SCRIPT_MAX_BYTES = 1 << 20,    /* of a text */
-    TD_SCRIPT_PIECE_CHARACTERS = 160, /* at most, if the voice permits: about ten seconds */
+    TD_SCRIPT_PIECE_CHARACTERS = 160, /* at most, unless the voice says how many */
 };
 
 typedef struct td_script_piece {
@@ -30,6 +31,7 @@ typedef struct td_script {
     td_model_facts model;
     td_symbols *symbols;     /* owned; or NULL */
     td_tokenizer *tokenizer; /* owned */
+    td_romanizer *romanizer; /* owned; or NULL */
 } td_script;
 
 typedef struct td_script_options {

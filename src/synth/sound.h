@@ -7,7 +7,8 @@
 #include "families/checkpoint.h"
 
 typedef struct td_sound {
-    td_checkpoint *checkpoint; /* owned; NULL with Griffin-Lim */
+    td_checkpoint *checkpoint;    /* owned; NULL with Griffin-Lim, and where the weights are another's */
+    const td_model_config *model; /* the checkpoint's */
     td_store *store;
     td_vocoder *vocoder;
 } td_sound;
@@ -24,6 +25,9 @@ td_status td_sound_check(const td_checkpoint *vocoder, const td_mel_config *mel,
  * NULL) holds, else Griffin-Lim. mel and memory are borrowed until close. td_sound_close(), also after a failure. */
 td_status td_sound_open(td_memory *memory, const td_mel *mel, const char *voice, const char *wanted,
                         td_sound *out);
+
+/* A second one on the same weights (graph/plan.h: td_store_borrow), for another thread. `mel` as above. */
+td_status td_sound_share(td_memory *memory, const td_mel *mel, const td_sound *lender, td_sound *out);
 void td_sound_close(td_sound *sound);
 
 #endif

@@ -54,10 +54,9 @@ static td_status fill_items(call *c)
 {
     const td_script_piece *pieces = c->request->script->pieces + c->first;
     const size_t n_items = c->speaking.n_utterances * c->speaking.items, most = c->speaking.max_tokens;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&c->tokens, n_items));
-    TD_TRY(TD_NEW_ARRAY(&c->ids, n_items * most));
-    TD_TRY(TD_NEW_ARRAY(&c->speeds, n_items));
+    TD_CHECK(TD_NEW_ARRAY(&c->tokens, n_items));
+    TD_CHECK(TD_NEW_ARRAY(&c->ids, n_items * most));
+    TD_CHECK(TD_NEW_ARRAY(&c->speeds, n_items));
     for (size_t i = 0; i < n_items; i++) {
         c->tokens[i] = 1;
         c->speeds[i] = 1;
@@ -68,8 +67,7 @@ static td_status fill_items(call *c)
         for (size_t k = 0; k < tokens->count; k++)
             c->ids[i * most + k] = (uint32_t)tokens->ids[k];
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void describe_speaking(call *c)
@@ -102,12 +100,11 @@ static td_status make_utterances(call *c)
 {
     const size_t n = count_pieces(c);
     td_speaking *s = &c->speaking;
-    td_status status = TD_OK;
-    TD_FAIL_IF(n == 0, TD_ERR_ARGUMENT, "a script without pieces");
+    TD_REFUSE_IF(n == 0, TD_ERR_ARGUMENT, "a script without pieces");
     describe_speaking(c);
-    TD_TRY(TD_NEW_ARRAY(&c->utterances, s->n_utterances));
-    TD_TRY(fill_items(c));
-    TD_TRY(TD_NEW_ARRAY(&c->too_long, s->n_utterances * s->items));
+    TD_CHECK(TD_NEW_ARRAY(&c->utterances, s->n_utterances));
+    TD_CHECK(fill_items(c));
+    TD_CHECK(TD_NEW_ARRAY(&c->too_long, s->n_utterances * s->items));
     s->too_long = c->too_long;
     for (size_t i = 0; i < s->n_utterances; i++) {
         const size_t left = n - i * s->items;
@@ -120,8 +117,7 @@ static td_status make_utterances(call *c)
                                           .speeds = c->speeds + i * s->items};
     }
     s->utterances = c->utterances;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void free_utterances(call *c)
@@ -141,34 +137,30 @@ static void free_utterances(call *c)
 static td_status split_pieces(call *c, bool *is_split)
 {
     td_script *script = c->request->script;
-    td_status status = TD_OK;
     *is_split = false;
     for (size_t i = count_pieces(c); i-- > 0;) {
         bool is_done;
         if (!c->too_long[i]) continue;
-        TD_TRY(td_script_split(script, c->first + i, &is_done));
+        TD_CHECK(td_script_split(script, c->first + i, &is_done));
         *is_split |= is_done;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Pieces become utterances, shorter ones until the voice can make them all. */
 static td_status start_speaking(call *c)
 {
     bool is_split;
-    td_status status = TD_OK;
     for (;;) {
-        TD_TRY(make_utterances(c));
+        TD_CHECK(make_utterances(c));
         const td_status starts = td_speaker_start(c->request->speaker, &c->speaking);
         if (starts == TD_OK) return TD_OK;
         is_split = false;
-        if (starts == TD_ERR_LIMIT) TD_TRY(split_pieces(c, &is_split));
+        if (starts == TD_ERR_LIMIT) TD_CHECK(split_pieces(c, &is_split));
         if (!is_split) return starts;
         free_utterances(c);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- spectrograms */
@@ -206,19 +198,17 @@ static td_status keep_mels(const call *c, const td_spoken *spoken, uint32_t coun
     td_speech *out = c->out;
     const size_t n_mels = td_model_describe(c->request->model).n_mels;
     size_t capacity = out->frames * n_mels;
-    td_status status = TD_OK;
     out->n_mels = n_mels;
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t bytes = sizeof(float) * spoken->frames[i] * n_mels;
         const uint64_t first = sizeof(float) * i * spoken->max_frames * n_mels;
-        TD_TRY(td_alloc_grow(&out->mel, &capacity, (out->frames + spoken->frames[i]) * n_mels,
-                             sizeof *out->mel));
-        TD_TRY(td_blocking_read(c->request->memory, td_span_part(spoken->mel, first, bytes), (td_point){0},
-                                out->mel + out->frames * n_mels));
+        TD_CHECK(td_alloc_grow(&out->mel, &capacity, (out->frames + spoken->frames[i]) * n_mels,
+                               sizeof *out->mel));
+        TD_CHECK(td_blocking_read(c->request->memory, td_span_part(spoken->mel, first, bytes), (td_point){0},
+                                  out->mel + out->frames * n_mels));
         out->frames += spoken->frames[i];
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- sound */
@@ -247,13 +237,10 @@ static td_status add_part(void *context, uint32_t item, const float *samples, si
     call *c = context;
     const uint32_t hop = td_mel_get_config(c->request->vocoder->mel)->hop_samples;
     const size_t total = (size_t)(c->batch->frames[item] - 1) * hop;
-    td_status status = TD_OK;
-    TD_FAIL_IF(atomic_load(c->request->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
-    TD_TRY(td_join_add_part(&c->join, samples, count, c->passed_on[item], total, 0));
+    TD_REFUSE_IF(atomic_load(c->request->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
+    TD_CHECK(td_join_add_part(&c->join, samples, count, c->passed_on[item], total, 0));
     c->passed_on[item] += count;
-    TD_TRY(emit(c));
-fail:
-    return status;
+    return emit(c);
 }
 
 /* The signals of some items of a batch, behind those that are there. */
@@ -277,6 +264,7 @@ static td_status add_sound(call *c, size_t number, const td_vocoder_batch *given
                                 get_pause(script, c->first + number * c->speaking.items + i)));
     }
     if (c->request->sink) TD_TRY(emit(c));
+    if (c->request->pause) c->request->pause(c->request->pause_context);
 fail:
     free(samples);
     return status;
@@ -286,40 +274,36 @@ fail:
 static td_status sound_batch(call *c, size_t number, const td_spoken *spoken)
 {
     const uint32_t count = c->utterances[number].count;
-    td_status status = TD_OK;
     td_vocoder_batch batch = {.items = count,
                               .max_frames = spoken->max_frames,
                               .mel = td_span_part(spoken->mel, 0,
                                                   sizeof(float) * count * spoken->max_frames *
                                                       td_model_describe(c->request->model).n_mels),
+                              .pitch = spoken->pitch,
                               .frames = spoken->frames,
                               .seed = c->request->seed + c->n_spoken++};
-    TD_TRY(check_finite(c, batch.mel));
-    if (c->request->keeps_mel) TD_TRY(keep_mels(c, spoken, count));
+    TD_CHECK(check_finite(c, batch.mel));
+    if (c->request->keeps_mel) TD_CHECK(keep_mels(c, spoken, count));
     while (batch.first < count) {
         const uint32_t left = count - batch.first;
         batch.count = c->group && c->group < left ? c->group : left;
-        TD_TRY(add_sound(c, number, &batch));
+        TD_CHECK(add_sound(c, number, &batch));
         batch.first += batch.count;
         if (c->group < BATCH_ITEMS) c->group *= 2;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A model that finds out while it speaks that a piece is too long: the piece is split, and speaking begins again with
  * the batch it is in, of which nothing was heard yet. *begins_again: false if nothing could be split. */
 static td_status begin_again(call *c, size_t number, bool *begins_again)
 {
-    td_status status = TD_OK;
-    TD_TRY(split_pieces(c, begins_again));
+    TD_CHECK(split_pieces(c, begins_again));
     if (!*begins_again) return TD_OK;
     td_speaker_end(c->request->speaker);
     c->first += number * c->speaking.items;
     free_utterances(c);
-    TD_TRY(start_speaking(c));
-fail:
-    return status;
+    return start_speaking(c);
 }
 
 /* Batch after batch. */
@@ -327,20 +311,18 @@ static td_status speak_batches(call *c)
 {
     td_spoken spoken;
     bool begins_again;
-    td_status status = TD_OK;
     for (size_t i = 0; i < c->speaking.n_utterances; i++) {
-        TD_TRY(td_speaker_say(c->request->speaker, i, &spoken));
+        TD_CHECK(td_speaker_say(c->request->speaker, i, &spoken));
         begins_again = false;
-        if (spoken.n_cut > 0) TD_TRY(begin_again(c, i, &begins_again));
+        if (spoken.n_cut > 0) TD_CHECK(begin_again(c, i, &begins_again));
         if (begins_again) {
             i = SIZE_MAX; /* and then 0 */
             continue;
         }
         c->n_cut += spoken.n_cut;
-        TD_TRY(sound_batch(c, i, &spoken));
+        TD_CHECK(sound_batch(c, i, &spoken));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_speech_make(const td_speech_request *request, td_speech *out)

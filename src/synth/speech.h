@@ -25,7 +25,16 @@ typedef struct td_speech_request {
     const atomic_bool *cancel;
     td_voice_sink sink; /* gets samples in place of the result; or NULL */
     void *context;
+    void (*pause)(void *context); /* called between pieces, or NULL */
+    void *pause_context;
 } td_speech_request;
+
+/* What a voice that makes samples itself did against babble. */
+typedef struct td_guard_counts {
+    size_t n_redrawn; /* loops that were drawn again */
+    size_t n_trimmed; /* pieces that went on behind their text, and were cut there */
+    size_t n_cut;     /* pieces that did not end by themselves */
+} td_guard_counts;
 
 typedef struct td_speech {
     float *samples;
@@ -33,6 +42,7 @@ typedef struct td_speech {
     float *mel; /* [frames, n_mels]: the pieces one behind the other, if it is kept */
     size_t frames, n_mels;
     size_t n_pieces;
+    td_guard_counts guard;
 } td_speech;
 
 /* *out: owned, td_speech_free(). */

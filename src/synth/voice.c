@@ -22,6 +22,7 @@
 
 struct td_voice {
     td_registry *registry; /* with the device and its memory; NULL where they are borrowed */
+    bool is_shared;        /* checkpoint, weights, lexicon and log are another voice's */
     td_device *device;
     td_memory *memory;
     td_log_context *log; /* or NULL: whatever the calling thread has */
@@ -57,28 +58,33 @@ static td_status read_struct(const void *from, void *out, size_t size)
     return TD_OK;
 }
 
-/* On v->memory. */
-static td_status load(td_voice *v, const char *path, const char *vocoder)
+/* What the file says of itself, before any driver is opened: a file that is refused costs next to nothing. */
+static td_status read_file(td_voice *v, const char *path)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_checkpoint_open(path, &v->checkpoint));
+    TD_CHECK(td_checkpoint_open(path, &v->checkpoint));
     v->spoken = *td_checkpoint_get_info(v->checkpoint);
     v->info = &v->spoken;
-    TD_TRY(td_model_limit_speech(&v->spoken.model));
+    TD_CHECK(td_model_limit_speech(&v->spoken.model));
     v->facts = td_model_describe(&v->info->model);
-    TD_FAIL_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
-               "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged", path,
-               v->facts.n_mels, v->info->mel.n_mels);
+    TD_REFUSE_IF(v->info->mel.n_mels != v->facts.n_mels, TD_ERR_FORMAT,
+                 "'%s': the model makes %u bands and its front end has %u; the checkpoint is damaged", path,
+                 v->facts.n_mels, v->info->mel.n_mels);
+    return TD_OK;
+}
+
+/* On v->memory. */
+static td_status load(td_voice *v, const td_voice_options *o)
+{
     if (v->info->model.family->talker)
         return v->info->model.family->talker->open(v->memory, v->data_memory ? v->data_memory : v->memory,
-                                                   v->checkpoint, &v->talker);
-    TD_TRY(td_mel_create(v->memory, &v->info->mel, &v->mel));
-    TD_TRY(td_sound_open(v->memory, v->mel, path, vocoder, &v->sound));
-    TD_TRY(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
-    TD_TRY(td_checkpoint_load_voice(v->checkpoint, v->store));
-    TD_TRY(td_speaker_create(v->memory, v->store, &v->info->model, &v->speaker));
-fail:
-    return status;
+                                                   v->checkpoint, o->weights, &v->talker);
+    TD_REFUSE_IF(o->weights && strcmp(o->weights, "fp32") != 0, TD_ERR_CONFIG,
+                 "'%s' speaks with fp32 weights alone; open it without %s", o->path, o->weights);
+    TD_CHECK(td_mel_create(v->memory, &v->info->mel, &v->mel));
+    TD_CHECK(td_sound_open(v->memory, v->mel, o->path, o->vocoder, &v->sound));
+    TD_CHECK(td_family_store(v->memory, &v->info->model, NULL, &(td_store_options){0}, &v->store));
+    TD_CHECK(td_checkpoint_load_voice(v->checkpoint, v->store));
+    return td_speaker_create(v->memory, v->store, &v->info->model, &v->speaker);
 }
 
 static td_status open_selected(td_voice *v, const char *selector, const char *role, td_device **device,
@@ -99,14 +105,12 @@ fail:
 static td_status open_device(td_voice *v, const td_voice_options *o)
 {
     td_registry_options settings;
-    td_status status = TD_OK;
     td_registry_options_from_env(&settings);
     if (o->cache_dir) settings.cache_dir = o->cache_dir;
-    TD_TRY(td_registry_open(&settings, &v->registry));
-    TD_TRY(open_selected(v, o->device, "model", &v->device, &v->memory));
-    if (o->data_device) TD_TRY(open_selected(v, o->data_device, "data", &v->data_device, &v->data_memory));
-fail:
-    return status;
+    TD_CHECK(td_registry_open(&settings, &v->registry));
+    TD_CHECK(open_selected(v, o->device, "model", &v->device, &v->memory));
+    if (o->data_device) TD_CHECK(open_selected(v, o->data_device, "data", &v->data_device, &v->data_memory));
+    return TD_OK;
 }
 
 td_status td_voice_open_on(td_memory *memory, const char *path, td_voice **out)
@@ -116,7 +120,8 @@ td_status td_voice_open_on(td_memory *memory, const char *path, td_voice **out)
     *out = NULL;
     TD_TRY(TD_NEW(&v));
     v->memory = memory;
-    TD_TRY(load(v, path, NULL));
+    TD_TRY(read_file(v, path));
+    TD_TRY(load(v, &(td_voice_options){.path = path}));
     *out = v;
     return TD_OK;
 fail:
@@ -139,11 +144,45 @@ td_status td_voice_open(const td_voice_options *options, td_voice **out, td_erro
         td_log_bind(v->log);
     }
     if (o.lexicon) TD_TRY(td_lexicon_open(o.lexicon, &v->lexicon));
+    TD_TRY(read_file(v, o.path));
     TD_TRY(open_device(v, &o));
-    TD_TRY(load(v, o.path, o.vocoder));
+    TD_TRY(load(v, &o));
     *out = v;
 fail:
     td_log_bind(former);
+    if (error) *error = status == TD_OK ? (td_error){0} : *td_error_last();
+    if (status != TD_OK) td_voice_close(v);
+    return status;
+}
+
+/* What a second handle has for itself. */
+static td_status share(const td_voice *lender, td_voice *v)
+{
+    v->is_shared = true;
+    v->memory = lender->memory;
+    v->data_memory = lender->data_memory;
+    v->log = lender->log;
+    v->checkpoint = lender->checkpoint;
+    v->spoken = lender->spoken;
+    v->info = &v->spoken;
+    v->facts = lender->facts;
+    v->lexicon = lender->lexicon;
+    if (lender->talker) return lender->talker->class->share(lender->talker, &v->talker);
+    TD_CHECK(td_mel_create(v->memory, &v->info->mel, &v->mel));
+    TD_CHECK(td_sound_share(v->memory, v->mel, &lender->sound, &v->sound));
+    TD_CHECK(td_store_borrow(lender->store, &v->store));
+    return td_speaker_create(v->memory, v->store, &v->info->model, &v->speaker);
+}
+
+td_status td_voice_share(td_voice *voice, td_voice **out, td_error *error)
+{
+    td_voice *v = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&v));
+    TD_TRY(share(voice, v));
+    *out = v;
+fail:
     if (error) *error = status == TD_OK ? (td_error){0} : *td_error_last();
     if (status != TD_OK) td_voice_close(v);
     return status;
@@ -158,6 +197,10 @@ void td_voice_close(td_voice *voice)
     td_store_destroy(voice->store);
     td_sound_close(&voice->sound);
     td_mel_destroy(voice->mel);
+    if (voice->is_shared) {
+        free(voice);
+        return;
+    }
     td_checkpoint_close(voice->checkpoint);
     td_lexicon_destroy(voice->lexicon);
     if (voice->registry) {
@@ -199,6 +242,11 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out)
     return TD_OK;
 }
 
+td_memory *td_voice_memory(const td_voice *voice)
+{
+    return voice->memory;
+}
+
 const td_checkpoint_info *td_voice_checkpoint(const td_voice *voice)
 {
     return voice->info;
@@ -215,6 +263,14 @@ td_status td_voice_save_parts(const td_voice *voice, const char *path)
         return TD_FAIL(TD_ERR_UNSUPPORTED, "a voice of family %s has no parts to write",
                        voice->info->model.family->name);
     return voice->talker->class->save(voice->talker, path);
+}
+
+td_status td_voice_save_trace(const td_voice *voice, const char *path)
+{
+    if (!voice->talker)
+        return TD_FAIL(TD_ERR_UNSUPPORTED, "a voice of family %s keeps no trace",
+                       voice->info->model.family->name);
+    return voice->talker->class->save_trace(voice->talker, path);
 }
 
 void td_voice_keep_mel(td_voice *voice)
@@ -282,38 +338,36 @@ fail:
 static td_status check_options(const td_voice *voice, const td_speak_options *o)
 {
     const td_model_facts *m = &voice->facts;
-    td_status status = TD_OK;
-    TD_FAIL_IF(!m->sets_speed && o->speed != 1, TD_ERR_CONFIG,
-               "speed: a voice of family %s decides by itself how fast it speaks",
-               voice->info->model.family->name);
-    TD_FAIL_IF(!(o->speed > 0 && isfinite(o->speed)), TD_ERR_CONFIG, "a speed of %g; it is above 0",
-               o->speed);
-    TD_FAIL_IF(!(o->energy > 0 && isfinite(o->energy)), TD_ERR_CONFIG, "an energy of %g; it is above 0",
-               o->energy);
-    TD_FAIL_IF(!isfinite(o->pitch_shift), TD_ERR_CONFIG, "a pitch shift of %g", o->pitch_shift);
-    TD_FAIL_IF(!m->sets_pitch && o->pitch_shift != 0, TD_ERR_CONFIG,
-               "pitch shift: the voice was trained without model.pitch_predictor");
-    TD_FAIL_IF(!m->sets_energy && o->energy != 1, TD_ERR_CONFIG,
-               "energy: the voice was trained without model.energy_predictor");
-    TD_FAIL_IF(m->takes_reference && !o->reference && !(voice->talker && o->speaker), TD_ERR_CONFIG,
-               "the voice speaks like a recording; name a reference");
-    TD_FAIL_IF(!m->takes_reference && o->reference, TD_ERR_CONFIG,
-               "reference: the voice was trained without a speaker encoder and cannot follow a recording");
-fail:
-    return status;
+    TD_REFUSE_IF(!m->sets_speed && o->speed != 1, TD_ERR_CONFIG,
+                 "speed: a voice of family %s decides by itself how fast it speaks",
+                 voice->info->model.family->name);
+    TD_REFUSE_IF(!(o->speed > 0 && isfinite(o->speed)), TD_ERR_CONFIG, "a speed of %g; it is above 0",
+                 o->speed);
+    TD_REFUSE_IF(!(o->energy > 0 && isfinite(o->energy)), TD_ERR_CONFIG, "an energy of %g; it is above 0",
+                 o->energy);
+    TD_REFUSE_IF(!isfinite(o->pitch_shift), TD_ERR_CONFIG, "a pitch shift of %g", o->pitch_shift);
+    TD_REFUSE_IF(!m->sets_pitch && o->pitch_shift != 0, TD_ERR_CONFIG,
+                 "pitch shift: the voice was trained without model.pitch_predictor");
+    TD_REFUSE_IF(!m->sets_energy && o->energy != 1, TD_ERR_CONFIG,
+                 "energy: the voice was trained without model.energy_predictor");
+    TD_REFUSE_IF(m->takes_reference && !o->reference && !voice->talker, TD_ERR_CONFIG,
+                 "the voice speaks like a recording; name a reference");
+    TD_REFUSE_IF(m->takes_reference && !o->reference && !o->speaker, TD_ERR_CONFIG,
+                 "the voice speaks like a recording; name a reference of six seconds or more%s",
+                 *voice->info->speakers ? ", or one of the speakers that `tandem inspect` lists" : "");
+    TD_REFUSE_IF(!m->takes_reference && o->reference, TD_ERR_CONFIG,
+                 "reference: the voice was trained without a speaker encoder and cannot follow a recording");
+    return TD_OK;
 }
 
 static td_status read_options(const td_voice *voice, const td_speak_options *given, td_speak_options *out,
                               uint32_t *speaker)
 {
-    td_status status = TD_OK;
-    TD_TRY(read_struct(given, out, sizeof *out));
+    TD_CHECK(read_struct(given, out, sizeof *out));
     if (out->speed == 0) out->speed = 1;
     if (out->energy == 0) out->energy = 1;
-    if (!voice->talker) TD_TRY(find_speaker(voice, out->speaker, speaker));
-    TD_TRY(check_options(voice, out));
-fail:
-    return status;
+    if (!voice->talker) TD_CHECK(find_speaker(voice, out->speaker, speaker));
+    return check_options(voice, out);
 }
 
 /* ---------------------------------------------------------------- calls */
@@ -333,6 +387,8 @@ static td_status talk(td_voice *v, const td_speak_options *o, const td_script *s
                                  .no_guard = o->no_guard,
                                  .seed = o->seed,
                                  .cancel = &v->cancel,
+                                 .pause = o->pause,
+                                 .pause_context = o->pause_context,
                                  .sink = sink,
                                  .context = context};
     return td_talk_make(v->talker, &style, script, &v->last);
@@ -372,6 +428,8 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
     request.pitch_shift = o.pitch_shift;
     request.energy = o.energy;
     request.seed = o.seed;
+    request.pause = o.pause;
+    request.pause_context = o.pause_context;
     TD_TRY(td_speech_make(&request, &v->last));
 fail:
     td_memory_free(v->memory, reference.mel);

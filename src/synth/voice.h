@@ -9,11 +9,15 @@
 /* As td_voice_open() on the memory's device; `memory` is borrowed until close. */
 td_status td_voice_open_on(td_memory *memory, const char *path, td_voice **out);
 
+td_memory *td_voice_memory(const td_voice *voice);                    /* of its model; borrowed until close */
 const td_checkpoint_info *td_voice_checkpoint(const td_voice *voice); /* borrowed until close */
 
 /* Writes what the first piece of the last call was made of (docs/xtts.md), for comparisons. TD_ERR_UNSUPPORTED for a
  * voice that makes spectrograms. */
 td_status td_voice_save_parts(const td_voice *voice, const char *path);
+
+/* Writes which device worked at what during the last call, for Perfetto; fails as the one above. */
+td_status td_voice_save_trace(const td_voice *voice, const char *path);
 
 /* From now on calls keep the spectrogram that they make. */
 void td_voice_keep_mel(td_voice *voice);

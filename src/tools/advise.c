@@ -66,22 +66,21 @@ static td_status set_batch(const td_advice_request *request, td_advice *out)
     const uint32_t wanted =
         request->wanted_batch > 0 ? request->wanted_batch : by_memory(request->model, 16, 32, 48);
     char need[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES];
-    td_status status = TD_OK;
     out->chosen = choose_way(out, request->model, wanted);
     const td_advice_way *way = &out->ways[out->chosen];
     out->model_limit_bytes = usable_bytes(request->model);
     td_text_format_bytes(td_need_bytes(&way->need, 1), need);
     td_text_format_bytes(out->model_limit_bytes, room);
-    TD_FAIL_IF(way->largest_batch == 0, TD_ERR_LIMIT,
-               "not even one row of %u frames fits: it needs %s of the %s that %s may use; choose a smaller "
-               "model.model_size or data.max_mel_frames",
-               out->shape.frames, need, room, request->model->name);
+    TD_REFUSE_IF(
+        way->largest_batch == 0, TD_ERR_LIMIT,
+        "not even one row of %u frames fits: it needs %s of the %s that %s may use; choose a smaller "
+        "model.model_size or data.max_mel_frames",
+        out->shape.frames, need, room, request->model->name);
     out->batch_size = wanted < way->largest_batch ? wanted : way->largest_batch;
     out->grad_accum = (wanted + out->batch_size / 2) / out->batch_size;
     out->model_bytes = td_need_bytes(&way->need, out->batch_size);
     out->shape.items = out->batch_size;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* As many batches ahead as is usual and fits. With one device the model role's rooms are the buffer. */
@@ -90,38 +89,33 @@ static td_status set_buffer(const td_advice_request *request, td_advice *out)
     const uint64_t limit = usable_bytes(request->data);
     td_train_settings s = *request->settings;
     char need[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES];
-    td_status status = TD_OK;
     s.prefetch_size = out->prefetch_size;
     out->buffer_size = by_memory(request->model, 25, 50, 100);
     if (out->is_single) return TD_OK;
     double batch_bytes = 0;
     uint64_t least_bytes = 0;
-    TD_TRY(td_run_batch_bytes(&s, &out->shape, &batch_bytes));
-    TD_TRY(td_planner_data_bytes(&s, &out->shape, LEAST_BUFFER, false, &least_bytes));
+    TD_CHECK(td_run_batch_bytes(&s, &out->shape, &batch_bytes));
+    TD_CHECK(td_planner_data_bytes(&s, &out->shape, LEAST_BUFFER, false, &least_bytes));
     const double least = BLOCKS * (double)least_bytes + (double)BLOCK_BYTES;
     td_text_format_bytes((uint64_t)least, need);
     td_text_format_bytes(limit, room);
-    TD_FAIL_IF(least > (double)limit, TD_ERR_LIMIT,
-               "the data role needs %s of the %s that %s may use; leave the data device out, or lower "
-               "training.batch_size",
-               need, room, request->data->name);
+    TD_REFUSE_IF(least > (double)limit, TD_ERR_LIMIT,
+                 "the data role needs %s of the %s that %s may use; leave the data device out, or lower "
+                 "training.batch_size",
+                 need, room, request->data->name);
     const double more = ((double)limit - least) / (BLOCKS * batch_bytes);
     if (more < out->buffer_size - LEAST_BUFFER) out->buffer_size = LEAST_BUFFER + (uint32_t)more;
-    TD_TRY(td_planner_data_bytes(&s, &out->shape, out->buffer_size, false, &out->data_bytes));
+    TD_CHECK(td_planner_data_bytes(&s, &out->shape, out->buffer_size, false, &out->data_bytes));
     out->data_limit_bytes = (uint64_t)(BLOCKS * (double)out->data_bytes) + BLOCK_BYTES;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_advise(const td_advice_request *request, td_advice *out)
 {
-    td_status status = TD_OK;
     *out = (td_advice){.is_single = request->data == request->model,
                        .prefetch_size = USUAL_PREFETCH,
                        .shape = td_run_shape(request->settings, request->longest)};
-    TD_TRY(measure_ways(request, out));
-    TD_TRY(set_batch(request, out));
-    TD_TRY(set_buffer(request, out));
-fail:
-    return status;
+    TD_CHECK(measure_ways(request, out));
+    TD_CHECK(set_batch(request, out));
+    return set_buffer(request, out);
 }

@@ -251,21 +251,19 @@ static void judge(const td_analyze_options *o, td_analysis *a)
 
 td_status td_analyze_run(const td_load_rig *rig, const td_analyze_options *options, td_analysis *out)
 {
-    td_status status = TD_OK;
     const size_t most = options->max_batches;
     *out = (td_analysis){
         .n_rows = rig->data.dataset->n_train, .workers = rig->data.workers, .cache = TD_MEL_CACHE_NONE};
-    TD_TRY(time_texts(rig, out));
-    TD_TRY(time_decoding(rig, options->max_files, out));
-    TD_TRY(td_load_rig_run(rig, &(td_load_plan){.n_warm = 1, .n_epochs = 1, .max_batches = most},
-                           &out->free_run));
-    TD_TRY(time_mel(rig, out));
-    TD_TRY(td_load_rig_run(rig,
-                           &(td_load_plan){.n_epochs = 1, .step_ms = options->step_ms, .max_batches = most},
-                           &out->paced_run));
-    TD_TRY(sweep_workers(rig, most, out));
-    if (options->load.mel_cache != TD_MEL_CACHE_NONE) TD_TRY(run_cached(rig, most, out));
+    TD_CHECK(time_texts(rig, out));
+    TD_CHECK(time_decoding(rig, options->max_files, out));
+    TD_CHECK(td_load_rig_run(rig, &(td_load_plan){.n_warm = 1, .n_epochs = 1, .max_batches = most},
+                             &out->free_run));
+    TD_CHECK(time_mel(rig, out));
+    TD_CHECK(td_load_rig_run(rig,
+                             &(td_load_plan){.n_epochs = 1, .step_ms = options->step_ms, .max_batches = most},
+                             &out->paced_run));
+    TD_CHECK(sweep_workers(rig, most, out));
+    if (options->load.mel_cache != TD_MEL_CACHE_NONE) TD_CHECK(run_cached(rig, most, out));
     judge(options, out);
-fail:
-    return status;
+    return TD_OK;
 }

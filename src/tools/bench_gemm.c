@@ -33,16 +33,13 @@ typedef struct gemm_bench {
 
 static td_status record(gemm_bench *bench, const td_gemm_desc *desc, uint32_t repeats)
 {
-    td_status status = TD_OK;
     td_list_destroy(bench->list);
     bench->list = NULL;
     bench->repeats = repeats;
-    TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->list));
+    TD_CHECK(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->list));
     for (uint32_t i = 0; i < repeats; i++)
-        TD_TRY(td_gemm(bench->list, desc));
-    TD_TRY(td_list_finish(bench->list));
-fail:
-    return status;
+        TD_CHECK(td_gemm(bench->list, desc));
+    return td_list_finish(bench->list);
 }
 
 /* ---------------------------------------------------------------- operands and error */
@@ -63,19 +60,16 @@ static td_status make_operands(gemm_bench *bench, td_gemm_desc *d, td_span *host
     const uint64_t most_ab = spans.a > spans.b ? spans.a : spans.b;
     const uint64_t most = most_ab > spans.c ? most_ab : spans.c;
     uint64_t workspace = 0;
-    td_status status = TD_OK;
-    TD_TRY(td_gemm_workspace(d, bench->device, &workspace));
-    TD_TRY(TD_NEW_ARRAY(&bench->a, spans.a));
-    TD_TRY(TD_NEW_ARRAY(&bench->b, spans.b));
-    TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * spans.a, &d->a));
-    TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * spans.b, &d->b));
-    TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * spans.c, &d->c));
-    if (workspace) TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, workspace, &d->workspace));
-    TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_HOST, sizeof(float) * most, host));
-    TD_TRY(upload(bench, *host, d->a, bench->a, spans.a, 0));
-    TD_TRY(upload(bench, *host, d->b, bench->b, spans.b, 1));
-fail:
-    return status;
+    TD_CHECK(td_gemm_workspace(d, bench->device, &workspace));
+    TD_CHECK(TD_NEW_ARRAY(&bench->a, spans.a));
+    TD_CHECK(TD_NEW_ARRAY(&bench->b, spans.b));
+    TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * spans.a, &d->a));
+    TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * spans.b, &d->b));
+    TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * spans.c, &d->c));
+    if (workspace) TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, workspace, &d->workspace));
+    TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_HOST, sizeof(float) * most, host));
+    TD_CHECK(upload(bench, *host, d->a, bench->a, spans.a, 0));
+    return upload(bench, *host, d->b, bench->b, spans.b, 1);
 }
 
 static double exact_element(const gemm_bench *bench, const td_gemm_desc *d, uint64_t z, uint64_t i,
@@ -100,8 +94,7 @@ static td_status measure_error(const gemm_bench *bench, const td_gemm_desc *d, t
     const float *values = td_span_host(host);
     double error = 0;
     double largest = 0;
-    td_status status = TD_OK;
-    TD_TRY(td_blocking_copy(bench->device, got, td_span_part(d->c, 0, sizeof(float) * elements)));
+    TD_CHECK(td_blocking_copy(bench->device, got, td_span_part(d->c, 0, sizeof(float) * elements)));
     for (uint64_t s = 0; s < samples; s++) {
         const uint64_t at = elements == samples ? s : s == 0 ? elements - 1 : td_rng_below(2, 0, s, elements);
         const double want =
@@ -111,8 +104,7 @@ static td_status measure_error(const gemm_bench *bench, const td_gemm_desc *d, t
         if (fabs(want) > largest) largest = fabs(want);
     }
     *out = largest > 0 ? error / largest : error;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -121,17 +113,15 @@ static td_status measure_rounds(gemm_bench *bench, const td_bench_gemm_row *row)
 {
     const uint32_t rounds = bench->options->rounds;
     const size_t peers = bench->peers ? td_openblas_count(bench->peers) : 0;
-    td_status status = TD_OK;
     for (uint32_t round = 0; round < rounds; round++) {
         double seconds = 0;
-        TD_TRY(td_blocking_run(bench->list, &seconds));
+        TD_CHECK(td_blocking_run(bench->list, &seconds));
         bench->seconds[round] = seconds / bench->repeats;
         for (size_t p = 0; p < peers; p++)
-            TD_TRY(td_openblas_run(bench->peers, p, &row->shape, row->layout, bench->repeats,
-                                   &bench->seconds[(p + 1) * rounds + round]));
+            TD_CHECK(td_openblas_run(bench->peers, p, &row->shape, row->layout, bench->repeats,
+                                     &bench->seconds[(p + 1) * rounds + round]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void summarize(const gemm_bench *bench, td_bench_gemm_row *row)

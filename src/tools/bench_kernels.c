@@ -158,13 +158,11 @@ fail:
 static td_status make_noise(td_kernel_bench *bench)
 {
     float *noise;
-    td_status status = TD_OK;
-    TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_HOST, 4 * NOISE_WORDS, &bench->noise));
+    TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_HOST, 4 * NOISE_WORDS, &bench->noise));
     noise = td_span_host(bench->noise);
     for (uint64_t i = 0; i < NOISE_WORDS; i++)
         noise[i] = td_rng_float(1, 0, i) - 0.5f;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* How many sets of buffers the launches of a row go through. */
@@ -179,23 +177,20 @@ static td_status open_timed(timed_list *timed, bool cached)
 {
     td_kernel_bench *bench = &timed->bench;
     double seconds = 0;
-    td_status status = TD_OK;
     timed->sets = 1;
-    TD_TRY(td_memory_create(bench->device, "bench", 0, &bench->memory));
-    TD_TRY(make_noise(bench));
-    TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->fills));
-    TD_TRY(record(timed, 1));
+    TD_CHECK(td_memory_create(bench->device, "bench", 0, &bench->memory));
+    TD_CHECK(make_noise(bench));
+    TD_CHECK(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->fills));
+    TD_CHECK(record(timed, 1));
     timed->sets = count_sets(bench, cached);
-    TD_TRY(record(timed, timed->sets));
-    TD_TRY(td_list_finish(bench->fills));
-    TD_TRY(td_blocking_run(bench->fills, &seconds));
-    TD_TRY(td_blocking_run(bench->list, &seconds)); /* may build kernels */
-    TD_TRY(td_blocking_run(bench->list, &seconds));
+    TD_CHECK(record(timed, timed->sets));
+    TD_CHECK(td_list_finish(bench->fills));
+    TD_CHECK(td_blocking_run(bench->fills, &seconds));
+    TD_CHECK(td_blocking_run(bench->list, &seconds)); /* may build kernels */
+    TD_CHECK(td_blocking_run(bench->list, &seconds));
     const double repeats = ceil(RUN_SECONDS * timed->sets / seconds);
-    TD_TRY(record(timed, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
-    TD_TRY(td_blocking_run(bench->list, &seconds));
-fail:
-    return status;
+    TD_CHECK(record(timed, repeats < REPEATS_MOST ? (uint32_t)repeats : REPEATS_MOST));
+    return td_blocking_run(bench->list, &seconds);
 }
 
 static void close_timed(timed_list *timed)
@@ -240,16 +235,14 @@ static td_status record_product(td_kernel_bench *bench)
 
 static td_status measure_rounds(timed_list *const lists[2], uint32_t rounds)
 {
-    td_status status = TD_OK;
     for (uint32_t round = 0; round < rounds; round++) {
         for (int i = 0; i < 2; i++) {
             double seconds = 0;
-            TD_TRY(td_blocking_run(lists[i]->bench.list, &seconds));
+            TD_CHECK(td_blocking_run(lists[i]->bench.list, &seconds));
             lists[i]->seconds[round] = seconds / lists[i]->repeats;
         }
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void summarize(timed_list *own, timed_list *other, uint32_t rounds, td_bench_kernels_row *row)
@@ -334,16 +327,14 @@ static bool is_wanted(const td_bench_kernels_options *options, const td_kernel_r
 
 static td_status check_wanted(const td_bench_kernels_options *options)
 {
-    td_status status = TD_OK;
     size_t wanted = 0;
     for (size_t i = 0; i < td_kernel_row_count; i++)
         wanted += is_wanted(options, &td_kernel_rows[i]);
-    TD_FAIL_IF(
+    TD_REFUSE_IF(
         !wanted, TD_ERR_CONFIG,
         "no op is named '%s'; bench.ops takes a pattern such as 'layer_norm*', and without it all are shown",
         options->ops);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_bench_kernels_run(td_registry *registry, const td_device_info *info,

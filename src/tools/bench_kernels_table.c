@@ -482,13 +482,10 @@ static td_status record_global_norm(td_kernel_bench *b)
     const uint32_t parts = td_op_square_sum_parts(td_device_class(b->device), n);
     td_clip_args args = {.parts = parts, .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.99f};
     const td_span g = noise(b, n);
-    td_status status = TD_OK;
     args.partial = empty(b, parts);
     args.control = control(b);
-    TD_TRY(td_op_square_sum(b->list, n, g, args.partial, 0));
-    TD_TRY(td_op_clip(b->list, &args));
-fail:
-    return status;
+    TD_CHECK(td_op_square_sum(b->list, n, g, args.partial, 0));
+    return td_op_clip(b->list, &args);
 }
 
 static td_status record_adamw(td_kernel_bench *b)
@@ -519,7 +516,6 @@ static td_status convolve(td_kernel_bench *b, td_conv_pass pass, td_conv *conv, 
 {
     const td_kernel_sizes *s = &b->sizes;
     uint64_t bytes = 0;
-    td_status status = TD_OK;
     *conv = (td_conv){.batch = s->items,
                       .in_width = s->frames,
                       .in_channels = s->conv_channels,
@@ -528,10 +524,9 @@ static td_status convolve(td_kernel_bench *b, td_conv_pass pass, td_conv *conv, 
     td_conv_pad_same(conv);
     set_shape(b, "%u x %u, %u to %u, k 3", s->items, s->frames, s->conv_channels, s->conv_channels);
     b->flops += 6.0 * rows_of(b) * s->conv_channels * s->conv_channels;
-    TD_TRY(td_conv_workspace(conv, pass, b->device, &bytes));
+    TD_CHECK(td_conv_workspace(conv, pass, b->device, &bytes));
     if (bytes) *workspace = empty(b, (bytes + 3) / 4);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status record_conv1d(td_kernel_bench *b)
@@ -539,16 +534,13 @@ static td_status record_conv1d(td_kernel_bench *b)
     const uint32_t channels = b->sizes.conv_channels;
     const uint64_t n = (uint64_t)rows_of(b) * channels;
     td_conv_args args = {.activation = TD_GEMM_LINEAR};
-    td_status status = TD_OK;
     b->flops = 0;
-    TD_TRY(convolve(b, TD_CONV_FORWARD, &args.conv, &args.workspace));
+    TD_CHECK(convolve(b, TD_CONV_FORWARD, &args.conv, &args.workspace));
     args.x = noise(b, n);
     args.w = noise(b, 3ull * channels * channels);
     args.bias = noise(b, channels);
     args.y = empty(b, n);
-    TD_TRY(td_op_conv(b->list, &args));
-fail:
-    return status;
+    return td_op_conv(b->list, &args);
 }
 
 static td_status record_conv1d_back(td_kernel_bench *b)
@@ -557,36 +549,30 @@ static td_status record_conv1d_back(td_kernel_bench *b)
     const uint64_t n = (uint64_t)rows_of(b) * channels, n_w = 3ull * channels * channels;
     td_conv_back_data_args data = {0};
     td_conv_back_weights_args weights = {0};
-    td_status status = TD_OK;
     b->flops = 0;
-    TD_TRY(convolve(b, TD_CONV_BACK_DATA, &data.conv, &data.workspace));
-    TD_TRY(convolve(b, TD_CONV_BACK_WEIGHTS, &weights.conv, &weights.workspace));
+    TD_CHECK(convolve(b, TD_CONV_BACK_DATA, &data.conv, &data.workspace));
+    TD_CHECK(convolve(b, TD_CONV_BACK_WEIGHTS, &weights.conv, &weights.workspace));
     weights.x = noise(b, n);
     data.dy = weights.dy = noise(b, n);
     data.w = noise(b, n_w);
     data.dx = empty(b, n);
     weights.dw = empty(b, n_w);
     weights.dbias = empty(b, channels);
-    TD_TRY(td_op_conv_back_data(b->list, &data));
-    TD_TRY(td_op_conv_back_weights(b->list, &weights));
-fail:
-    return status;
+    TD_CHECK(td_op_conv_back_data(b->list, &data));
+    return td_op_conv_back_weights(b->list, &weights);
 }
 
 static td_status multiply(td_kernel_bench *b, uint32_t m, uint32_t n, uint32_t k)
 {
     td_gemm_desc desc = {.m = m, .n = n, .k = k, .batch = 1};
     uint64_t bytes = 0;
-    td_status status = TD_OK;
     set_shape(b, "%u x %u x %u", m, n, k);
-    TD_TRY(td_gemm_workspace(&desc, b->device, &bytes));
+    TD_CHECK(td_gemm_workspace(&desc, b->device, &bytes));
     desc.a = noise(b, (uint64_t)m * k);
     desc.b = noise(b, (uint64_t)k * n);
     desc.c = empty(b, (uint64_t)m * n);
     if (bytes) desc.workspace = empty(b, (bytes + 3) / 4);
-    TD_TRY(td_gemm(b->list, &desc));
-fail:
-    return status;
+    return td_gemm(b->list, &desc);
 }
 
 static td_status record_gemm(td_kernel_bench *b)

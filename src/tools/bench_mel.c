@@ -51,15 +51,14 @@ static td_status make_buffers(mel_bench *b)
 {
     const uint32_t clips = b->options->clips, bands = b->options->config.n_mels;
     const uint64_t total = (uint64_t)clips * b->samples;
-    td_status status = TD_OK;
     b->args = (td_mel_args){.items = clips, .max_frames = b->frames};
-    TD_TRY(take(b, TD_MEMORY_HOST, total, &b->host_pcm));
-    TD_TRY(take(b, TD_MEMORY_HOST, (uint64_t)clips * b->frames * bands, &b->host_mel));
-    TD_TRY(take(b, TD_MEMORY_HOST, 2 * (uint64_t)clips, &b->ranges));
-    TD_TRY(take(b, TD_MEMORY_HOST, UINT64_C(2) * GRIFFIN_CLIPS, &b->gl_ranges));
-    TD_TRY(take(b, TD_MEMORY_DEVICE, total, &b->args.pcm));
-    TD_TRY(take(b, TD_MEMORY_DEVICE, 2 * (uint64_t)clips, &b->args.ranges));
-    TD_TRY(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->frames * bands, &b->args.mel));
+    TD_CHECK(take(b, TD_MEMORY_HOST, total, &b->host_pcm));
+    TD_CHECK(take(b, TD_MEMORY_HOST, (uint64_t)clips * b->frames * bands, &b->host_mel));
+    TD_CHECK(take(b, TD_MEMORY_HOST, 2 * (uint64_t)clips, &b->ranges));
+    TD_CHECK(take(b, TD_MEMORY_HOST, UINT64_C(2) * GRIFFIN_CLIPS, &b->gl_ranges));
+    TD_CHECK(take(b, TD_MEMORY_DEVICE, total, &b->args.pcm));
+    TD_CHECK(take(b, TD_MEMORY_DEVICE, 2 * (uint64_t)clips, &b->args.ranges));
+    TD_CHECK(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->frames * bands, &b->args.mel));
     uint32_t *pcm_ranges = td_span_host(b->ranges), *gl_ranges = td_span_host(b->gl_ranges);
     for (uint32_t i = 0; i < clips; i++) {
         pcm_ranges[(size_t)2 * i] = i * b->samples;
@@ -70,20 +69,16 @@ static td_status make_buffers(mel_bench *b)
         gl_ranges[2 * i + 1] = b->frames;
     }
     fill_clips(b);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status record(mel_bench *b)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->list));
-    TD_TRY(td_list_copy(b->list, b->args.pcm, b->host_pcm));
-    TD_TRY(td_list_copy(b->list, b->args.ranges, b->ranges));
-    TD_TRY(td_mel_record(b->mel, b->list, &b->args));
-    TD_TRY(td_list_finish(b->list));
-fail:
-    return status;
+    TD_CHECK(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->list));
+    TD_CHECK(td_list_copy(b->list, b->args.pcm, b->host_pcm));
+    TD_CHECK(td_list_copy(b->list, b->args.ranges, b->ranges));
+    TD_CHECK(td_mel_record(b->mel, b->list, &b->args));
+    return td_list_finish(b->list);
 }
 
 /* ---------------------------------------------------------------- error */
@@ -151,27 +146,25 @@ static td_status measure_griffin_lim(mel_bench *b, td_bench_mel_result *out)
     const uint32_t clips = b->options->clips < GRIFFIN_CLIPS ? b->options->clips : GRIFFIN_CLIPS;
     const td_span gl_ranges = td_span_part(b->args.ranges, 0, 8 * (uint64_t)clips);
     double seconds = 0;
-    td_status status = TD_OK;
     if (b->frames < 2) return TD_OK;
-    TD_TRY(take(b, TD_MEMORY_DEVICE,
-                td_griffin_lim_workspace(b->mel, td_device_class(b->device), clips, b->frames),
-                &b->workspace));
-    TD_TRY(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->samples, &b->signals));
-    TD_TRY(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->griffin));
-    TD_TRY(td_list_copy(b->griffin, gl_ranges, td_span_part(b->gl_ranges, 0, 8 * (uint64_t)clips)));
-    TD_TRY(td_griffin_lim_record(b->mel, b->griffin,
-                                 &(td_griffin_lim_args){.items = clips,
-                                                        .max_frames = b->frames,
-                                                        .mel = b->args.mel,
-                                                        .ranges = gl_ranges,
-                                                        .samples = b->signals,
-                                                        .workspace = b->workspace}));
-    TD_TRY(td_list_finish(b->griffin));
-    TD_TRY(td_blocking_run(b->griffin, &seconds)); /* the first run may build kernels */
-    TD_TRY(td_blocking_run(b->griffin, &seconds));
+    TD_CHECK(take(b, TD_MEMORY_DEVICE,
+                  td_griffin_lim_workspace(b->mel, td_device_class(b->device), clips, b->frames),
+                  &b->workspace));
+    TD_CHECK(take(b, TD_MEMORY_DEVICE, (uint64_t)clips * b->samples, &b->signals));
+    TD_CHECK(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->griffin));
+    TD_CHECK(td_list_copy(b->griffin, gl_ranges, td_span_part(b->gl_ranges, 0, 8 * (uint64_t)clips)));
+    TD_CHECK(td_griffin_lim_record(b->mel, b->griffin,
+                                   &(td_griffin_lim_args){.items = clips,
+                                                          .max_frames = b->frames,
+                                                          .mel = b->args.mel,
+                                                          .ranges = gl_ranges,
+                                                          .samples = b->signals,
+                                                          .workspace = b->workspace}));
+    TD_CHECK(td_list_finish(b->griffin));
+    TD_CHECK(td_blocking_run(b->griffin, &seconds)); /* the first run may build kernels */
+    TD_CHECK(td_blocking_run(b->griffin, &seconds));
     out->griffin_lim_factor = clips * b->options->seconds / seconds;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status measure_speed(const mel_bench *b, td_bench_mel_result *out)

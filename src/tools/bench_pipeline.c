@@ -75,20 +75,17 @@ td_status td_bench_pipeline_run(td_registry *registry, const td_roles *roles,
                                 const td_train_settings *settings, uint64_t steps,
                                 td_bench_pipeline_result *out)
 {
-    td_status status = TD_OK;
     *out = (td_bench_pipeline_result){0};
-    TD_FAIL_IF(roles->data == roles->model, TD_ERR_CONFIG,
-               "bench pipeline compares one device with two; set devices.data beside devices.model");
+    TD_REFUSE_IF(roles->data == roles->model, TD_ERR_CONFIG,
+                 "bench pipeline compares one device with two; set devices.data beside devices.model");
     for (int way = 0; way < TD_WAY_COUNT; ++way) {
         td_roles chosen = *roles;
         td_train_settings s = *settings;
         if (way == TD_WAY_SINGLE) chosen = (td_roles){TD_ROLES_SINGLE, roles->model, roles->model};
         s.is_serial = way == TD_WAY_SERIAL;
-        TD_TRY(td_profile_train(registry, &chosen, &s, steps, &out->profiles[way]));
+        TD_CHECK(td_profile_train(registry, &chosen, &s, steps, &out->profiles[way]));
         out->median_ms[way] = out->profiles[way].figures.step_ms.median;
     }
     const td_roles single = {TD_ROLES_SINGLE, roles->model, roles->model};
-    TD_TRY(measure_watching(registry, &single, settings, steps, out));
-fail:
-    return status;
+    return measure_watching(registry, &single, settings, steps, out);
 }

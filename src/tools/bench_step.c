@@ -43,35 +43,30 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     const td_plan_options plan = {.half = o->half, .checkpoint = o->checkpoint};
     const bool is_scaled = o->half == TD_F16;
     td_optimizer_options update = adamw;
-    td_status status = TD_OK;
-    TD_TRY(td_device_open(registry, info, &b->device));
-    TD_TRY(td_memory_create(b->device, "model", 0, &b->memory));
-    TD_TRY(o->preset ? td_step_work_model(o->family, o->preset, &o->size, o->ragged, is_scaled, &b->work)
-                     : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
-    TD_TRY(td_store_create(b->memory, b->work.graph, &(td_store_options){.training = true, .half = o->half},
-                           &b->store));
-    TD_TRY(td_store_init(b->store, TD_STEP_WORK_SEED));
-    TD_TRY(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
+    TD_CHECK(td_device_open(registry, info, &b->device));
+    TD_CHECK(td_memory_create(b->device, "model", 0, &b->memory));
+    TD_CHECK(o->preset ? td_step_work_model(o->family, o->preset, &o->size, o->ragged, is_scaled, &b->work)
+                       : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
+    TD_CHECK(td_store_create(b->memory, b->work.graph, &(td_store_options){.training = true, .half = o->half},
+                             &b->store));
+    TD_CHECK(td_store_init(b->store, TD_STEP_WORK_SEED));
+    TD_CHECK(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     td_plan_destroy(b->plan);
     b->plan = NULL;
     const uint64_t start = td_clock_ns();
-    TD_TRY(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
+    TD_CHECK(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     *plan_ms = (double)(td_clock_ns() - start) * 1e-6;
     if (is_scaled) update.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
-    TD_TRY(td_optimizer_create(b->store, 0, &update, &b->optimizer));
-fail:
-    return status;
+    return td_optimizer_create(b->store, 0, &update, &b->optimizer);
 }
 
 /* The batch into both slots. */
 static td_status fill(const bench *b)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < b->work.n_inputs; i++)
         for (uint32_t slot = 0; slot < 2; slot++)
-            TD_TRY(td_plan_fill(b->plan, slot, b->work.inputs[i].tensor, b->work.inputs[i].words));
-fail:
-    return status;
+            TD_CHECK(td_plan_fill(b->plan, slot, b->work.inputs[i].tensor, b->work.inputs[i].words));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -85,11 +80,8 @@ static double thread_cpu_ms(void)
 
 static td_status submit_step(const bench *b, uint32_t step, td_point *reached)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_plan_run(b->plan, &(td_run){.slot = step % 2, .step = step}, NULL));
-    TD_TRY(td_optimizer_step(b->optimizer, 1e-3f, reached));
-fail:
-    return status;
+    TD_CHECK(td_plan_run(b->plan, &(td_run){.slot = step % 2, .step = step}, NULL));
+    return td_optimizer_step(b->optimizer, 1e-3f, reached);
 }
 
 /* As training does: a step is submitted before the one ahead of it has ended. */
@@ -132,14 +124,12 @@ fail:
 static td_status explain(const bench *b)
 {
     const td_bench_step_options *o = b->options;
-    td_status status = TD_OK;
     if (o->explain) {
-        TD_TRY(td_plan_measure(b->plan, MEASURED_RUNS));
-        TD_TRY(td_plan_explain(b->plan, o->explain));
+        TD_CHECK(td_plan_measure(b->plan, MEASURED_RUNS));
+        TD_CHECK(td_plan_explain(b->plan, o->explain));
     }
-    if (o->explain_dot) TD_TRY(td_plan_explain_dot(b->plan, o->explain_dot));
-fail:
-    return status;
+    if (o->explain_dot) TD_CHECK(td_plan_explain_dot(b->plan, o->explain_dot));
+    return TD_OK;
 }
 
 static void summarise(const bench *b, td_bench_step_result *out)

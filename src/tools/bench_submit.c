@@ -28,15 +28,12 @@ static td_status record(submit_bench *bench, uint32_t kernels)
     const td_add_params params = {.n = SMALL_ELEMENTS};
     const td_grid grid = td_grid_elements(td_device_class(bench->device), SMALL_ELEMENTS);
     td_span spans[3];
-    td_status status = TD_OK;
     for (int i = 0; i < 3; i++)
-        TD_TRY(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * SMALL_ELEMENTS, &spans[i]));
-    TD_TRY(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->list));
+        TD_CHECK(td_memory_alloc(bench->memory, TD_MEMORY_DEVICE, sizeof(float) * SMALL_ELEMENTS, &spans[i]));
+    TD_CHECK(td_list_create(bench->device, TD_QUEUE_COMPUTE, &bench->list));
     for (uint32_t i = 0; i < kernels; i++)
-        TD_TRY(td_list_dispatch(bench->list, TD_K_add, spans, &params, grid, (td_cost){0}));
-    TD_TRY(td_list_finish(bench->list));
-fail:
-    return status;
+        TD_CHECK(td_list_dispatch(bench->list, TD_K_add, spans, &params, grid, (td_cost){0}));
+    return td_list_finish(bench->list);
 }
 
 static td_status replay_list(const submit_bench *bench, uint64_t *host_ns)
@@ -44,29 +41,24 @@ static td_status replay_list(const submit_bench *bench, uint64_t *host_ns)
     td_queue *queue = td_device_queue(bench->device, TD_QUEUE_COMPUTE);
     const td_submission submission = {.list = bench->list};
     td_point done;
-    td_status status = TD_OK;
     const uint64_t begin_ns = td_clock_ns();
-    TD_TRY(td_queue_submit(queue, &submission, &done));
+    TD_CHECK(td_queue_submit(queue, &submission, &done));
     *host_ns = td_clock_ns() - begin_ns;
-    TD_TRY(td_point_wait(done, TD_WAIT_FOREVER));
-fail:
-    return status;
+    return td_point_wait(done, TD_WAIT_FOREVER);
 }
 
 static td_status measure(submit_bench *bench, uint32_t kernels, uint32_t replays, bool has_bare)
 {
-    td_status status = TD_OK;
     for (uint32_t i = 0; i < WARM_UP_REPLAYS + replays; i++) {
         uint64_t list_ns = 0;
         uint64_t bare_ns = 0;
-        TD_TRY(replay_list(bench, &list_ns));
-        if (has_bare) TD_TRY(td_cl_bare_loop_run(&bench->bare, bench->list, &bare_ns));
+        TD_CHECK(replay_list(bench, &list_ns));
+        if (has_bare) TD_CHECK(td_cl_bare_loop_run(&bench->bare, bench->list, &bare_ns));
         if (i < WARM_UP_REPLAYS) continue;
         bench->list_us[i - WARM_UP_REPLAYS] = 1e-3 * (double)list_ns / kernels;
         bench->bare_us[i - WARM_UP_REPLAYS] = 1e-3 * (double)bare_ns / kernels;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_bench_submit_run(td_registry *registry, const td_device_info *device, uint32_t kernels,

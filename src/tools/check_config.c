@@ -19,9 +19,9 @@ enum { ROUND = 32, USUAL_WORKERS = 8, USUAL_PREFETCH = 8, USUAL_BATCH = 16 };
 td_status td_config_report_add(td_config_report *report, bool is_error, const char *key, const char *suggest,
                                const char *format, ...)
 {
-    td_status status = TD_OK;
     va_list args;
-    TD_TRY(td_alloc_grow(&report->findings, &report->capacity, report->count + 1, sizeof *report->findings));
+    TD_CHECK(
+        td_alloc_grow(&report->findings, &report->capacity, report->count + 1, sizeof *report->findings));
     td_config_finding *finding = &report->findings[report->count++];
     *finding = (td_config_finding){.is_error = is_error};
     (void)snprintf(finding->key, sizeof finding->key, "%s", key);
@@ -29,8 +29,7 @@ td_status td_config_report_add(td_config_report *report, bool is_error, const ch
     va_start(args, format);
     (void)vsnprintf(finding->message, sizeof finding->message, format, args);
     va_end(args);
-fail:
-    return status;
+    return TD_OK;
 }
 
 size_t td_config_report_errors(const td_config_report *report)
@@ -64,16 +63,13 @@ static td_status check_data(const td_config_request *request, td_config_report *
 {
     static const char KEY[] = "data.train_data";
     const td_data_settings *data = &request->settings->data;
-    td_status status = TD_OK;
     if (!td_file_exists(data->dataset.dir))
         return td_config_report_add(report, true, KEY, "", "there is no folder '%s'", data->dataset.dir);
     if (td_planner_measure(data, longest) != TD_OK)
         return td_config_report_add(report, true, KEY, "", "%s", td_error_last()->message);
     if (data->n_buckets != 1) return TD_OK;
-    TD_TRY(check_length(report, "data.max_mel_frames", "frames", data->max_mel_frames, longest->frames));
-    TD_TRY(check_length(report, "data.max_text_length", "tokens", data->max_text_length, longest->tokens));
-fail:
-    return status;
+    TD_CHECK(check_length(report, "data.max_mel_frames", "frames", data->max_mel_frames, longest->frames));
+    return check_length(report, "data.max_text_length", "tokens", data->max_text_length, longest->tokens);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -101,26 +97,24 @@ static td_status check_memory(const td_config_request *request, td_lengths longe
     const uint64_t limit =
         s->model_limit_bytes > 0 ? s->model_limit_bytes : (uint64_t)(TD_MEMORY_SHARE * (double)memory);
     char need[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES], suggest[16];
-    td_status status = TD_OK;
     if (limit == 0) return TD_OK;
-    TD_TRY(estimate(s, longest, limit, report));
+    TD_CHECK(estimate(s, longest, limit, report));
     td_text_format_bytes(report->need_bytes, need);
     td_text_format_bytes(limit, room);
     if (report->need_bytes > limit && report->largest_batch == 0)
-        TD_TRY(td_config_report_add(report, true, "model.model_size", "",
-                                    "not even one row fits: the model needs %s of %s; choose a smaller "
-                                    "model.model_size, or set model.gradient_checkpointing",
-                                    need, room));
+        TD_CHECK(td_config_report_add(report, true, "model.model_size", "",
+                                      "not even one row fits: the model needs %s of %s; choose a smaller "
+                                      "model.model_size, or set model.gradient_checkpointing",
+                                      need, room));
     else if (report->need_bytes > limit) {
         (void)snprintf(suggest, sizeof suggest, "%u", report->largest_batch);
-        TD_TRY(td_config_report_add(
+        TD_CHECK(td_config_report_add(
             report, true, "training.batch_size", suggest,
             "batches of %u rows of %u frames need %s on the model device, which may use %s; "
             "model.gradient_checkpointing and training.mixed_precision save memory too",
             s->data.batch_size, td_run_shape(s, longest).frames, need, room));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status check_limit(td_config_report *report, const char *key, uint64_t limit,
@@ -161,28 +155,27 @@ static td_status warn_pipeline(const td_config_request *request, td_config_repor
     const td_train_settings *s = request->settings;
     const uint32_t most = request->cores < USUAL_WORKERS ? request->cores : USUAL_WORKERS;
     char suggest[16];
-    td_status status = TD_OK;
     if (s->data.workers > 0 && s->data.workers < most) {
         (void)snprintf(suggest, sizeof suggest, "%u", most);
-        TD_TRY(td_config_report_add(report, false, "pipeline.num_workers", suggest,
-                                    "%zu threads load data, but the computer has %u cores; 0 takes all",
-                                    s->data.workers, request->cores));
+        TD_CHECK(td_config_report_add(report, false, "pipeline.num_workers", suggest,
+                                      "%zu threads load data, but the computer has %u cores; 0 takes all",
+                                      s->data.workers, request->cores));
     }
     if (s->prefetch_size > 0 && s->prefetch_size < USUAL_PREFETCH)
-        TD_TRY(td_config_report_add(report, false, "pipeline.prefetch_buffer_size", "8",
-                                    "%u batches ahead leave little room for steps of different length",
-                                    s->prefetch_size));
+        TD_CHECK(td_config_report_add(report, false, "pipeline.prefetch_buffer_size", "8",
+                                      "%u batches ahead leave little room for steps of different length",
+                                      s->prefetch_size));
     const bool is_pair = request->data && request->model && request->data != request->model;
     if (is_pair && s->data.n_buckets != 1 && s->prefetch_size > 0 && s->prefetch_size < USUAL_PREFETCH)
-        TD_TRY(td_config_report_add(report, false, "pipeline.enable_static_shapes", "true",
-                                    "shapes go by length, so steps vary, and %u batches ahead cannot even "
-                                    "that out",
-                                    s->prefetch_size));
+        TD_CHECK(td_config_report_add(report, false, "pipeline.enable_static_shapes", "true",
+                                      "shapes go by length, so steps vary, and %u batches ahead cannot even "
+                                      "that out",
+                                      s->prefetch_size));
     if (is_pair && s->model_limit_bytes == 0)
-        TD_TRY(td_config_report_add(report, false, "pipeline.enable_memory_isolation", "true",
-                                    "two devices without limits: a role may take all memory of its device"));
-fail:
-    return status;
+        TD_CHECK(
+            td_config_report_add(report, false, "pipeline.enable_memory_isolation", "true",
+                                 "two devices without limits: a role may take all memory of its device"));
+    return TD_OK;
 }
 
 /* Only where voices were measured to need more; a voice that goes on from another does not start from nothing. */
@@ -204,37 +197,32 @@ static td_status warn_model(const td_config_request *request, td_config_report *
     const td_train_settings *s = request->settings;
     const bool is_gpu = request->model && request->model->type != TD_DEVICE_CPU;
     char suggest[16];
-    td_status status = TD_OK;
     if (is_gpu && !s->auto_batch && s->data.batch_size < USUAL_BATCH) {
         const uint32_t most = report->largest_batch;
         (void)snprintf(suggest, sizeof suggest, "%u", most > 0 && most < USUAL_BATCH ? most : USUAL_BATCH);
         if (most == 0 || most > s->data.batch_size)
-            TD_TRY(td_config_report_add(report, false, "training.batch_size", suggest,
-                                        "batches of %u rows leave a graphics card idle between launches",
-                                        s->data.batch_size));
+            TD_CHECK(td_config_report_add(report, false, "training.batch_size", suggest,
+                                          "batches of %u rows leave a graphics card idle between launches",
+                                          s->data.batch_size));
     }
     if (is_gpu && !s->plan.half)
-        TD_TRY(
+        TD_CHECK(
             td_config_report_add(report, false, "training.mixed_precision", "true",
                                  "the model device could keep activations as bfloat16, in half the memory"));
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_check_config(const td_config_request *request, td_config_report *report)
 {
     const td_train_settings *s = request->settings;
     td_lengths longest = {0};
-    td_status status = TD_OK;
-    if (request->has_data) TD_TRY(check_data(request, report, &longest));
-    TD_TRY(check_limit(report, "pipeline.model_gpu_memory", s->model_limit_bytes, request->model));
+    if (request->has_data) TD_CHECK(check_data(request, report, &longest));
+    TD_CHECK(check_limit(report, "pipeline.model_gpu_memory", s->model_limit_bytes, request->model));
     if (request->data != request->model)
-        TD_TRY(check_limit(report, "pipeline.data_gpu_memory", s->data_limit_bytes, request->data));
-    TD_TRY(check_memory(request, longest, report));
-    TD_TRY(check_schedule(s, report));
-    TD_TRY(warn_pipeline(request, report));
-    TD_TRY(warn_model(request, report));
-    TD_TRY(warn_budget(s, report));
-fail:
-    return status;
+        TD_CHECK(check_limit(report, "pipeline.data_gpu_memory", s->data_limit_bytes, request->data));
+    TD_CHECK(check_memory(request, longest, report));
+    TD_CHECK(check_schedule(s, report));
+    TD_CHECK(warn_pipeline(request, report));
+    TD_CHECK(warn_model(request, report));
+    return warn_budget(s, report);
 }

@@ -328,14 +328,12 @@ static void look_at_libraries(td_doctor *d)
 static td_status try_cache(const char *folder)
 {
     char path[TD_FILE_PATH_BYTES];
-    td_status status = TD_OK;
-    TD_TRY(td_file_make_dirs(folder));
-    TD_FAIL_IF(snprintf(path, sizeof path, "%s/doctor-trial", folder) >= (int)sizeof path, TD_ERR_LIMIT,
-               "the path '%s' is too long", folder);
-    TD_TRY(td_file_write_atomic(path, "", 0));
+    TD_CHECK(td_file_make_dirs(folder));
+    TD_REFUSE_IF(snprintf(path, sizeof path, "%s/doctor-trial", folder) >= (int)sizeof path, TD_ERR_LIMIT,
+                 "the path '%s' is too long", folder);
+    TD_CHECK(td_file_write_atomic(path, "", 0));
     (void)unlink(path);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void look_at_caches(td_doctor *d)

@@ -14,12 +14,10 @@ enum { RUNS = 5 }; /* the shortest counts: a worker that wakes late makes short 
 static td_status read_ms(td_point point, double *ms)
 {
     td_times times;
-    td_status status = TD_OK;
-    TD_TRY(td_point_wait(point, TD_WAIT_FOREVER));
-    TD_TRY(td_point_times(point, &times));
+    TD_CHECK(td_point_wait(point, TD_WAIT_FOREVER));
+    TD_CHECK(td_point_times(point, &times));
     *ms = (double)(times.finished_ns - times.started_ns) * 1e-6;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the model device */
@@ -27,19 +25,17 @@ fail:
 /* Forward, backward and update of all learners. */
 static td_status run_step(const td_ready_step *step, double *ms)
 {
-    td_status status = TD_OK;
     *ms = 0;
     for (size_t i = 0; i < step->n_learners; ++i) {
         td_point updated;
         double plan_ms = 0, update_ms = 0;
-        TD_TRY(td_plan_run(step->plans[i], &(td_run){0}, NULL));
-        TD_TRY(td_optimizer_step(td_learner_optimizer(step->learners[i]), 0, &updated));
-        TD_TRY(read_ms(td_plan_points(step->plans[i])[1], &plan_ms));
-        TD_TRY(read_ms(updated, &update_ms));
+        TD_CHECK(td_plan_run(step->plans[i], &(td_run){0}, NULL));
+        TD_CHECK(td_optimizer_step(td_learner_optimizer(step->learners[i]), 0, &updated));
+        TD_CHECK(read_ms(td_plan_points(step->plans[i])[1], &plan_ms));
+        TD_CHECK(read_ms(updated, &update_ms));
         *ms += plan_ms + update_ms;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status forecast_train(const td_planner *planner, const td_train_settings *s, td_forecast *out)
@@ -77,17 +73,15 @@ static td_status take_spans(const td_planner *planner, const td_train_settings *
                               td_data_wants(&s->data, "pitch") ? frames : 0};
     td_span *const spans[] = {&args->pcm, &args->ranges, &args->mel, &args->energy, &args->pitch};
     uint64_t at = 0;
-    td_status status = TD_OK;
     for (size_t i = 0; i < 5; ++i)
         at += td_round_up(4 * words[i], TD_OFFSET_ALIGN);
-    TD_TRY(td_memory_alloc(planner->memory, TD_MEMORY_DEVICE, at, whole));
+    TD_CHECK(td_memory_alloc(planner->memory, TD_MEMORY_DEVICE, at, whole));
     at = 0;
     for (size_t i = 0; i < 5; ++i) {
         if (words[i] > 0) *spans[i] = td_span_part(*whole, at, 4 * words[i]);
         at += td_round_up(4 * words[i], TD_OFFSET_ALIGN);
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Samples go up over the link; then mel, energy and pitch. */

@@ -9,18 +9,16 @@
 td_status td_load_rig_open(td_registry *registry, const td_device_info *info,
                            const td_data_settings *settings, td_load_rig *rig)
 {
-    td_status status = TD_OK;
     *rig = (td_load_rig){0};
-    TD_FAIL_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
-               "the simulated device computes nothing, so there is nothing to measure");
-    TD_FAIL_IF(settings->batch_size == 0, TD_ERR_CONFIG,
-               "only `train` finds a batch size by itself; give training.batch_size a number here");
-    TD_TRY(td_device_open(registry, info, &rig->device));
-    TD_TRY(td_memory_create(rig->device, "data", 0, &rig->memory));
-    TD_TRY(td_data_open(rig->memory, settings, &rig->data));
+    TD_REFUSE_IF(info->type == TD_DEVICE_SIM, TD_ERR_UNSUPPORTED,
+                 "the simulated device computes nothing, so there is nothing to measure");
+    TD_REFUSE_IF(settings->batch_size == 0, TD_ERR_CONFIG,
+                 "only `train` finds a batch size by itself; give training.batch_size a number here");
+    TD_CHECK(td_device_open(registry, info, &rig->device));
+    TD_CHECK(td_memory_create(rig->device, "data", 0, &rig->memory));
+    TD_CHECK(td_data_open(rig->memory, settings, &rig->data));
     td_dataset_tell_layout(rig->data.dataset);
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_load_rig_close(td_load_rig *rig)
@@ -35,19 +33,17 @@ void td_load_rig_close(td_load_rig *rig)
 static td_status use_batch(td_batches *batches, double step_ms, double *wait_ms, uint64_t *ready_ns,
                            double *audio_s, size_t *n_items)
 {
-    td_status status = TD_OK;
     td_batch batch;
     const uint64_t start_ns = td_clock_ns();
-    TD_TRY(td_batches_next(batches, &batch));
-    TD_TRY(td_point_wait(batch.ready, TD_WAIT_FOREVER));
+    TD_CHECK(td_batches_next(batches, &batch));
+    TD_CHECK(td_point_wait(batch.ready, TD_WAIT_FOREVER));
     *ready_ns = td_clock_ns();
     *wait_ms = 1e-6 * (double)(*ready_ns - start_ns);
     *audio_s += batch.audio_s;
     *n_items += batch.count;
     if (step_ms > 0) td_clock_sleep_until(*ready_ns + (uint64_t)(1e6 * step_ms));
     td_batches_release(batches, &batch, (td_point){0});
-fail:
-    return status;
+    return TD_OK;
 }
 
 typedef struct samples {
@@ -56,7 +52,6 @@ typedef struct samples {
 
 static td_status run_epochs(td_batches *batches, const td_load_plan *plan, samples *to, td_load_run *out)
 {
-    td_status status = TD_OK;
     const uint32_t n_warm = plan->n_warm, n_epochs = plan->n_epochs;
     const double step_ms = plan->step_ms;
     double waited_ms = 0;
@@ -68,7 +63,7 @@ static td_status run_epochs(td_batches *batches, const td_load_plan *plan, sampl
         n_items = 0;
         for (size_t i = 0; i < out->n_batches; ++i, before_ns = ready_ns) {
             double wait_ms;
-            TD_TRY(use_batch(batches, step_ms, &wait_ms, &ready_ns, &audio_s, &n_items));
+            TD_CHECK(use_batch(batches, step_ms, &wait_ms, &ready_ns, &audio_s, &n_items));
             if (epoch < n_warm) continue;
             to->wait_ms[at] = wait_ms;
             to->batch_ms[at++] = 1e-6 * (double)(ready_ns - before_ns);
@@ -83,8 +78,7 @@ static td_status run_epochs(td_batches *batches, const td_load_plan *plan, sampl
     out->epoch_s = td_stats_of(to->epoch_s, n_epochs);
     out->wait_ms = td_stats_of(to->wait_ms, at);
     out->batch_ms = td_stats_of(to->batch_ms, at);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_load_rig_run(const td_load_rig *rig, const td_load_plan *plan, td_load_run *out)

@@ -9,18 +9,16 @@
 /* Text in a script element must not close it. */
 static td_status write_escaped(td_file_writer *file, const char *text)
 {
-    td_status status = TD_OK;
     for (const char *at = text; *at != '\0';) {
         const size_t plain = strcspn(at, "<");
-        TD_TRY(td_file_writer_write(file, at, plain));
+        TD_CHECK(td_file_writer_write(file, at, plain));
         at += plain;
         if (*at == '<') {
-            TD_TRY(td_file_writer_write(file, "\\u003c", 6));
+            TD_CHECK(td_file_writer_write(file, "\\u003c", 6));
             ++at;
         }
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_page_write(const char *path, const void *page, size_t page_bytes, td_json *json)

@@ -9,17 +9,14 @@ td_status td_planner_open(const char *model, td_planner *out)
 {
     const td_device_info *info;
     td_registry_options options;
-    td_status status = TD_OK;
     *out = (td_planner){0};
     td_registry_options_from_env(&options);
     options.sim_model = model ? model : "memory_mb=16777216,max_alloc_mb=2048";
     options.visible = NULL;
-    TD_TRY(td_registry_open(&options, &out->registry));
-    TD_TRY(td_registry_select(out->registry, "sim:0", &info));
-    TD_TRY(td_device_open(out->registry, info, &out->device));
-    TD_TRY(td_memory_create(out->device, "model", 0, &out->memory));
-fail:
-    return status;
+    TD_CHECK(td_registry_open(&options, &out->registry));
+    TD_CHECK(td_registry_select(out->registry, "sim:0", &info));
+    TD_CHECK(td_device_open(out->registry, info, &out->device));
+    return td_memory_create(out->device, "model", 0, &out->memory);
 }
 
 void td_planner_close(td_planner *planner)
@@ -60,9 +57,7 @@ td_status td_planner_data_bytes(const td_train_settings *s, const td_batch_shape
     const double samples = ((double)shape->frames + shape->reference_frames + 2) * mel.hop_samples;
     const double batches = buffer_size + (is_single ? 0 : td_run_prefetch(s) + 1);
     double batch_bytes = 0;
-    td_status status = TD_OK;
-    TD_TRY(td_run_batch_bytes(s, shape, &batch_bytes));
+    TD_CHECK(td_run_batch_bytes(s, shape, &batch_bytes));
     *out = (uint64_t)(batches * batch_bytes + 4 * shape->items * samples);
-fail:
-    return status;
+    return TD_OK;
 }

@@ -13,7 +13,8 @@
 void td_profile_free(td_profile *profile)
 {
     free(profile->times);
-    profile->times = NULL;
+    free(profile->rank_times);
+    profile->times = profile->rank_times = NULL;
     profile->n_times = 0;
 }
 
@@ -117,20 +118,18 @@ static void stretch_times(td_profile *profile)
 
 td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up, td_profile *profile)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&profile->times, capacity));
+    TD_CHECK(TD_NEW_ARRAY(&profile->times, capacity));
     profile->n_times = td_monitor_read(monitor, profile->times);
     profile->n_warm_up = n_warm_up;
     if (profile->stretch > 0) stretch_times(profile);
-    TD_FAIL_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
-               "%zu steps are too few for figures after %zu to warm up; raise profile.num_steps",
-               profile->n_times, n_warm_up);
+    TD_REFUSE_IF(profile->n_times < n_warm_up + 2, TD_ERR_ARGUMENT,
+                 "%zu steps are too few for figures after %zu to warm up; raise profile.num_steps",
+                 profile->n_times, n_warm_up);
     (void)td_pipeline_figures_of(profile->times, profile->n_times, n_warm_up, profile->is_single,
                                  &profile->figures);
     judge_phases(profile);
     judge_devices(profile);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status simulate(const td_simulation *simulation, double stretch, td_profile *out)
@@ -165,15 +164,14 @@ td_status td_profile_forecast(const td_profile_forecast_request *request, const 
     const td_mel_config mel = td_mel_config_default();
     td_simulation s = *simulation;
     td_forecast f;
-    td_status status = TD_OK;
-    TD_TRY(td_forecast_stages(request->data, request->model, request->settings, request->longest, &f));
+    TD_CHECK(td_forecast_stages(request->data, request->model, request->settings, request->longest, &f));
     s.is_single = request->data == NULL;
     const double longest_ms = fmax(f.train_ms, fmax(f.data_ms, f.transfer_ms));
     const double stretch = fmax(1, longest_ms / LONGEST_MS);
     s.data_ms = f.data_ms / stretch;
     s.transfer_ms = f.transfer_ms / stretch;
     s.train_ms = f.train_ms / stretch;
-    TD_TRY(simulate(&s, stretch, out));
+    TD_CHECK(simulate(&s, stretch, out));
     out->forecast = f;
     out->samples_per_step = f.shape.items;
     out->audio_s_per_step = (double)f.shape.items * f.shape.frames * mel.hop_samples / mel.rate;
@@ -182,8 +180,7 @@ td_status td_profile_forecast(const td_profile_forecast_request *request, const 
     (void)snprintf(out->data_device, sizeof out->data_device, "%s",
                    request->data ? request->data : request->model);
     (void)snprintf(out->model_device, sizeof out->model_device, "%s", request->model);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- JSON */

@@ -37,6 +37,8 @@ typedef struct td_profile {
     uint64_t data_peak_bytes, model_peak_bytes;
     td_verdict verdicts[TD_PROFILE_MAX_VERDICTS];
     size_t n_verdicts;
+    uint32_t n_ranks;           /* that trained together; 0: one */
+    td_batch_times *rank_times; /* [n_ranks x n_times], owned; times of all ranks on the clock of rank 0 */
 } td_profile;
 
 void td_profile_free(td_profile *profile);
@@ -66,10 +68,15 @@ td_status td_profile_train(td_registry *registry, const td_roles *roles, const t
 /* Takes what a monitor has seen, leaves `n_warm_up` batches out of the figures, and judges. */
 td_status td_profile_read(td_monitor *monitor, size_t capacity, size_t n_warm_up, td_profile *profile);
 
+/* Gets all ranks' times, for the trace; all ranks call it. The clocks of other computers are
+ * compared when all leave a barrier, so that they agree about as well as a message is fast. */
+td_status td_profile_gather(td_profile *profile, td_cluster *cluster);
+
 /* The fields of what `profile --json` prints, into an object that is open. */
 void td_profile_put_json(td_json *json, const td_profile *profile);
 
-/* Trace in the format of Chrome and Perfetto: a track for each stage, arrows from preparing to training. */
+/* Trace in the format of Chrome and Perfetto: a track for each stage, arrows from preparing to training; a process
+ * for each rank, with a track for its sums. */
 td_status td_profile_write_trace(const td_profile *profile, const char *path);
 
 /* A page that needs nothing else, not even a network. */

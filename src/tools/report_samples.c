@@ -60,20 +60,18 @@ static int compare_samples(const void *a, const void *b)
 
 static td_status add_file(td_report_state *state, sample_list *list, const char *name)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES], inner[NAME_BYTES + 16];
     sample found = {0};
     if (!parse_name(name, &found) || list->count == MAX_FILES) return TD_OK;
     snprintf(inner, sizeof inner, "samples/%s", found.name);
-    TD_TRY(td_report_path(state, inner, path));
+    TD_CHECK(td_report_path(state, inner, path));
     if (td_file_size(path, &found.bytes) != TD_OK) {
         td_report_note(state, "%s is left out: %s", inner, td_error_last()->message);
         return TD_OK;
     }
-    TD_TRY(td_alloc_grow(&list->samples, &list->capacity, list->count + 1, sizeof *list->samples));
+    TD_CHECK(td_alloc_grow(&list->samples, &list->capacity, list->count + 1, sizeof *list->samples));
     list->samples[list->count++] = found;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status find_samples(td_report_state *state, sample_list *list)

@@ -14,19 +14,17 @@ td_status td_sketch_parse(const char *text, td_sketch_size *out)
 {
     unsigned tw = 0, tl = 0, dw = 0, dl = 0;
     int end = 0;
-    td_status status = TD_OK;
     const int found = sscanf(text, "%4ux%2u/%4ux%2u%n", &tw, &tl, &dw, &dl, &end);
-    TD_FAIL_IF(found != 4 || text[end] != '\0' || !tw || !tl || !dw || !dl || tw % HEAD || dw % HEAD,
-               TD_ERR_CONFIG,
-               "a sketch is TEXTxLAYERS/DECODERxLAYERS with widths that are multiples of %u, such as "
-               "128x2/192x3, not \"%.40s\"",
-               HEAD, text);
+    TD_REFUSE_IF(found != 4 || text[end] != '\0' || !tw || !tl || !dw || !dl || tw % HEAD || dw % HEAD,
+                 TD_ERR_CONFIG,
+                 "a sketch is TEXTxLAYERS/DECODERxLAYERS with widths that are multiples of %u, such as "
+                 "128x2/192x3, not \"%.40s\"",
+                 HEAD, text);
     out->text_width = tw;
     out->text_layers = tl;
     out->decoder_width = dw;
     out->decoder_layers = dl;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- layers */

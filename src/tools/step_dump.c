@@ -33,14 +33,12 @@ static td_status write(const dump *d, const char *group, const char *name, const
 
 static td_status write_block(const dump *d, const char *group, td_block block)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_store_count(d->store); i++) {
         const td_store_entry e = td_store_get(d->store, i);
-        TD_TRY(td_store_read(d->store, i, block, d->values));
-        TD_TRY(write(d, group, e.name, d->values, (size_t)td_shape_size(e.shape)));
+        TD_CHECK(td_store_read(d->store, i, block, d->values));
+        TD_CHECK(write(d, group, e.name, d->values, (size_t)td_shape_size(e.shape)));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Names and shapes come first, in the order of the data. */
@@ -48,34 +46,28 @@ static td_status declare_all(dump *d, const td_step_work *work)
 {
     static const char *const groups[] = {"param", "grad", "updated"};
     size_t most = 1;
-    td_status status = TD_OK;
     for (size_t i = 0; i < work->n_inputs; i++) {
         const td_step_input *in = &work->inputs[i];
-        TD_TRY(declare(d, "batch", td_graph_name(work->graph, in->tensor),
-                       in->is_uint ? TD_SAFETENSORS_U32 : TD_SAFETENSORS_F32,
-                       td_graph_shape(work->graph, in->tensor)));
+        TD_CHECK(declare(d, "batch", td_graph_name(work->graph, in->tensor),
+                         in->is_uint ? TD_SAFETENSORS_U32 : TD_SAFETENSORS_F32,
+                         td_graph_shape(work->graph, in->tensor)));
     }
-    TD_TRY(declare(d, "loss", "total", TD_SAFETENSORS_F32, td_dims(1)));
+    TD_CHECK(declare(d, "loss", "total", TD_SAFETENSORS_F32, td_dims(1)));
     for (size_t g = 0; g < 3; g++) {
         for (size_t i = 0; i < td_store_count(d->store); i++) {
             const td_store_entry e = td_store_get(d->store, i);
             const size_t n = (size_t)td_shape_size(e.shape);
             most = n > most ? n : most;
-            TD_TRY(declare(d, groups[g], e.name, TD_SAFETENSORS_F32, e.shape));
+            TD_CHECK(declare(d, groups[g], e.name, TD_SAFETENSORS_F32, e.shape));
         }
     }
-    TD_TRY(TD_NEW_ARRAY(&d->values, most));
-fail:
-    return status;
+    return TD_NEW_ARRAY(&d->values, most);
 }
 
 static td_status step_once(td_plan *plan, td_optimizer *optimizer)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_plan_run(plan, &(td_run){0}, NULL));
-    TD_TRY(td_optimizer_step(optimizer, 1e-3f, NULL));
-fail:
-    return status;
+    TD_CHECK(td_plan_run(plan, &(td_run){0}, NULL));
+    return td_optimizer_step(optimizer, 1e-3f, NULL);
 }
 
 td_status td_step_dump(const char *path, const td_step_work *work, td_store *store, td_plan *plan,

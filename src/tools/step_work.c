@@ -25,45 +25,37 @@ static td_status add_input(td_step_work *work, td_tensor tensor, bool is_uint, v
     td_step_input *input = &work->inputs[work->n_inputs];
     const size_t n = (size_t)td_shape_size(td_graph_shape(work->graph, tensor));
     uint32_t *room = NULL;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&room, n));
+    TD_CHECK(TD_NEW_ARRAY(&room, n));
     *input = (td_step_input){.tensor = tensor, .words = room, .n = n, .is_uint = is_uint};
     memcpy(words, &room, sizeof room);
     work->n_inputs++;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status add_counts(td_step_work *work, td_tensor tensor, uint32_t items, uint32_t most, bool ragged)
 {
     uint32_t *counts = NULL;
-    td_status status = TD_OK;
-    TD_TRY(add_input(work, tensor, true, &counts));
+    TD_CHECK(add_input(work, tensor, true, &counts));
     for (uint32_t i = 0; i < items; i++)
         counts[i] = ragged ? most - most * i / (2 * items) : most;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status add_tokens(td_step_work *work, td_tensor tensor, uint32_t symbols)
 {
     uint32_t *ids = NULL;
-    td_status status = TD_OK;
-    TD_TRY(add_input(work, tensor, true, &ids));
+    TD_CHECK(add_input(work, tensor, true, &ids));
     for (size_t i = 0; i < work->inputs[work->n_inputs - 1].n; i++)
         ids[i] = (uint32_t)td_rng_below(SEED, 1, i, symbols);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status add_noise(td_step_work *work, td_tensor tensor, float **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(add_input(work, tensor, false, out));
+    TD_CHECK(add_input(work, tensor, false, out));
     for (size_t i = 0; i < work->inputs[work->n_inputs - 1].n; i++)
         (*out)[i] = td_rng_normal(SEED, 2, i);
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out)
@@ -114,6 +106,13 @@ static td_status add_by_name(td_step_work *work, td_tensor input, const td_batch
     return status;
 }
 
+static td_status add_inputs(td_step_work *work, const td_batch_shape *shape, bool ragged)
+{
+    for (size_t i = 0; i < td_graph_input_count(work->graph); i++)
+        TD_CHECK(add_by_name(work, td_graph_input_at(work->graph, i), shape, ragged));
+    return TD_OK;
+}
+
 td_status td_step_work_model(const td_family *family, const char *preset, const td_sketch_size *size,
                              bool ragged, bool is_scaled, td_step_work *out)
 {
@@ -139,10 +138,22 @@ td_status td_step_work_model(const td_family *family, const char *preset, const 
                                        .backward = true,
                                        .backward_scaled = is_scaled},
                            &out->graph));
-    for (size_t i = 0; i < td_graph_input_count(out->graph); i++)
-        TD_TRY(add_by_name(out, td_graph_input_at(out->graph, i), &shape, ragged));
+    TD_TRY(add_inputs(out, &shape, ragged));
     return TD_OK;
 fail:
     td_step_work_clear(out);
+    return status;
+}
+
+td_status td_step_work_fill(const td_graph *graph, td_plan *plan, const td_batch_shape *shape)
+{
+    td_step_work work = {.graph = (td_graph *)graph}; /* only looked at */
+    td_status status = TD_OK;
+    TD_TRY(add_inputs(&work, shape, false));
+    for (size_t i = 0; i < work.n_inputs; i++)
+        TD_TRY(td_plan_fill(plan, 0, work.inputs[i].tensor, work.inputs[i].words));
+fail:
+    work.graph = NULL;
+    td_step_work_clear(&work);
     return status;
 }

@@ -3,6 +3,7 @@
 #define TD_TOOLS_STEP_WORK_H
 
 #include "families/family.h"
+#include "graph/plan.h"
 #include "tools/sketch.h"
 
 typedef struct td_step_input {
@@ -30,6 +31,9 @@ td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_s
 /* The same of a model that is trained; size->items, tokens and frames count. */
 td_status td_step_work_model(const td_family *family, const char *preset, const td_sketch_size *size,
                              bool ragged, bool is_scaled, td_step_work *out);
+
+/* A made-up batch into the first slot of a plan of a graph that somebody else has built. */
+td_status td_step_work_fill(const td_graph *graph, td_plan *plan, const td_batch_shape *shape);
 
 #define TD_STEP_WORK_SEED 1 /* of first values */
 

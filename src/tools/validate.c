@@ -89,11 +89,10 @@ static td_status check_limits(td_validate_run_state *run, int role)
 
 static td_status check_prerequisites(td_validate_run_state *run)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_loader(run, TD_API_OPENCL, "OpenCL loader and drivers"));
-    TD_TRY(check_loader(run, TD_API_VULKAN, "Vulkan loader and drivers"));
+    TD_CHECK(check_loader(run, TD_API_OPENCL, "OpenCL loader and drivers"));
+    TD_CHECK(check_loader(run, TD_API_VULKAN, "Vulkan loader and drivers"));
     for (int role = run->n_roles == 1; role < 2; role++)
-        TD_TRY(check_limits(run, role));
+        TD_CHECK(check_limits(run, role));
     const td_status opened =
         td_devices_open(run->request->registry, run->opened_infos, (size_t)run->n_roles, run->opened);
     char detail[320];
@@ -104,9 +103,7 @@ static td_status check_prerequisites(td_validate_run_state *run)
                  run->n_roles == 2 ? " and " : "",
                  run->n_roles == 2 ? td_device_get_info(run->opened[1])->name : "");
     }
-    TD_TRY(td_validate_note_call(run, TD_VALIDATE_PREREQUISITES, opened, "open and self-test", detail));
-fail:
-    return status;
+    return td_validate_note_call(run, TD_VALIDATE_PREREQUISITES, opened, "open and self-test", detail);
 }
 
 /* ---------------------------------------------------------------- 2 placement */
@@ -221,19 +218,17 @@ static td_status check_topology(td_validate_run_state *run)
 
 static td_status check_placement(td_validate_run_state *run)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_roles(run));
-    TD_TRY(check_topology(run));
+    TD_CHECK(check_roles(run));
+    TD_CHECK(check_topology(run));
     for (int role = run->n_roles == 1; role < 2; role++)
-        TD_TRY(check_selector(run, role));
+        TD_CHECK(check_selector(run, role));
     if (!run->devices[1]) {
         return td_validate_note(run, TD_VALIDATE_PLACEMENT, TD_CHECK_SKIP, "memory limits",
                                 "the devices could not be opened");
     }
     for (int role = run->n_roles == 1; role < 2; role++)
-        TD_TRY(check_isolation(run, role));
-fail:
-    return status;
+        TD_CHECK(check_isolation(run, role));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the run */
@@ -249,20 +244,18 @@ static td_status check_group(td_validate_run_state *run, td_validate_group group
 
 static td_status check_all(td_validate_run_state *run)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_prerequisites(run));
-    TD_TRY(check_placement(run));
+    TD_CHECK(check_prerequisites(run));
+    TD_CHECK(check_placement(run));
     if (run->devices[1]) {
-        TD_TRY(check_group(run, TD_VALIDATE_MODEL, td_validate_model));
-        TD_TRY(check_group(run, TD_VALIDATE_TRANSFER, td_validate_transfer));
-        TD_TRY(check_group(run, TD_VALIDATE_PIPELINE, td_validate_pipeline));
+        TD_CHECK(check_group(run, TD_VALIDATE_MODEL, td_validate_model));
+        TD_CHECK(check_group(run, TD_VALIDATE_TRANSFER, td_validate_transfer));
+        TD_CHECK(check_group(run, TD_VALIDATE_PIPELINE, td_validate_pipeline));
         return TD_OK;
     }
     for (int group = TD_VALIDATE_MODEL; group <= TD_VALIDATE_PIPELINE; group++)
-        TD_TRY(td_validate_note(run, (td_validate_group)group, TD_CHECK_SKIP, GROUP_NAMES[group],
-                                "the devices could not be opened"));
-fail:
-    return status;
+        TD_CHECK(td_validate_note(run, (td_validate_group)group, TD_CHECK_SKIP, GROUP_NAMES[group],
+                                  "the devices could not be opened"));
+    return TD_OK;
 }
 
 td_status td_validate_run(const td_validate_request *request, td_validation *out)

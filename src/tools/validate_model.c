@@ -84,15 +84,12 @@ static td_status build(td_device *device, step *s)
 {
     const td_batch_shape shape = {.items = ITEMS, .tokens = TOKENS, .frames = FRAMES};
     td_model_config config;
-    td_status status = TD_OK;
-    TD_TRY(td_model_preset(td_family_at(0), "pico", &config));
-    TD_TRY(td_memory_create(device, "model", 0, &s->memory));
-    TD_TRY(td_family_build(&(td_build){.config = &config, .shape = shape, .backward = true}, &s->graph));
-    TD_TRY(td_store_create(s->memory, s->graph, &(td_store_options){.training = true}, &s->store));
-    TD_TRY(td_plan_create(s->store, s->graph, &(td_plan_options){.slots = 1}, &s->plan));
-    TD_TRY(td_store_init_constants(s->store));
-fail:
-    return status;
+    TD_CHECK(td_model_preset(td_family_at(0), "pico", &config));
+    TD_CHECK(td_memory_create(device, "model", 0, &s->memory));
+    TD_CHECK(td_family_build(&(td_build){.config = &config, .shape = shape, .backward = true}, &s->graph));
+    TD_CHECK(td_store_create(s->memory, s->graph, &(td_store_options){.training = true}, &s->store));
+    TD_CHECK(td_plan_create(s->store, s->graph, &(td_plan_options){.slots = 1}, &s->plan));
+    return td_store_init_constants(s->store);
 }
 
 static td_status fill_parameters(step *s)
@@ -141,18 +138,16 @@ fail:
 static td_status compare_loss(step *s, double *loss, double *error)
 {
     td_scalars scalars;
-    td_status status = TD_OK;
     *loss = NAN;
-    TD_TRY(td_plan_scalars(s->plan, td_plan_runs(s->plan) - 1, &scalars));
+    TD_CHECK(td_plan_scalars(s->plan, td_plan_runs(s->plan) - 1, &scalars));
     for (size_t i = 0; i < scalars.count; ++i)
         if (strcmp(scalars.names[i], "loss") == 0) *loss = (double)scalars.values[i];
     *error = fabs(*loss - TD_VALIDATE_LOSS) / TD_VALIDATE_LOSS;
-    TD_FAIL_IF(!(*error <= LOSS_ERROR), TD_ERR_INTEGRITY,
-               "the loss is %.7g, but should be %.7g: the device computes the forward pass wrong; see its "
-               "driver's version, or choose another device",
-               *loss, TD_VALIDATE_LOSS);
-fail:
-    return status;
+    TD_REFUSE_IF(!(*error <= LOSS_ERROR), TD_ERR_INTEGRITY,
+                 "the loss is %.7g, but should be %.7g: the device computes the forward pass wrong; see its "
+                 "driver's version, or choose another device",
+                 *loss, TD_VALIDATE_LOSS);
+    return TD_OK;
 }
 
 /* How far a gradient is from the reference, in norms. `probe` has room for as many values. */
@@ -213,13 +208,10 @@ fail:
 static td_status run_step(step *s)
 {
     td_point reached;
-    td_status status = TD_OK;
-    TD_TRY(fill_parameters(s));
-    TD_TRY(fill_batch(s));
-    TD_TRY(td_plan_run(s->plan, &(td_run){0}, &reached));
-    TD_TRY(td_point_wait(reached, TD_VALIDATE_PATIENCE_NS));
-fail:
-    return status;
+    TD_CHECK(fill_parameters(s));
+    TD_CHECK(fill_batch(s));
+    TD_CHECK(td_plan_run(s->plan, &(td_run){0}, &reached));
+    return td_point_wait(reached, TD_VALIDATE_PATIENCE_NS);
 }
 
 static td_status check_step(td_validate_run_state *run, step *s)
@@ -227,18 +219,15 @@ static td_status check_step(td_validate_run_state *run, step *s)
     char detail[160] = "";
     double loss = 0, error = 0, worst = 0;
     size_t compared = 0;
-    td_status status = TD_OK;
     td_status outcome = run_step(s);
     if (outcome == TD_OK) outcome = compare_loss(s, &loss, &error);
     (void)snprintf(detail, sizeof detail, "loss %.6g, %.1g away from the reference", loss, error);
-    TD_TRY(td_validate_note_call(run, TD_VALIDATE_MODEL, outcome, "forward", detail));
+    TD_CHECK(td_validate_note_call(run, TD_VALIDATE_MODEL, outcome, "forward", detail));
     if (outcome != TD_OK) return TD_OK;
     outcome = compare_gradients(s, &compared, &worst);
     (void)snprintf(detail, sizeof detail, "%zu gradients, at most %.1g of their norm away from the reference",
                    compared, worst);
-    TD_TRY(td_validate_note_call(run, TD_VALIDATE_MODEL, outcome, "backward", detail));
-fail:
-    return status;
+    return td_validate_note_call(run, TD_VALIDATE_MODEL, outcome, "backward", detail);
 }
 
 td_status td_validate_model(td_validate_run_state *run)

@@ -25,15 +25,12 @@ static td_status record_products(td_device *device, td_span span, uint32_t count
     const td_span spans[] = {td_span_part(span, 0, MATRIX_BYTES),
                              td_span_part(span, MATRIX_BYTES, MATRIX_BYTES),
                              td_span_part(span, 2 * MATRIX_BYTES, MATRIX_BYTES)};
-    td_status status = TD_OK;
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, out));
-    TD_TRY(td_list_fill(*out, span, 0x3c000000)); /* small numbers, so that products stay finite */
+    TD_CHECK(td_list_create(device, TD_QUEUE_COMPUTE, out));
+    TD_CHECK(td_list_fill(*out, span, 0x3c000000)); /* small numbers, so that products stay finite */
     for (uint32_t i = 0; i < count; ++i)
-        TD_TRY(td_list_dispatch(*out, TD_K_matmul, spans, &params,
-                                td_grid_matmul(td_device_class(device), SIDE, SIDE), cost));
-    TD_TRY(td_list_finish(*out));
-fail:
-    return status;
+        TD_CHECK(td_list_dispatch(*out, TD_K_matmul, spans, &params,
+                                  td_grid_matmul(td_device_class(device), SIDE, SIDE), cost));
+    return td_list_finish(*out);
 }
 
 /* Products in a batch and in a step. */
@@ -96,16 +93,14 @@ static uint32_t scale(double wanted_ms, double trial_ms)
 static td_status measure(td_validate_run_state *run, td_pipeline_figures *figures, td_path *path)
 {
     work w = {TRIAL_PRODUCTS, TRIAL_PRODUCTS};
-    td_status status = TD_OK;
-    TD_TRY(rehearse(run, &w, true, figures, path));
+    TD_CHECK(rehearse(run, &w, true, figures, path));
     w.prepare = scale(PREPARE_MS, figures->stage_ms[TD_STAGE_PREPARE].min);
     w.train = scale(TRAIN_MS, figures->stage_ms[TD_STAGE_TRAIN].min);
     for (int i = 0; i < ATTEMPTS; ++i) {
-        TD_TRY(rehearse(run, &w, false, figures, path));
+        TD_CHECK(rehearse(run, &w, false, figures, path));
         if (run->n_roles == 1 || figures->overlap > 0) break;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status note_overlap(td_validate_run_state *run, const td_pipeline_figures *f)
@@ -130,7 +125,6 @@ td_status td_validate_pipeline(td_validate_run_state *run)
     td_pipeline_figures figures = {0};
     td_path path = TD_PATH_AUTO;
     char detail[192];
-    td_status status = TD_OK;
     const td_status outcome = measure(run, &figures, &path);
     if (run->n_roles == 1)
         (void)snprintf(detail, sizeof detail, "%d batches prepared and trained with, used in place", BATCHES);
@@ -140,8 +134,7 @@ td_status td_validate_pipeline(td_validate_run_state *run)
             "%d batches prepared, transferred by the path \"%s\" with equal checksums, and trained "
             "with",
             BATCHES, td_path_name(path));
-    TD_TRY(td_validate_note_call(run, TD_VALIDATE_PIPELINE, outcome, "batches through all stages", detail));
-    if (outcome == TD_OK) TD_TRY(note_overlap(run, &figures));
-fail:
-    return status;
+    TD_CHECK(td_validate_note_call(run, TD_VALIDATE_PIPELINE, outcome, "batches through all stages", detail));
+    if (outcome == TD_OK) TD_CHECK(note_overlap(run, &figures));
+    return TD_OK;
 }

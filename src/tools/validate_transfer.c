@@ -71,21 +71,19 @@ static td_status start_load(td_device *device, compute_load *out)
                                      .ldc = LOAD_MATRIX};
     const td_cost cost = {.flops = 2.0 * LOAD_MATRIX * LOAD_MATRIX * LOAD_MATRIX};
     td_span spans[3];
-    td_status status = TD_OK;
     out->device = device;
-    TD_TRY(td_memory_create(device, "load", 0, &out->memory));
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &out->list));
+    TD_CHECK(td_memory_create(device, "load", 0, &out->memory));
+    TD_CHECK(td_list_create(device, TD_QUEUE_COMPUTE, &out->list));
     for (int i = 0; i < 3; i++)
-        TD_TRY(td_memory_alloc(out->memory, TD_MEMORY_DEVICE, bytes, &spans[i]));
+        TD_CHECK(td_memory_alloc(out->memory, TD_MEMORY_DEVICE, bytes, &spans[i]));
     for (int i = 0; i < 2; i++)
-        TD_TRY(td_list_fill(out->list, spans[i], 0));
-    TD_TRY(td_list_dispatch(out->list, TD_K_matmul, spans, &params,
-                            td_grid_matmul(td_device_class(device), LOAD_MATRIX, LOAD_MATRIX), cost));
-    TD_TRY(td_list_finish(out->list));
-    TD_TRY(td_thread_start(&out->thread, "the load", compute_until_stopped, out));
+        TD_CHECK(td_list_fill(out->list, spans[i], 0));
+    TD_CHECK(td_list_dispatch(out->list, TD_K_matmul, spans, &params,
+                              td_grid_matmul(td_device_class(device), LOAD_MATRIX, LOAD_MATRIX), cost));
+    TD_CHECK(td_list_finish(out->list));
+    TD_CHECK(td_thread_start(&out->thread, "the load", compute_until_stopped, out));
     out->running = true;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Ends the load and returns its failure, if it had one. Never started is fine. */
@@ -166,24 +164,22 @@ static void fill_random(void *memory, uint64_t bytes, uint64_t stream)
 static td_status prove_arrival(const direction *way, uint64_t bytes, uint64_t stream)
 {
     td_point arrived;
-    td_status status = TD_OK;
     void *sent = td_span_host(way->hosts[0]);
     void *came = td_span_host(way->hosts[1]);
     fill_random(sent, bytes, stream);
     memset(came, 0, bytes);
-    TD_TRY(copy_now(way->devices[0], td_span_part(td_channel_source(way->channel, 0), 0, bytes),
-                    td_span_part(way->hosts[0], 0, bytes)));
-    TD_TRY(td_channel_send(way->channel, 0, bytes, (td_point){0}, (td_point){0}, &arrived));
-    TD_TRY(td_point_wait(arrived, TD_VALIDATE_PATIENCE_NS));
-    TD_TRY(copy_now(way->devices[1], td_span_part(way->hosts[1], 0, bytes),
-                    td_span_part(td_channel_destination(way->channel, 0), 0, bytes)));
+    TD_CHECK(copy_now(way->devices[0], td_span_part(td_channel_source(way->channel, 0), 0, bytes),
+                      td_span_part(way->hosts[0], 0, bytes)));
+    TD_CHECK(td_channel_send(way->channel, 0, bytes, (td_point){0}, (td_point){0}, &arrived));
+    TD_CHECK(td_point_wait(arrived, TD_VALIDATE_PATIENCE_NS));
+    TD_CHECK(copy_now(way->devices[1], td_span_part(way->hosts[1], 0, bytes),
+                      td_span_part(td_channel_destination(way->channel, 0), 0, bytes)));
     const uint64_t expected = td_hash64(sent, bytes);
     const uint64_t got = td_hash64(came, bytes);
-    TD_FAIL_IF(expected != got, TD_ERR_INTEGRITY,
-               "%" PRIu64 " bytes arrived damaged: hash %016" PRIx64 " became %016" PRIx64, bytes, expected,
-               got);
-fail:
-    return status;
+    TD_REFUSE_IF(expected != got, TD_ERR_INTEGRITY,
+                 "%" PRIu64 " bytes arrived damaged: hash %016" PRIx64 " became %016" PRIx64, bytes, expected,
+                 got);
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- rate */
@@ -201,12 +197,11 @@ static td_status measure_rate(const direction *way, uint64_t bytes, rate *out)
     td_channel_stats before;
     td_channel_stats after;
     td_point arrived;
-    td_status status = TD_OK;
     td_channel_get_stats(way->channel, &before);
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t start_ns = td_clock_ns();
-        TD_TRY(td_channel_send(way->channel, 0, bytes, (td_point){0}, (td_point){0}, &arrived));
-        TD_TRY(td_point_wait(arrived, TD_VALIDATE_PATIENCE_NS));
+        TD_CHECK(td_channel_send(way->channel, 0, bytes, (td_point){0}, (td_point){0}, &arrived));
+        TD_CHECK(td_point_wait(arrived, TD_VALIDATE_PATIENCE_NS));
         send_seconds[round] = 1e-9 * (double)(td_clock_ns() - start_ns);
         start_ns = td_clock_ns();
         memcpy(td_span_host(way->hosts[1]), td_span_host(way->hosts[0]), bytes);
@@ -216,8 +211,7 @@ static td_status measure_rate(const direction *way, uint64_t bytes, rate *out)
     out->send_seconds = td_stats_of(send_seconds, ROUNDS).median;
     out->memcpy_seconds = td_stats_of(memcpy_seconds, ROUNDS).median;
     out->copied_bytes = (after.copied_bytes - before.copied_bytes) / ROUNDS;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status note_rate(td_validate_run_state *run, const char *name, const direction *way, uint64_t bytes)

@@ -20,27 +20,25 @@ static td_status try_size(td_trainer *t, uint32_t items, uint64_t *bytes)
 
 td_status td_trainer_find_batch_size(td_trainer *t, uint32_t *out)
 {
-    td_status status = TD_OK;
     uint64_t bytes = 0;
     td_need need;
     char needed[TD_TEXT_FORMAT_BYTES], room[TD_TEXT_FORMAT_BYTES];
     const uint64_t all = td_device_get_info(t->device)->caps.memory_bytes;
     const uint64_t limit =
         t->s.model_limit_bytes > 0 ? t->s.model_limit_bytes : (uint64_t)(TD_MEMORY_SHARE * (double)all);
-    TD_TRY(td_run_need(t->model_memory, &t->s, td_trainer_largest_shape(t, 1), &need));
+    TD_CHECK(td_run_need(t->model_memory, &t->s, td_trainer_largest_shape(t, 1), &need));
     uint32_t size = td_need_largest(&need, limit);
     if (size > MOST) size = MOST;
     if (size > t->data.dataset->n_train) size = (uint32_t)t->data.dataset->n_train;
     if (size > 8) size = size / 8 * 8;
     if (size == 0) size = 1;
     while (try_size(t, size, &bytes) != TD_OK) {
-        TD_FAIL_IF(size == 1, TD_ERR_LIMIT, "not even one item fits: %s", td_error_last()->message);
+        TD_REFUSE_IF(size == 1, TD_ERR_LIMIT, "not even one item fits: %s", td_error_last()->message);
         size -= size > 8 ? 8 : 1;
     }
     td_text_format_bytes(bytes, needed);
     td_text_format_bytes(limit, room);
     td_log_info("batch size %u: its plan needs %s of %s", size, needed, room);
     *out = size;
-fail:
-    return status;
+    return TD_OK;
 }

@@ -51,18 +51,15 @@ static td_status add(dump *d, const char *prefix, const char *name, td_safetenso
 /* The same for a single number, whose name is copied. One that is there stays: learners share their inputs. */
 static td_status add_number(dump *d, const char *prefix, const char *name, float number)
 {
-    td_status status = TD_OK;
     float *value = NULL;
     for (size_t i = 0; i < d->count; ++i)
         if (strcmp(d->tensors[i].prefix, prefix) == 0 && strcmp(d->tensors[i].name, name) == 0) return TD_OK;
-    TD_FAIL_IF(d->n_names == MAX_NAMES, TD_ERR_LIMIT, "a step has more than %d numbers to write out",
-               MAX_NAMES);
+    TD_REFUSE_IF(d->n_names == MAX_NAMES, TD_ERR_LIMIT, "a step has more than %d numbers to write out",
+                 MAX_NAMES);
     snprintf(d->names[d->n_names], sizeof d->names[0], "%s", name);
-    TD_TRY(TD_NEW_ARRAY(&value, 1));
+    TD_CHECK(TD_NEW_ARRAY(&value, 1));
     *value = number;
-    TD_TRY(add(d, prefix, d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value));
-fail:
-    return status;
+    return add(d, prefix, d->names[d->n_names++], TD_SAFETENSORS_F32, td_dims(1), value);
 }
 
 /* Of the parameters that a learner updates, or of all. */
@@ -110,30 +107,26 @@ fail:
 /* What batches do not have but the graph takes: as at the end of training, when all terms count. */
 static td_status add_scalar_inputs(dump *d, const td_trainer *t, const td_graph *graph, const td_batch *batch)
 {
-    td_status status = TD_OK;
     const td_model_config *model = &t->info.model;
     for (size_t i = 0; i < td_graph_input_count(graph); ++i) {
         const char *name = td_graph_name(graph, td_graph_input_at(graph, i));
         if (td_batch_find(batch, name) == NULL)
-            TD_TRY(add_number(d, "batch.", name, model->family->scalar(&model->values, name, UINT64_MAX)));
+            TD_CHECK(add_number(d, "batch.", name, model->family->scalar(&model->values, name, UINT64_MAX)));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* "loss.total" and "loss.TERM"; of several learners "loss.LEARNER.total" ... */
 static td_status add_losses(dump *d, const td_trainer *t, size_t learner, const td_scalars *scalars)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < scalars->count; ++i) {
         const bool is_term = strncmp(scalars->names[i], "loss.", 5) == 0;
         char name[64];
         snprintf(name, sizeof name, "%s%s%s", t->n_learners > 1 ? td_learner_name(t->learners[learner]) : "",
                  t->n_learners > 1 ? "." : "", is_term ? scalars->names[i] + 5 : "total");
-        TD_TRY(add_number(d, "loss.", name, scalars->values[i]));
+        TD_CHECK(add_number(d, "loss.", name, scalars->values[i]));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the step */
@@ -142,43 +135,39 @@ fail:
  * sees, as in training. */
 static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, dump *d, td_point *taken)
 {
-    td_status status = TD_OK;
     td_learner *learner = t->learners[number];
     td_shaped_plan *shaped;
     td_scalars scalars;
     uint32_t slot;
-    TD_TRY(td_learner_plan(learner, TD_USE_TRAIN, &batch->shape, &shaped));
-    TD_TRY(td_learner_bind(learner, shaped, batch, UINT64_MAX, &slot));
-    TD_TRY(add_scalar_inputs(d, t, shaped->graph, batch));
-    TD_TRY(td_plan_run(shaped->plan, &(td_run){.slot = slot, .waits = &batch->ready, .n_waits = 1}, NULL));
-    TD_TRY(td_plan_scalars(shaped->plan, 0, &scalars));
-    TD_TRY(add_losses(d, t, number, &scalars));
-    TD_TRY(add_block(d, t->store, (uint32_t)number, TD_BLOCK_GRADIENT, "grad."));
-    TD_TRY(td_optimizer_step(td_learner_optimizer(learner), (float)td_learner_rate(learner, t->state.step),
-                             NULL));
+    TD_CHECK(td_learner_plan(learner, TD_USE_TRAIN, &batch->shape, &shaped));
+    TD_CHECK(td_learner_bind(learner, shaped, batch, UINT64_MAX, &slot));
+    TD_CHECK(add_scalar_inputs(d, t, shaped->graph, batch));
+    TD_CHECK(td_plan_run(shaped->plan, &(td_run){.slot = slot, .waits = &batch->ready, .n_waits = 1}, NULL));
+    TD_CHECK(td_plan_scalars(shaped->plan, 0, &scalars));
+    TD_CHECK(add_losses(d, t, number, &scalars));
+    TD_CHECK(add_block(d, t->store, (uint32_t)number, TD_BLOCK_GRADIENT, "grad."));
+    TD_CHECK(td_optimizer_step(td_learner_optimizer(learner), (float)td_learner_rate(learner, t->state.step),
+                               NULL));
     *taken = td_plan_taken(shaped->plan, slot);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status run_step(td_trainer *t, dump *d)
 {
-    td_status status = TD_OK;
     td_batch batch;
     td_point taken = {0};
-    TD_TRY(td_batches_next(&t->train, &batch));
-    TD_TRY(add_batch(d, t, &batch));
-    TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "param."));
+    TD_CHECK(td_batches_next(&t->train, &batch));
+    TD_CHECK(add_batch(d, t, &batch));
+    TD_CHECK(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "param."));
     if (t->resumes) {
-        TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_MOMENT1, "moment1."));
-        TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_MOMENT2, "moment2."));
+        TD_CHECK(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_MOMENT1, "moment1."));
+        TD_CHECK(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_MOMENT2, "moment2."));
     }
     for (size_t i = 0; i < t->n_learners; ++i)
-        TD_TRY(run_learner(t, i, &batch, d, &taken));
-    TD_TRY(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "updated."));
+        TD_CHECK(run_learner(t, i, &batch, d, &taken));
+    TD_CHECK(add_block(d, t->store, ALL_LEARNERS, TD_BLOCK_WEIGHT, "updated."));
     td_batches_release(&t->train, &batch, taken);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- metadata */
@@ -197,16 +186,13 @@ fail:
 /* "train.KEY", or "train.LEARNER.KEY" where a learner is named. */
 static td_status add_pair(dump *d, const char *learner, const char *key, const char *value)
 {
-    td_status status = TD_OK;
     char name[96];
     snprintf(name, sizeof name, "train.%s%s%s", learner ? learner : "", learner ? "." : "", key);
-    TD_TRY(td_alloc_grow(&d->pairs, &d->pair_capacity, d->n_pairs + 1, sizeof *d->pairs));
+    TD_CHECK(td_alloc_grow(&d->pairs, &d->pair_capacity, d->n_pairs + 1, sizeof *d->pairs));
     td_safetensors_pair *pair = &d->pairs[d->n_pairs++];
     *pair = (td_safetensors_pair){0};
-    TD_TRY(copy_text(name, &pair->key));
-    TD_TRY(copy_text(value, &pair->value));
-fail:
-    return status;
+    TD_CHECK(copy_text(name, &pair->key));
+    return copy_text(value, &pair->value);
 }
 
 static td_status add_whole(dump *d, const char *learner, const char *key, uint64_t value)
@@ -219,7 +205,6 @@ static td_status add_whole(dump *d, const char *learner, const char *key, uint64
 /* How a learner updates, and how often it has. */
 static td_status describe_learner(dump *d, td_trainer *t, size_t number)
 {
-    td_status status = TD_OK;
     const td_learner *learner = t->learners[number];
     const char *name = t->n_learners > 1 ? td_learner_name(learner) : NULL;
     const td_optimizer_options *o = &td_learner_pace(learner)->optimizer;
@@ -236,27 +221,23 @@ static td_status describe_learner(dump *d, td_trainer *t, size_t number)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
         char text[TD_TEXT_FORMAT_BYTES];
         td_text_format_double(numbers[i].value, text);
-        TD_TRY(add_pair(d, name, numbers[i].key, text));
+        TD_CHECK(add_pair(d, name, numbers[i].key, text));
     }
-    TD_TRY(td_store_read_control(t->store, number, control));
-    TD_TRY(add_whole(d, name, "updates", control[TD_CONTROL_STEPS]));
-fail:
-    return status;
+    TD_CHECK(td_store_read_control(t->store, number, control));
+    return add_whole(d, name, "updates", control[TD_CONTROL_STEPS]);
 }
 
 /* The family's keys that checkpoints do not have: weights of the loss terms, and how they are measured. */
 static td_status describe_losses(dump *d, const td_trainer *t)
 {
-    td_status status = TD_OK;
     const td_model_config *model = &t->info.model;
     for (size_t i = 0; i < model->family->n_keys; ++i) {
         char value[TD_MODEL_VALUE_BYTES];
         if (strcmp(model->family->keys[i].section, "training") != 0) continue;
         td_model_config_get(model, i, value);
-        TD_TRY(add_pair(d, NULL, model->family->keys[i].name, value));
+        TD_CHECK(add_pair(d, NULL, model->family->keys[i].name, value));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- the whole */

@@ -46,7 +46,6 @@ static td_status write_record(td_events *events, const void *data, size_t bytes)
 {
     const uint64_t length = bytes;
     const uint32_t crcs[2] = {mask(td_events_crc(&length, sizeof length)), mask(td_events_crc(data, bytes))};
-    td_status status = TD_OK;
     pthread_mutex_lock(&events->lock);
     fwrite(&length, sizeof length, 1, events->file);
     fwrite(&crcs[0], sizeof crcs[0], 1, events->file);
@@ -55,11 +54,10 @@ static td_status write_record(td_events *events, const void *data, size_t bytes)
     const int cause = errno;
     const bool failed = ferror(events->file) != 0;
     pthread_mutex_unlock(&events->lock);
-    TD_FAIL_IF(failed, TD_ERR_IO,
-               "cannot write '%s': %s; free space there or choose another logging.tensorboard_log_dir",
-               events->path, strerror(cause));
-fail:
-    return status;
+    TD_REFUSE_IF(failed, TD_ERR_IO,
+                 "cannot write '%s': %s; free space there or choose another logging.tensorboard_log_dir",
+                 events->path, strerror(cause));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- protocol buffers */
@@ -152,18 +150,15 @@ static td_status write_value(td_events *events, uint64_t step, message *value)
 
 static td_status write_head(td_events *events, uint64_t step)
 {
-    td_status status = TD_OK;
     message version = {0}, start = {0}, log = {0};
     put_double(&version, 1, now_s());
     put_block(&version, 3, "brain.Event:2", 13);
-    TD_TRY(write_message(events, &version));
+    TD_CHECK(write_message(events, &version));
     put_double(&start, 1, now_s());
     put_number(&start, 2, step + 1);
     put_number(&log, 1, SESSION_START);
     put_message(&start, 7, &log);
-    TD_TRY(write_message(events, &start));
-fail:
-    return status;
+    return write_message(events, &start);
 }
 
 td_status td_events_open(const char *dir, uint64_t step, td_events **out)

@@ -35,28 +35,24 @@ static td_status build_part(void *context, const td_batch_shape *shape, td_graph
 /* Tensors of another model that fit; the others keep what the seed gave. */
 static td_status take_part(td_store *store, const char *part, const td_checkpoint *from)
 {
-    td_status status = TD_OK;
     size_t n_taken = 0;
     for (size_t i = 0; i < td_store_count(store); ++i) {
         bool taken = false;
         if (td_store_get(store, i).role == TD_TENSOR_PARAMETER)
-            TD_TRY(td_checkpoint_take(from, store, i, &taken));
+            TD_CHECK(td_checkpoint_take(from, store, i, &taken));
         n_taken += taken;
     }
     if (n_taken == 0) td_log_warn("'%s' has nothing for %s", td_checkpoint_path(from), part);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status fill_part(td_store *store, const char *part, uint64_t seed, const td_checkpoint *from,
                            bool resumes)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_store_init(store, seed));
+    TD_CHECK(td_store_init(store, seed));
     if (from != NULL)
-        TD_TRY(resumes ? td_checkpoint_load(from, store, TD_BLOCK_WEIGHT) : take_part(store, part, from));
-fail:
-    return status;
+        TD_CHECK(resumes ? td_checkpoint_load(from, store, TD_BLOCK_WEIGHT) : take_part(store, part, from));
+    return TD_OK;
 }
 
 static td_status keep_tensor(td_frozen *f, td_store *store, size_t i)

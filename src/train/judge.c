@@ -56,18 +56,16 @@ fail:
 static td_status measure_distance(td_trainer *t, const td_free_run *run, const float *target,
                                   const uint32_t *counts, uint32_t frames, double *out)
 {
-    td_status status = TD_OK;
     const uint32_t n_mels = t->info.mel.n_mels;
     double sum = 0;
     for (uint32_t i = 0; i < run->items; ++i) {
         double distance;
-        TD_TRY(td_mel_distance(run->mel + (size_t)i * run->frames * n_mels, run->counts[i],
-                               target + (size_t)i * frames * n_mels, counts[i], n_mels, &distance));
+        TD_CHECK(td_mel_distance(run->mel + (size_t)i * run->frames * n_mels, run->counts[i],
+                                 target + (size_t)i * frames * n_mels, counts[i], n_mels, &distance));
         sum += distance;
     }
     *out = run->items > 0 ? sum / run->items : NAN;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* What the model makes of a batch's texts alone, where it speaks; with `sample` how it looks and sounds. */
@@ -103,17 +101,16 @@ fail:
 static td_status judge_learner(td_trainer *t, size_t number, const td_batch *batch, td_train_event *event,
                                td_shaped_plan **shaped, td_point *taken)
 {
-    td_status status = TD_OK;
     td_scalars scalars;
     uint32_t slot;
-    TD_TRY(td_learner_plan(t->learners[number], TD_USE_VALIDATE, &batch->shape, shaped));
-    TD_TRY(td_learner_bind(t->learners[number], *shaped, batch, UINT64_MAX, &slot));
-    TD_TRY(td_plan_run((*shaped)->plan, &(td_run){.slot = slot, .waits = &batch->ready, .n_waits = 1}, NULL));
-    TD_TRY(td_plan_scalars((*shaped)->plan, td_plan_runs((*shaped)->plan) - 1, &scalars));
+    TD_CHECK(td_learner_plan(t->learners[number], TD_USE_VALIDATE, &batch->shape, shaped));
+    TD_CHECK(td_learner_bind(t->learners[number], *shaped, batch, UINT64_MAX, &slot));
+    TD_CHECK(
+        td_plan_run((*shaped)->plan, &(td_run){.slot = slot, .waits = &batch->ready, .n_waits = 1}, NULL));
+    TD_CHECK(td_plan_scalars((*shaped)->plan, td_plan_runs((*shaped)->plan) - 1, &scalars));
     td_trainer_add(t, number, &scalars, batch->count, event);
     *taken = td_plan_taken((*shaped)->plan, slot);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* What is looked at is of the learner that judges, read before another plan uses the memory: the first batch,
@@ -121,37 +118,34 @@ fail:
 static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train_event *event, double *weight,
                              double *looked)
 {
-    td_status status = TD_OK;
     td_batch batch;
     td_shaped_plan *shaped;
     td_point taken = {0};
     const bool decides = t->state.best_by_distance;
-    TD_TRY(td_batches_next(&t->val, &batch));
+    TD_CHECK(td_batches_next(&t->val, &batch));
     for (size_t i = 0; i < t->n_learners; ++i) {
-        TD_TRY(judge_learner(t, i, &batch, event, &shaped, &taken));
+        TD_CHECK(judge_learner(t, i, &batch, event, &shaped, &taken));
         double distance = NAN;
         if (i != t->info.model.family->judge || !(is_first || (decides && *looked < HEARD_ITEMS))) continue;
-        TD_TRY(look(t, shaped, &batch, sample && is_first, &distance));
+        TD_CHECK(look(t, shaped, &batch, sample && is_first, &distance));
         *looked += batch.count;
         if (is_first) event->distance = distance;
         event->distance += (distance - event->distance) * batch.count / *looked;
     }
     td_batches_release(&t->val, &batch, taken);
     *weight += batch.count;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
 {
-    td_status status = TD_OK;
     const uint64_t start_ns = td_clock_ns();
     const size_t n_batches = td_sampler_batches_per_epoch(t->val.sampler);
     double weight = 0, looked = 0;
     td_train_event event = {
         .kind = TD_TRAIN_VALIDATION, .step = t->state.step, .epoch = t->state.sampler.epoch, .distance = NAN};
     for (size_t i = 0; i < n_batches; ++i)
-        TD_TRY(judge_batch(t, i == 0, sample, &event, &weight, &looked));
+        TD_CHECK(judge_batch(t, i == 0, sample, &event, &weight, &looked));
     for (size_t i = 0; i < event.n_terms; ++i)
         event.values[i] /= weight;
     const double figure = t->state.best_by_distance ? event.distance : event.values[0];
@@ -164,7 +158,5 @@ td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
         t->state.best_step = t->state.step;
     }
     event.took_s = 1e-9 * (double)(td_clock_ns() - start_ns);
-    TD_TRY(td_trainer_tell(t, &event));
-fail:
-    return status;
+    return td_trainer_tell(t, &event);
 }

@@ -95,6 +95,7 @@ static td_status make_item(const td_learner *learner, td_plan_use use, const td_
                             .backward = use == TD_USE_TRAIN,
                             .backward_scaled = s->plan.half == TD_F16,
                             .backward_scale = 1.0F / (float)s->grad_accum,
+                            .weighs = use == TD_USE_TRAIN && s->grad_accum > 1,
                             .freeze = s->freeze};
     options.learner = s->number;
     options.forward_only = options.averaged = use == TD_USE_VALIDATE;
@@ -117,7 +118,6 @@ fail:
 td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_shape *shape,
                           td_shaped_plan **out)
 {
-    td_status status = TD_OK;
     size_t oldest = 0;
     *out = NULL;
     for (size_t i = 0; i < learner->count; ++i) {
@@ -133,11 +133,10 @@ td_status td_learner_plan(td_learner *learner, td_plan_use use, const td_batch_s
         destroy_item(learner->items[oldest]);
         learner->items[oldest] = learner->items[--learner->count];
     }
-    TD_TRY(make_item(learner, use, shape, out));
+    TD_CHECK(make_item(learner, use, shape, out));
     (*out)->used = ++learner->clock;
     learner->items[learner->count++] = *out;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- batches */
@@ -149,47 +148,42 @@ static bool is_same_span(td_span a, td_span b)
 
 static td_status bind_features(td_shaped_plan *shaped, const td_batch *batch, uint32_t slot)
 {
-    td_status status = TD_OK;
     shaped->bound[slot] = (td_span){0};
     for (size_t i = 0; i < td_graph_input_count(shaped->graph); ++i) {
         const td_tensor input = td_graph_input_at(shaped->graph, i);
         const td_feature *feature = td_batch_find(batch, td_graph_name(shaped->graph, input));
-        if (feature != NULL) TD_TRY(td_plan_bind(shaped->plan, slot, input, feature->span));
+        if (feature != NULL) TD_CHECK(td_plan_bind(shaped->plan, slot, input, feature->span));
     }
     shaped->bound[slot] = batch->features[0].span;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status fill_scalars(const td_learner *learner, td_shaped_plan *shaped, const td_batch *batch,
                               uint64_t step, uint32_t slot)
 {
-    td_status status = TD_OK;
     const td_model_config *model = &learner->settings.model;
-    for (size_t i = 0; model->family->scalar != NULL && i < td_graph_input_count(shaped->graph); ++i) {
+    for (size_t i = 0; i < td_graph_input_count(shaped->graph); ++i) {
         const td_tensor input = td_graph_input_at(shaped->graph, i);
         const char *name = td_graph_name(shaped->graph, input);
         if (td_batch_find(batch, name) != NULL) continue;
-        const float value = model->family->scalar(&model->values, name, step);
-        TD_TRY(td_plan_fill(shaped->plan, slot, input, &value));
+        const float *share = td_batch_share(batch, name);
+        if (share == NULL && model->family->scalar == NULL) continue;
+        const float value = share != NULL ? *share : model->family->scalar(&model->values, name, step);
+        TD_CHECK(td_plan_fill(shaped->plan, slot, input, &value));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_learner_bind(const td_learner *learner, td_shaped_plan *shaped, const td_batch *batch,
                           uint64_t step, uint32_t *slot)
 {
-    td_status status = TD_OK;
     *slot = 0;
     while (*slot < shaped->n_slots && !is_same_span(shaped->bound[*slot], batch->features[0].span))
         ++*slot;
     if (*slot == shaped->n_slots) {
         *slot = shaped->next_slot;
         shaped->next_slot = (*slot + 1) % shaped->n_slots;
-        TD_TRY(bind_features(shaped, batch, *slot));
+        TD_CHECK(bind_features(shaped, batch, *slot));
     }
-    TD_TRY(fill_scalars(learner, shaped, batch, step, *slot));
-fail:
-    return status;
+    return fill_scalars(learner, shaped, batch, step, *slot);
 }

@@ -18,6 +18,9 @@ static const double DIVERGED = 1e4;
 /* Steps in which plans are made and drivers compile. */
 enum { FIRST_STEPS = 5 };
 
+/* How often the folder is searched for wishes. */
+static const uint64_t LOOK_NS = 500000000;
+
 /* Steps after which a run's pace is known. */
 enum { PACE_STEPS = 50 };
 
@@ -55,38 +58,35 @@ fail:
 /* Which tensor to look at: the first that is not finite, or the one that has grown most. */
 static td_status name_broken(td_trainer *t, char *out, size_t capacity)
 {
-    td_status status = TD_OK;
     size_t i;
     double largest;
     const size_t count = td_store_count(t->store);
-    TD_TRY(td_store_find_broken(t->store, TD_BLOCK_WEIGHT, &i));
+    TD_CHECK(td_store_find_broken(t->store, TD_BLOCK_WEIGHT, &i));
     if (i < count) {
         snprintf(out, capacity, "; first broken: parameter %s", td_store_get(t->store, i).name);
         return TD_OK;
     }
-    TD_TRY(td_store_find_broken(t->store, TD_BLOCK_GRADIENT, &i));
+    TD_CHECK(td_store_find_broken(t->store, TD_BLOCK_GRADIENT, &i));
     if (i < count) {
         snprintf(out, capacity, "; first broken: the gradient of %s", td_store_get(t->store, i).name);
         return TD_OK;
     }
-    TD_TRY(find_largest(t, &i, &largest));
+    TD_CHECK(find_largest(t, &i, &largest));
     if (largest >= 0)
         snprintf(out, capacity, "; largest parameter: %s (%.3g)", td_store_get(t->store, i).name, largest);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A step that was skipped, or whose loss has run away: told, counted, and after some in a row the end. */
 static td_status handle_bad(td_trainer *t, td_train_event *event, bool was_skipped)
 {
-    td_status status = TD_OK;
     char tensor[256] = "", reason[512];
     const char *term = "the gradient's norm";
     const uint32_t most = t->s.max_bad_steps > 0 ? t->s.max_bad_steps : 10;
     ++t->n_bad;
     for (size_t i = event->n_terms; i-- > 0;)
         if (!isfinite(event->values[i])) term = event->names[i];
-    if (t->n_bad == 1 || t->n_bad >= most) TD_TRY(name_broken(t, tensor, sizeof tensor));
+    if (t->n_bad == 1 || t->n_bad >= most) TD_CHECK(name_broken(t, tensor, sizeof tensor));
     if (was_skipped)
         snprintf(reason, sizeof reason, "%s is not finite%s", term, tensor);
     else
@@ -96,17 +96,16 @@ static td_status handle_bad(td_trainer *t, td_train_event *event, bool was_skipp
     told.kind = TD_TRAIN_SKIPPED;
     told.text = reason;
     told.is_tick = t->n_bad > 1 && t->n_bad < most;
-    TD_TRY(td_trainer_tell(t, &told));
+    TD_CHECK(td_trainer_tell(t, &told));
     t->result->is_common = t->n_bad >= most; /* all ranks have the same gradients and losses */
-    TD_FAIL_IF(t->n_bad >= most, TD_ERR_FORMAT,
-               "training has diverged: at step %" PRIu64
-               ", after %u bad steps in a row, %s; lower training.lr (%g) or "
-               "raise training.warmup_steps, then go on from %s",
-               event->step, t->n_bad, reason, t->s.schedule.lr,
-               t->result->checkpoint[0] != '\0' ? t->result->checkpoint
-                                                : "the beginning, no checkpoint was due yet");
-fail:
-    return status;
+    TD_REFUSE_IF(t->n_bad >= most, TD_ERR_FORMAT,
+                 "training has diverged: at step %" PRIu64
+                 ", after %u bad steps in a row, %s; lower training.lr (%g) or "
+                 "raise training.warmup_steps, then go on from %s",
+                 event->step, t->n_bad, reason, t->s.schedule.lr,
+                 t->result->checkpoint[0] != '\0' ? t->result->checkpoint
+                                                  : "the beginning, no checkpoint was due yet");
+    return TD_OK;
 }
 
 /* A step that was skipped because the loss scale is too high, which then has been halved: nothing is wrong.
@@ -126,37 +125,33 @@ static td_status handle_rescaled(td_trainer *t, const td_train_event *event)
 /* What the learners' runs of a micro-batch left, waiting for them. */
 static td_status read_scalars(td_trainer *t, const td_pending *pending)
 {
-    td_status status = TD_OK;
     td_train_event *event = &t->sums.event;
     td_scalars scalars;
     if (t->sums.count == 0) *event = (td_train_event){.kind = TD_TRAIN_STEP, .distance = NAN};
     for (size_t i = 0; i < t->n_learners; ++i) {
-        TD_TRY(td_plan_scalars(pending->of[i].shaped->plan, pending->of[i].run, &scalars));
+        TD_CHECK(td_plan_scalars(pending->of[i].shaped->plan, pending->of[i].run, &scalars));
         td_trainer_add(t, i, &scalars, 1, event);
     }
     event->step = pending->step;
     event->epoch = pending->epoch;
     event->lr = pending->lr;
     ++t->sums.count;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* What the learners' updates left. *n_skipped: of all learners. */
 static td_status read_updates(td_trainer *t, const td_pending *pending, uint64_t *n_skipped)
 {
-    td_status status = TD_OK;
     td_update update;
     *n_skipped = 0;
     for (size_t i = 0; i < t->n_learners; ++i) {
-        TD_TRY(td_optimizer_result(td_learner_optimizer(t->learners[i]), pending->of[i].update, &update));
+        TD_CHECK(td_optimizer_result(td_learner_optimizer(t->learners[i]), pending->of[i].update, &update));
         *n_skipped += update.skipped;
         if (i != t->info.model.family->judge) continue;
         t->sums.event.norm = (double)update.norm;
         t->sums.event.loss_scale = (double)update.loss_scale;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void put_speed(td_trainer *t, td_train_event *event)
@@ -225,11 +220,10 @@ static void put_watch(td_trainer *t, td_train_event *event)
 
 static td_status finish_step(td_trainer *t, uint64_t n_skipped)
 {
-    td_status status = TD_OK;
     td_train_event event;
     const bool was_skipped = n_skipped > t->state.n_skipped;
     const uint64_t every = t->s.log_every > 0 ? t->s.log_every : 10;
-    TD_TRY(td_trainer_agree(t));
+    TD_CHECK(td_trainer_agree(t));
     event = t->sums.event;
     for (size_t i = 0; i < event.n_terms; ++i)
         event.values[i] /= t->sums.count;
@@ -240,7 +234,7 @@ static td_status finish_step(td_trainer *t, uint64_t n_skipped)
     if (was_skipped && isfinite(event.values[0]) && event.loss_scale > (double)TD_LOSS_SCALE_LEAST)
         return handle_rescaled(t, &event);
     if (was_skipped || !(event.values[0] < DIVERGED * t->first_loss)) {
-        TD_TRY(handle_bad(t, &event, was_skipped || !isfinite(event.values[0])));
+        TD_CHECK(handle_bad(t, &event, was_skipped || !isfinite(event.values[0])));
         return TD_OK;
     }
     t->n_bad = 0;
@@ -249,16 +243,15 @@ static td_status finish_step(td_trainer *t, uint64_t n_skipped)
     put_watch(t, &event);
     judge_budget(t, &event);
     event.is_tick = event.step % every != 0 && event.step != 1;
-    TD_TRY(td_trainer_tell(t, &event));
+    TD_CHECK(td_trainer_account(t, &event));
+    TD_CHECK(td_trainer_tell(t, &event));
     if (!event.is_tick) begin_window(t, event.step);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Reads what the oldest runs left, waiting for them, until `n_left` are ahead. */
 static td_status collect(td_trainer *t, size_t n_left)
 {
-    td_status status = TD_OK;
     uint64_t n_skipped = 0;
     while (t->n_pending > n_left) {
         const td_pending pending = t->pending[0];
@@ -266,12 +259,20 @@ static td_status collect(td_trainer *t, size_t n_left)
         memmove(t->pending, t->pending + 1, t->n_pending * sizeof *t->pending);
         if (read_scalars(t, &pending) != TD_OK ||
             (pending.is_last && read_updates(t, &pending, &n_skipped) != TD_OK))
-            TD_TRY(td_error_context("step %" PRIu64 " on the model device", pending.step));
+            TD_CHECK(td_error_context("step %" PRIu64 " on the model device", pending.step));
         td_monitor_collect(t->s.monitor);
-        if (pending.is_last) TD_TRY(finish_step(t, n_skipped));
+        if (pending.is_last) TD_CHECK(finish_step(t, n_skipped));
     }
-fail:
-    return status;
+    return TD_OK;
+}
+
+/* The same for all steps before this one: ranks with unlike numbers of micro-batches talk of a step's scalars at
+ * the same place in the order of their calls, before the next step's gradients leave. */
+static td_status collect_before(td_trainer *t, uint64_t step)
+{
+    while (t->n_pending > 0 && t->pending[0].step < step)
+        TD_CHECK(collect(t, t->n_pending - 1));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -285,54 +286,50 @@ typedef struct point_list {
 /* One learner's update, from gradients of all micro-batches and all ranks. */
 static td_status update_learner(td_trainer *t, size_t number, td_pending *pending, point_list *points)
 {
-    td_status status = TD_OK;
     td_learner *learner = t->learners[number];
     td_optimizer *optimizer = td_learner_optimizer(learner);
-    if (t->reducers[number] != NULL) TD_TRY(td_reducer_finish(t->reducers[number]));
-    TD_TRY(td_optimizer_step(optimizer, (float)td_learner_rate(learner, t->state.step),
-                             &points->all[points->count]));
+    if (t->reducers[number] != NULL) TD_CHECK(td_reducer_finish(t->reducers[number]));
+    TD_CHECK(td_optimizer_step(optimizer, (float)td_learner_rate(learner, t->state.step),
+                               &points->all[points->count]));
     pending->of[number].update = td_optimizer_steps(optimizer) - 1;
     ++points->count;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* One learner's share of a micro-batch: its plan runs on the batch. *taken: when the batch may go. */
 static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch, td_pending *pending,
                              point_list *points, td_point *taken)
 {
-    td_status status = TD_OK;
     td_learner *learner = t->learners[number];
     td_shaped_plan *shaped = pending->of[number].shaped;
     /* as one rank would count all ranks' micro-batches */
-    const uint64_t run_number = t->state.step * t->n_micro + (uint64_t)pending->micro * t->n_ranks + t->rank;
+    const uint64_t run_number = t->state.step * t->n_micro + t->part.first + pending->micro;
     uint32_t slot;
-    TD_TRY(td_learner_bind(learner, shaped, batch, t->state.step, &slot));
+    TD_CHECK(td_learner_bind(learner, shaped, batch, t->state.step, &slot));
     const td_run run = {.slot = slot,
                         .step = (uint32_t)run_number,
                         .adds = pending->micro > 0,
                         .waits = &batch->ready,
                         .n_waits = 1};
-    TD_TRY(td_plan_run(shaped->plan, &run, NULL));
+    TD_CHECK(td_plan_run(shaped->plan, &run, NULL));
     pending->of[number].run = td_plan_runs(shaped->plan) - 1;
     memcpy(points->all + points->count, td_plan_points(shaped->plan), TD_RUN_POINTS * sizeof *points->all);
     points->count += TD_RUN_POINTS;
-    if (pending->is_last && t->reducers[number] != NULL)
-        TD_TRY(td_reducer_begin(t->reducers[number], td_plan_ready(shaped->plan)));
+    if (pending->is_last && t->reducers[number] != NULL) {
+        TD_CHECK(collect_before(t, pending->step));
+        TD_CHECK(td_reducer_begin(t->reducers[number], td_plan_ready(shaped->plan)));
+    }
     *taken = td_plan_taken(shaped->plan, slot);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The next batch, and each learner's plan for it. Nothing of the model changes here. */
 static td_status take_batch(td_trainer *t, td_batch *batch, td_pending *pending)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_batches_next(&t->train, batch));
+    TD_CHECK(td_batches_next(&t->train, batch));
     for (size_t i = 0; i < t->n_learners; ++i)
-        TD_TRY(td_learner_plan(t->learners[i], TD_USE_TRAIN, &batch->shape, &pending->of[i].shaped));
-fail:
-    return status;
+        TD_CHECK(td_learner_plan(t->learners[i], TD_USE_TRAIN, &batch->shape, &pending->of[i].shaped));
+    return TD_OK;
 }
 
 static void count_batch(td_trainer *t, const td_batch *batch)
@@ -341,6 +338,7 @@ static void count_batch(td_trainer *t, const td_batch *batch)
     t->next_number = batch->number + 1;
     t->own_items += batch->count;
     t->own_audio_s += batch->audio_s;
+    t->rank_items += batch->count;
     if (t->n_ranks > 1) return; /* counted with those of the others */
     t->window_items += batch->count;
     t->window_audio_s += batch->audio_s;
@@ -354,51 +352,47 @@ static void count_batch(td_trainer *t, const td_batch *batch)
 static td_status run_learners(td_trainer *t, const td_batch *batch, td_pending *pending, point_list *points,
                               td_point *taken)
 {
-    td_status status = TD_OK;
     const bool take_turns = t->n_micro == 1;
     for (size_t i = 0; i < t->n_learners; ++i) {
-        TD_TRY(run_learner(t, i, batch, pending, points, taken));
-        if (take_turns) TD_TRY(update_learner(t, i, pending, points));
+        TD_CHECK(run_learner(t, i, batch, pending, points, taken));
+        if (take_turns) TD_CHECK(update_learner(t, i, pending, points));
     }
     for (size_t i = 0; pending->is_last && !take_turns && i < t->n_learners; ++i)
-        TD_TRY(update_learner(t, i, pending, points));
-fail:
-    return status;
+        TD_CHECK(update_learner(t, i, pending, points));
+    return TD_OK;
 }
 
 /* One micro-batch, through all learners in turn; the last of a step updates. */
 static td_status run_micro(td_trainer *t, uint32_t micro)
 {
-    td_status status = TD_OK;
     td_batch batch;
     td_point taken = {0};
     point_list points = {.count = 0};
     td_pending next = {.step = t->state.step + 1,
                        .micro = micro,
-                       .is_last = micro + 1 == t->s.grad_accum,
+                       .is_last = micro + 1 == t->part.count,
                        .lr = td_learner_rate(t->learners[t->info.model.family->judge], t->state.step)};
     t->is_whole = micro == 0;
-    TD_TRY(take_batch(t, &batch, &next));
+    TD_CHECK(take_batch(t, &batch, &next));
     t->is_whole = false;
     next.epoch = batch.epoch;
     if (run_learners(t, &batch, &next, &points, &taken) != TD_OK)
-        TD_TRY(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
+        TD_CHECK(td_error_context("step %" PRIu64 " on the model device", t->state.step + 1));
     td_monitor_note(t->s.monitor, TD_STAGE_TRAIN, batch.number, points.all, points.count);
-    if (t->s.is_serial) TD_TRY(td_point_wait(points.all[points.count - 1], TD_WAIT_FOREVER));
+    if (next.is_last) td_trainer_note_sums(t, batch.number);
+    if (t->s.is_serial) TD_CHECK(td_point_wait(points.all[points.count - 1], TD_WAIT_FOREVER));
     td_batches_release(&t->train, &batch, taken);
     count_batch(t, &batch);
-    TD_TRY(collect(t, t->s.depth - 1 > 0 ? t->s.depth - 2 : 0));
+    TD_CHECK(collect(t, t->s.depth - 1 > 0 ? t->s.depth - 2 : 0));
     t->pending[t->n_pending++] = next;
-    if (t->s.depth == 1) TD_TRY(collect(t, 0));
-fail:
-    return status;
+    if (t->s.depth == 1) TD_CHECK(collect(t, 0));
+    return TD_OK;
 }
 
 td_status td_trainer_save(td_trainer *t, bool is_best)
 {
-    td_status status = TD_OK;
     if (t->s.is_trial) return TD_OK;
-    TD_TRY(td_trainer_gather_moments(t));
+    TD_CHECK(td_trainer_gather_moments(t));
     if (t->rank > 0) {
         t->last_saved_step = t->state.step;
         return td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint);
@@ -406,8 +400,8 @@ td_status td_trainer_save(td_trainer *t, bool is_best)
     const uint64_t start_ns = td_clock_ns();
     const td_snapshot_order order = {
         .state = t->state, .info = &t->info, .run = t->run, .keep = t->s.keep, .is_best = is_best};
-    TD_TRY(td_snapshot_save(t->snapshot, t->side, &order));
-    TD_TRY(td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint));
+    TD_CHECK(td_snapshot_save(t->snapshot, t->side, &order));
+    TD_CHECK(td_run_dir_checkpoint(t->run, t->state.step, t->result->checkpoint));
     t->last_saved_step = t->state.step;
     t->save_ns += td_clock_ns() - start_ns;
     ++t->result->n_saved;
@@ -418,9 +412,33 @@ td_status td_trainer_save(td_trainer *t, bool is_best)
                             .is_best = is_best,
                             .took_s = seconds_since(start_ns),
                             .text = t->result->checkpoint};
-    TD_TRY(td_trainer_tell(t, &event));
-fail:
-    return status;
+    return td_trainer_tell(t, &event);
+}
+
+/* ---------------------------------------------------------------- wishes */
+
+/* Files that somebody has put into the folder. Looking costs microseconds, but a step may not take many more. */
+static void look_for_wishes(td_trainer *t)
+{
+    const uint64_t now_ns = td_clock_ns();
+    if (t->rank > 0 || t->s.is_trial || now_ns - t->looked_ns < LOOK_NS) return;
+    t->looked_ns = now_ns;
+    t->wished_stop |= td_run_dir_take_wish(t->run, "stop");
+    if (!td_run_dir_take_wish(t->run, "sample")) return;
+    t->wished_sample = t->n_ranks == 1 && (t->s.val_every > 0 || t->s.sample_every > 0);
+    if (!t->wished_sample)
+        td_log_warn("the file 'sample' asks for samples, but %s",
+                    t->n_ranks > 1
+                        ? "a cluster makes them only as training.sample_every says"
+                        : "the run keeps no rows back; set training.val_every or training.sample_every");
+}
+
+/* What was left from before is not meant for this run. */
+static void forget_wishes(td_trainer *t)
+{
+    if (t->rank > 0 || t->s.is_trial) return;
+    (void)td_run_dir_take_wish(t->run, "stop");
+    (void)td_run_dir_take_wish(t->run, "sample");
 }
 
 static bool is_due(uint64_t step, uint64_t every)
@@ -431,34 +449,32 @@ static bool is_due(uint64_t step, uint64_t every)
 /* Rank 0 does, the others wait for what it found. */
 static td_status judge(td_trainer *t, bool sample, bool *better)
 {
-    td_status status = TD_OK;
-    if (t->rank == 0) TD_TRY(td_trainer_judge(t, sample, better));
-    TD_TRY(td_trainer_share_verdict(t, better));
-fail:
-    return status;
+    if (t->rank == 0) TD_CHECK(td_trainer_judge(t, sample, better));
+    return td_trainer_share_verdict(t, better);
 }
 
 /* What is due after a step. A checkpoint is taken only of steps known to be good. */
 static td_status do_due(td_trainer *t, bool *ends)
 {
-    td_status status = TD_OK;
-    const uint64_t step = t->state.step;
-    const bool samples = is_due(step, t->s.sample_every), judges = is_due(step, t->s.val_every) || samples;
+    const uint64_t step = t->state.step, n_stale = t->state.n_stale;
+    const bool is_planned = is_due(step, t->s.val_every) || is_due(step, t->s.sample_every);
+    const bool samples = is_due(step, t->s.sample_every) || t->wished_sample, judges = is_planned || samples;
     const bool saves = is_due(step, t->s.save_every);
     bool better = false;
+    t->wished_sample = false;
     if (!judges && !saves) return TD_OK;
-    TD_TRY(collect(t, 0));
+    TD_CHECK(collect(t, 0));
     const uint64_t start_ns = td_clock_ns();
-    if (judges) TD_TRY(judge(t, samples, &better));
+    if (judges) TD_CHECK(judge(t, samples, &better));
+    if (!is_planned && !better) t->state.n_stale = n_stale; /* looking more often must not shorten a run */
     t->paused_ns += td_clock_ns() - start_ns;
-    if ((saves || better) && t->n_bad == 0) TD_TRY(td_trainer_save(t, better));
+    if ((saves || better) && t->n_bad == 0) TD_CHECK(td_trainer_save(t, better));
     td_watch_pause(&t->watch, t->next_number);
     if (t->s.patience > 0 && t->state.n_stale >= t->s.patience) {
         t->result->reason = TD_END_PATIENCE;
         *ends = true;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static bool is_over(td_trainer *t)
@@ -473,6 +489,10 @@ static bool is_over(td_trainer *t)
         t->result->reason = TD_END_ASKED;
         return true;
     }
+    if (t->wished_stop) {
+        t->result->reason = TD_END_WISHED;
+        return true;
+    }
     if (t->s.max_minutes > 0 && seconds_since(t->start_ns) >= 60 * t->s.max_minutes) {
         t->result->reason = TD_END_TIME;
         return true;
@@ -482,23 +502,21 @@ static bool is_over(td_trainer *t)
 
 static td_status make_steps(td_trainer *t)
 {
-    td_status status = TD_OK;
     bool ends = false;
     while (!ends && !is_over(t)) {
         const uint64_t start_ns = td_clock_ns(), start_host_ns = td_clock_thread_ns();
-        for (uint32_t micro = 0; micro < t->s.grad_accum; ++micro)
-            TD_TRY(run_micro(t, micro));
+        for (uint32_t micro = 0; micro < t->part.count; ++micro)
+            TD_CHECK(run_micro(t, micro));
         ++t->state.step;
         if (++t->session_steps > FIRST_STEPS) t->host_ns += td_clock_thread_ns() - start_host_ns;
-        TD_TRY(td_side_check(t->side));
-        TD_TRY(td_side_check(t->painter));
-        TD_TRY(do_due(t, &ends));
-        TD_TRY(td_trainer_tell_warnings(t));
+        TD_CHECK(td_side_check(t->side));
+        TD_CHECK(td_side_check(t->painter));
+        look_for_wishes(t);
+        TD_CHECK(do_due(t, &ends));
+        TD_CHECK(td_trainer_tell_warnings(t));
         t->session_ns += td_clock_ns() - start_ns;
     }
-    TD_TRY(collect(t, 0));
-fail:
-    return status;
+    return collect(t, 0);
 }
 
 static void tell_speed(td_trainer *t)
@@ -508,10 +526,10 @@ static void tell_speed(td_trainer *t)
         t->result->ms_per_step = 1e-6 * (double)t->session_ns / (double)t->session_steps;
     if (t->session_steps <= FIRST_STEPS) return;
     double host_ns = (double)t->host_ns / (double)(t->session_steps - FIRST_STEPS);
-    if (loader.n_host > 0) host_ns += t->s.grad_accum * (double)loader.host_ns / (double)loader.n_host;
+    if (loader.n_host > 0) host_ns += t->part.count * (double)loader.host_ns / (double)loader.n_host;
     if (t->train.transfer != NULL) {
         const td_transfer_stats transfer = td_transfer_count(t->train.transfer);
-        host_ns += t->s.grad_accum * (double)transfer.host_ns / (double)transfer.n_batches;
+        host_ns += t->part.count * (double)transfer.host_ns / (double)transfer.n_batches;
     }
     t->result->host_ms_per_step = 1e-6 * host_ns;
 }
@@ -520,26 +538,20 @@ static void tell_speed(td_trainer *t)
  * counts only the validations that were due: how often a run was stopped must not shorten it. */
 static td_status judge_end(td_trainer *t)
 {
-    td_status status = TD_OK;
     const uint64_t n_stale = t->state.n_stale;
     bool better = false;
     if (t->s.val_every == 0 || t->s.is_trial || t->n_bad > 0) return TD_OK;
     if (t->state.step == t->state.val_step) return TD_OK; /* 0: there was no step */
-    TD_TRY(judge(t, false, &better));
+    TD_CHECK(judge(t, false, &better));
     if (!better) t->state.n_stale = n_stale;
-    TD_TRY(td_trainer_save(t, better));
-fail:
-    return status;
+    return td_trainer_save(t, better);
 }
 
 /* Writes what is not in a checkpoint yet. */
 static td_status save_rest(td_trainer *t)
 {
-    td_status status = TD_OK;
-    if (t->state.step > t->last_saved_step && t->n_bad == 0) TD_TRY(td_trainer_save(t, false));
-    TD_TRY(td_side_wait(t->side));
-fail:
-    return status;
+    if (t->state.step > t->last_saved_step && t->n_bad == 0) TD_CHECK(td_trainer_save(t, false));
+    return td_side_wait(t->side);
 }
 
 /* No batch came: the data failed, or there was no memory for its shape. The steps before are whole, so that
@@ -560,12 +572,14 @@ td_status td_trainer_loop(td_trainer *t)
     t->start_ns = td_clock_ns();
     t->last_saved_step = t->state.step;
     t->result->loss = t->state.loss; /* of a run that was finished before */
+    forget_wishes(t);
     begin_window(t, t->state.step);
     status = make_steps(t);
     if (status != TD_OK && t->is_whole && t->n_ranks == 1) rescue(t);
     TD_TRY(status);
     t->result->step = t->state.step;
     tell_speed(t);
+    td_trainer_tell_reduction(t);
     TD_TRY(judge_end(t));
     TD_TRY(save_rest(t));
     TD_TRY(td_side_wait(t->painter));

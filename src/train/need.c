@@ -48,6 +48,7 @@ static td_model_config fit_model(const td_train_settings *s, const td_batch_shap
     const td_model_facts now = td_model_describe(&model);
     const td_data_facts facts = {.n_symbols = now.n_symbols,
                                  .n_mels = now.n_mels,
+                                 .has_predictions = s->acoustic != NULL,
                                  .max_tokens = shape->tokens,
                                  .max_frames = shape->frames,
                                  .tokens = shape->tokens,
@@ -61,7 +62,7 @@ td_status td_run_batch_bytes(const td_train_settings *s, const td_batch_shape *s
 {
     const td_model_config model = fit_model(s, shape);
     td_graph *graphs[TD_MAX_LEARNERS] = {0};
-    const uint32_t n_learners = (uint32_t)model.family->n_learners;
+    const uint32_t n_learners = td_model_learners(&model);
     td_status status = TD_OK;
     *out = 0;
     for (uint32_t l = 0; l < n_learners; ++l) {
@@ -82,11 +83,37 @@ fail:
 
 /* ---------------------------------------------------------------- a step */
 
+/* Buckets, and where they are wanted shards and reducers, of one learner. */
+static td_status open_buckets(td_memory *memory, const td_train_settings *s, td_cluster *cluster,
+                              uint32_t learner, td_ready_step *out)
+{
+    TD_CHECK(td_buckets_create(out->store, learner, s->bucket_bytes > 0 ? s->bucket_bytes : TD_BUCKET_BYTES,
+                               &out->buckets[learner]));
+    if (s->grad_accum > 1) TD_CHECK(td_buckets_want_sums(out->buckets[learner]));
+    if (s->shard_optimizer)
+        TD_CHECK(td_shards_create(cluster, out->store, out->buckets[learner], &out->shards[learner]));
+    if (td_cluster_size(cluster) == 1) return TD_OK;
+    return td_reducer_create(&(td_reducer_settings){.cluster = cluster,
+                                                    .memory = memory,
+                                                    .store = out->store,
+                                                    .buckets = out->buckets[learner],
+                                                    .format = s->reduce_format},
+                             &out->reducers[learner]);
+}
+
 td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_batch_shape *shape,
                         td_ready_step *out)
 {
-    td_status status = TD_OK;
-    const td_store_options options = {.training = true, .average = s->average, .half = s->plan.half};
+    return td_ready_open_rank(memory, s, shape, NULL, out);
+}
+
+td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, const td_batch_shape *shape,
+                             td_cluster *cluster, td_ready_step *out)
+{
+    const td_store_options options = {.training = true,
+                                      .average = s->average,
+                                      .half = s->plan.half,
+                                      .no_moments = cluster != NULL && s->shard_optimizer};
     td_learner_settings settings = {.model = fit_model(s, shape),
                                     .grad_accum = s->grad_accum,
                                     .freeze = s->freeze,
@@ -94,25 +121,50 @@ td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_
                                     .n_slots = 1,
                                     .pace = {{.lr = 1, .kind = TD_SCHEDULE_CONSTANT}, s->optimizer}};
     *out = (td_ready_step){0};
-    TD_TRY(td_family_store(memory, &settings.model, s->freeze, &options, &out->store));
+    TD_CHECK(td_family_store(memory, &settings.model, s->freeze, &options, &out->store));
     settings.store = out->store;
-    for (; settings.number < settings.model.family->n_learners; ++settings.number) {
+    for (; settings.number < td_model_learners(&settings.model); ++settings.number) {
         td_shaped_plan *shaped;
         const size_t n = out->n_learners;
-        TD_TRY(td_learner_open(&settings, &out->learners[n]));
+        if (cluster != NULL) TD_CHECK(open_buckets(memory, s, cluster, settings.number, out));
+        settings.buckets = out->buckets[n];
+        settings.shards = out->shards[n];
+        TD_CHECK(td_learner_open(&settings, &out->learners[n]));
         ++out->n_learners;
-        if (s->grad_accum > 1) TD_TRY(td_store_want_sums(out->store, settings.number));
-        TD_TRY(td_learner_plan(out->learners[n], TD_USE_TRAIN, shape, &shaped));
+        if (s->grad_accum > 1) TD_CHECK(td_store_want_sums(out->store, settings.number));
+        TD_CHECK(td_learner_plan(out->learners[n], TD_USE_TRAIN, shape, &shaped));
         out->plans[n] = shaped->plan;
+        out->graphs[n] = shaped->graph;
     }
-fail:
-    return status;
+    return TD_OK;
+}
+
+td_status td_ready_run(td_ready_step *step, uint32_t grad_accum, uint32_t number, bool reduces,
+                       td_point *updated)
+{
+    for (uint32_t micro = 0; micro < grad_accum; ++micro) {
+        for (size_t i = 0; i < step->n_learners; ++i) {
+            const td_run run = {.step = number * grad_accum + micro, .adds = micro > 0};
+            TD_CHECK(td_plan_run(step->plans[i], &run, NULL));
+            if (reduces && micro + 1 == grad_accum)
+                TD_CHECK(td_reducer_begin(step->reducers[i], td_plan_ready(step->plans[i])));
+        }
+    }
+    for (size_t i = 0; i < step->n_learners; ++i) {
+        if (reduces) TD_CHECK(td_reducer_finish(step->reducers[i]));
+        TD_CHECK(td_optimizer_step(td_learner_optimizer(step->learners[i]), 0, updated));
+    }
+    return TD_OK;
 }
 
 void td_ready_close(td_ready_step *step)
 {
-    for (size_t i = 0; i < step->n_learners; ++i)
+    for (size_t i = 0; i < TD_MAX_LEARNERS; ++i) {
+        td_reducer_destroy(step->reducers[i]);
         td_learner_close(step->learners[i]);
+        td_shards_destroy(step->shards[i]);
+        td_buckets_destroy(step->buckets[i]);
+    }
     td_store_destroy(step->store);
     *step = (td_ready_step){0};
 }
@@ -149,15 +201,13 @@ fail:
 td_status td_run_need(td_memory *memory, const td_train_settings *s, td_batch_shape shape, td_need *out)
 {
     double small = 0, large = 0;
-    td_status status = TD_OK;
     shape.items = SMALL;
-    TD_TRY(count_bytes(memory, s, &shape, &small));
+    TD_CHECK(count_bytes(memory, s, &shape, &small));
     shape.items = LARGE;
-    TD_TRY(count_bytes(memory, s, &shape, &large));
+    TD_CHECK(count_bytes(memory, s, &shape, &large));
     out->item_bytes = large > small ? (large - small) / (LARGE - SMALL) : 1;
     out->fixed_bytes = small - SMALL * out->item_bytes;
-fail:
-    return status;
+    return TD_OK;
 }
 
 uint64_t td_need_bytes(const td_need *need, uint32_t items)

@@ -6,6 +6,7 @@
 #define TD_TRAIN_NEED_H
 
 #include "train/learner.h"
+#include "train/reduce.h"
 #include "train/train.h"
 
 /* Share of a device's memory that a run may count on: the rest is the driver's and the desktop's. */
@@ -38,13 +39,27 @@ td_status td_run_batch_bytes(const td_train_settings *settings, const td_batch_s
 typedef struct td_ready_step {
     td_store *store;
     td_learner *learners[TD_MAX_LEARNERS];
-    td_plan *plans[TD_MAX_LEARNERS]; /* borrowed from the learners */
+    td_plan *plans[TD_MAX_LEARNERS];         /* borrowed from the learners */
+    const td_graph *graphs[TD_MAX_LEARNERS]; /* the same */
     size_t n_learners;
+    td_buckets *buckets[TD_MAX_LEARNERS];  /* of a rank; else NULL, as those that follow */
+    td_shards *shards[TD_MAX_LEARNERS];    /* if moments are cut among ranks */
+    td_reducer *reducers[TD_MAX_LEARNERS]; /* if there are others */
 } td_ready_step;
 
 /* For a shape that need not come from data: the model is fitted to it. */
 td_status td_ready_open(td_memory *memory, const td_train_settings *settings, const td_batch_shape *shape,
                         td_ready_step *out);
+
+/* The same as a rank of a cluster, which is borrowed until close, has it. */
+td_status td_ready_open_rank(td_memory *memory, const td_train_settings *settings,
+                             const td_batch_shape *shape, td_cluster *cluster, td_ready_step *out);
+
+/* A step: `grad_accum` runs of each plan, whose gradients are summed over the ranks while the last one goes on
+ * (reduces: not if false), then the updates; as the loop of training has it. Submits; waits for sums alone.
+ * *updated: the last update. */
+td_status td_ready_run(td_ready_step *step, uint32_t grad_accum, uint32_t number, bool reduces,
+                       td_point *updated);
 void td_ready_close(td_ready_step *step);
 
 /* Bytes of its arena and store. */

@@ -16,18 +16,16 @@
 /* Those of the family, besides that of "mel". */
 static td_status choose_front_ends(td_trainer *t)
 {
-    td_status status = TD_OK;
     const td_family *family = t->s.model.family;
     static_assert(TD_DATA_FRONT_ENDS <= TD_CHECKPOINT_FRONT_ENDS, "checkpoints have room for them");
-    TD_FAIL_IF(family->n_front_ends > TD_DATA_FRONT_ENDS, TD_ERR_LIMIT,
-               "family %s has more than %d front ends", family->name, TD_DATA_FRONT_ENDS);
+    TD_REFUSE_IF(family->n_front_ends > TD_DATA_FRONT_ENDS, TD_ERR_LIMIT,
+                 "family %s has more than %d front ends", family->name, TD_DATA_FRONT_ENDS);
     for (size_t i = 0; i < family->n_front_ends; ++i) {
         t->s.data.front_ends[i].name = family->front_ends[i].name;
         t->s.data.front_ends[i].config = family->front_ends[i].config(&t->s.model.values);
     }
     t->s.data.n_front_ends = family->n_front_ends;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The language that most rows have. */
@@ -44,12 +42,10 @@ static const char *find_language(const td_dataset *dataset)
 /* The rows are marked, and compared with those of the checkpoint that is gone on from. */
 static td_status mark_rows(td_trainer *t)
 {
-    td_status status = TD_OK;
     const td_dataset *dataset = t->data.dataset;
-    TD_TRY(td_marks_make(dataset, &t->marks));
-    if (t->resumes) TD_TRY(td_marks_check(&t->marks, dataset, t->from, find_language(dataset)));
-fail:
-    return status;
+    TD_CHECK(td_marks_make(dataset, &t->marks));
+    if (t->resumes) TD_CHECK(td_marks_check(&t->marks, dataset, t->from, find_language(dataset)));
+    return TD_OK;
 }
 
 /* Letters or phonemes, where that was left open. */
@@ -68,35 +64,31 @@ static void choose_tokens(const td_trainer *t, td_dataset_settings *o)
 /* New symbols enter the table of a model whose tensors are taken. */
 static td_status open_with_symbols(td_trainer *t)
 {
-    td_status status = TD_OK;
     bool changed;
     td_data_settings *o = &t->s.data;
-    if (t->from == NULL || t->resumes || o->dataset.tokens == TD_TOKENS_BPE) return TD_OK;
-    TD_TRY(td_trainer_join_symbols(t, &changed));
+    if (t->from == NULL || t->resumes || t->acoustic != NULL || o->dataset.tokens == TD_TOKENS_BPE)
+        return TD_OK;
+    TD_CHECK(td_trainer_join_symbols(t, &changed));
     if (!changed) return TD_OK;
     td_data_close(&t->data);
     o->dataset.symbols = t->symbols;
-    TD_TRY(td_data_open(t->data_memory, o, &t->data));
-fail:
-    return status;
+    return td_data_open(t->data_memory, o, &t->data);
 }
 
 td_status td_trainer_open_data(td_trainer *t)
 {
-    td_status status = TD_OK;
     td_data_settings *o = &t->s.data;
-    TD_TRY(choose_front_ends(t));
+    TD_CHECK(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
     choose_tokens(t, &o->dataset);
+    if (t->acoustic != NULL) td_predict_tokens(t->acoustic, &o->dataset);
     t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
-    if (t->resumes) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
+    if (t->resumes && t->acoustic == NULL) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
     if (o->dataset.symbols != NULL && o->dataset.symbols[0] == '\0') o->dataset.symbols = NULL;
-    TD_TRY(td_data_open(t->data_memory, o, &t->data));
+    TD_CHECK(td_data_open(t->data_memory, o, &t->data));
     td_dataset_tell_layout(t->data.dataset);
-    TD_TRY(open_with_symbols(t));
-    TD_TRY(mark_rows(t));
-fail:
-    return status;
+    TD_CHECK(open_with_symbols(t));
+    return mark_rows(t);
 }
 
 /* What the rows say about the model. */
@@ -108,6 +100,7 @@ static td_data_facts measure_data(const td_trainer *t)
                            .n_speakers = (uint32_t)d->view.n_speakers,
                            .n_mels = mel->n_mels,
                            .mel = mel,
+                           .has_predictions = t->acoustic != NULL,
                            .max_tokens = t->s.data.max_text_length,
                            .max_frames = t->s.data.max_mel_frames};
     for (size_t i = 0; i < d->n_train; ++i) {
@@ -121,10 +114,9 @@ static td_data_facts measure_data(const td_trainer *t)
 
 td_status td_trainer_describe(td_trainer *t)
 {
-    td_status status = TD_OK;
     const td_dataset *dataset = t->data.dataset;
-    TD_TRY(td_dataset_list_speakers(dataset, &t->speakers));
-    TD_TRY(td_trainer_list_unseen(t));
+    TD_CHECK(td_dataset_list_speakers(dataset, &t->speakers));
+    TD_CHECK(td_trainer_list_unseen(t));
     t->info = (td_checkpoint_info){.model = t->s.model,
                                    .mel = *td_mel_get_config(t->data.mel),
                                    .token_kind = (td_token_kind)dataset->view.header->token_kind,
@@ -140,7 +132,5 @@ td_status td_trainer_describe(td_trainer *t)
     const td_model_config *old = t->resumes ? &td_checkpoint_get_info(t->from)->model : NULL;
     if (old != NULL && old->family != t->s.model.family) old = NULL; /* is refused later, with the reason */
     t->info.model.family->fit(&facts, old != NULL ? &old->values : NULL, &t->info.model.values);
-    TD_TRY(td_model_config_check(&t->info.model));
-fail:
-    return status;
+    return td_model_config_check(&t->info.model);
 }

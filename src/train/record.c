@@ -60,6 +60,29 @@ static void put_step(td_json *json, const td_train_event *event)
     td_json_put_uint(json, "skipped", event->n_skipped);
 }
 
+/* Who the ranks are, or what they did. */
+static void put_ranks(td_json *json, const td_train_event *event)
+{
+    if (event->per_rank == NULL) return;
+    td_json_put_array(json, "per_rank");
+    for (uint32_t r = 0; r < event->ranks; ++r) {
+        const td_rank_figures *f = &event->per_rank[r];
+        td_json_begin_object(json);
+        td_json_put_uint(json, "rank", r);
+        if (event->kind == TD_TRAIN_START) {
+            td_json_put_string(json, "host", f->host);
+            td_json_put_string(json, "device", f->device);
+        } else {
+            td_json_put_double(json, "step_ms", f->step_ms);
+            td_json_put_double(json, "wait_ms", f->wait_ms);
+            td_json_put_double(json, "reduce_ms", f->reduce_ms);
+            td_json_put_double(json, "share", f->share);
+        }
+        td_json_end_object(json);
+    }
+    td_json_end_array(json);
+}
+
 static void put_device(td_json *json, const char *role, const td_device_info *device)
 {
     if (device == NULL) return;
@@ -104,6 +127,7 @@ void td_train_event_json(td_json *json, const td_train_event *event)
     }
     if (event->kind == TD_TRAIN_END) td_json_put_uint(json, "skipped", event->n_skipped);
     if (event->took_s > 0) put_real(json, "took_s", event->took_s);
+    put_ranks(json, event);
     if (event->text != NULL) {
         td_json_put_string(json, "text", event->text);
     }
@@ -192,7 +216,6 @@ fail:
 
 static td_status write_scalars(td_record *record, const td_train_event *event)
 {
-    td_status status = TD_OK;
     char tag[MAX_TAG_BYTES];
     const bool is_step = event->kind == TD_TRAIN_STEP;
     const struct {
@@ -204,27 +227,23 @@ static td_status write_scalars(td_record *record, const td_train_event *event)
                  {"speed/audio_s_per_s", event->audio_s_per_s}};
     for (size_t i = 0; i < event->n_terms; ++i) {
         snprintf(tag, sizeof tag, "%s/%s", is_step ? "train" : "validation", event->names[i]);
-        TD_TRY(td_events_scalar(record->events, event->step, tag, event->values[i]));
+        TD_CHECK(td_events_scalar(record->events, event->step, tag, event->values[i]));
     }
     if (is_step && event->loss_scale > 0)
-        TD_TRY(td_events_scalar(record->events, event->step, "train/loss_scale", event->loss_scale));
+        TD_CHECK(td_events_scalar(record->events, event->step, "train/loss_scale", event->loss_scale));
     for (size_t i = 0; is_step && i < sizeof extra / sizeof extra[0]; ++i)
-        TD_TRY(td_events_scalar(record->events, event->step, extra[i].tag, extra[i].value));
+        TD_CHECK(td_events_scalar(record->events, event->step, extra[i].tag, extra[i].value));
     if (!is_step && isfinite(event->distance))
-        TD_TRY(td_events_scalar(record->events, event->step, "validation/free_running_distance",
-                                event->distance));
-    TD_TRY(td_events_flush(record->events));
-fail:
-    return status;
+        TD_CHECK(td_events_scalar(record->events, event->step, "validation/free_running_distance",
+                                  event->distance));
+    return td_events_flush(record->events);
 }
 
 td_status td_record_event(td_record *record, const td_train_event *event)
 {
-    td_status status = TD_OK;
     if (event->is_tick) return TD_OK;
-    TD_TRY(write_line(record, event));
+    TD_CHECK(write_line(record, event));
     if (event->kind == TD_TRAIN_STEP || event->kind == TD_TRAIN_VALIDATION)
-        TD_TRY(write_scalars(record, event));
-fail:
-    return status;
+        TD_CHECK(write_scalars(record, event));
+    return TD_OK;
 }

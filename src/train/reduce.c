@@ -12,7 +12,7 @@ typedef struct way {
     td_span host;
     td_list *down, *up;
     td_point copied;
-    uint64_t job, busy_ns; /* busy: of the cluster's thread, from when it was there */
+    uint64_t job, start_ns, end_ns; /* of the cluster's thread, from when it was there */
 } way;
 
 struct td_reducer {
@@ -28,7 +28,6 @@ struct td_reducer {
 
 static td_status record_way(td_reducer *r, size_t i, uint64_t *at)
 {
-    td_status status = TD_OK;
     way *w = &r->ways[i];
     td_device *device = td_memory_device(r->s.memory);
     w->reducer = r;
@@ -36,14 +35,12 @@ static td_status record_way(td_reducer *r, size_t i, uint64_t *at)
     w->host = td_span_part(r->host, *at, 4 * w->elements);
     *at += 4 * w->elements;
     const td_span gradient = td_buckets_span(r->s.buckets, i, TD_BLOCK_GRADIENT, 0, w->elements);
-    TD_TRY(td_list_create(device, TD_QUEUE_COPY, &w->down));
-    TD_TRY(td_list_copy(w->down, w->host, gradient));
-    TD_TRY(td_list_finish(w->down));
-    TD_TRY(td_list_create(device, TD_QUEUE_COMPUTE, &w->up));
-    TD_TRY(td_list_copy(w->up, gradient, w->host));
-    TD_TRY(td_list_finish(w->up));
-fail:
-    return status;
+    TD_CHECK(td_list_create(device, TD_QUEUE_COPY, &w->down));
+    TD_CHECK(td_list_copy(w->down, w->host, gradient));
+    TD_CHECK(td_list_finish(w->down));
+    TD_CHECK(td_list_create(device, TD_QUEUE_COMPUTE, &w->up));
+    TD_CHECK(td_list_copy(w->up, gradient, w->host));
+    return td_list_finish(w->up);
 }
 
 td_status td_reducer_create(const td_reducer_settings *settings, td_reducer **out)
@@ -90,52 +87,58 @@ void td_reducer_destroy(td_reducer *r)
 /* On the cluster's thread. */
 static td_status sum_bucket(td_cluster *cluster, void *context)
 {
-    td_status status = TD_OK;
     way *w = context;
     float *values = td_span_host(w->host);
     const td_reducer *r = w->reducer;
-    TD_TRY(td_point_wait(w->copied, TD_WAIT_FOREVER));
-    const uint64_t start_ns = td_clock_ns();
-    TD_TRY(td_cluster_do_reduce_scatter(cluster, r->s.format, w->elements, values, r->scratch));
-    TD_TRY(td_cluster_do_all_gather(cluster, r->s.format, w->elements, values, r->scratch));
-    w->busy_ns = td_clock_ns() - start_ns;
-fail:
-    return status;
+    TD_CHECK(td_bucket_await(cluster, w->copied));
+    w->start_ns = td_clock_ns();
+    TD_CHECK(td_cluster_do_reduce_scatter(cluster, r->s.format, w->elements, values, r->scratch));
+    TD_CHECK(td_cluster_do_all_gather(cluster, r->s.format, w->elements, values, r->scratch));
+    w->end_ns = td_clock_ns();
+    return TD_OK;
 }
 
 td_status td_reducer_begin(td_reducer *r, const td_point *ready)
 {
-    td_status status = TD_OK;
     td_queue *queue = td_device_queue(td_memory_device(r->s.memory), TD_QUEUE_COPY);
     for (size_t i = 0; i < r->n_ways; ++i) {
         way *w = &r->ways[i];
         const td_submission down = {.list = w->down, .waits = &ready[i], .n_waits = 1};
-        TD_TRY(td_queue_submit(queue, &down, &w->copied));
-        TD_TRY(td_cluster_give(r->s.cluster, &(td_cluster_job){sum_bucket, w}, &w->job));
+        TD_CHECK(td_queue_submit(queue, &down, &w->copied));
+        TD_CHECK(td_cluster_give(r->s.cluster, &(td_cluster_job){sum_bucket, w}, &w->job));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_reducer_finish(td_reducer *r)
 {
-    td_status status = TD_OK;
     td_queue *queue = td_device_queue(td_memory_device(r->s.memory), TD_QUEUE_COMPUTE);
-    TD_TRY(td_point_wait(r->ways[r->n_ways - 1].copied, TD_WAIT_FOREVER)); /* the backward pass has ended */
+    TD_CHECK(td_point_wait(r->ways[r->n_ways - 1].copied, TD_WAIT_FOREVER)); /* the backward pass has ended */
     const uint64_t start_ns = td_clock_ns();
     for (size_t i = 0; i < r->n_ways; ++i) {
-        TD_TRY(td_cluster_wait(r->s.cluster, r->ways[i].job));
-        TD_TRY(td_queue_submit(queue, &(td_submission){.list = r->ways[i].up}, NULL));
-        r->stats.reduce_ns += r->ways[i].busy_ns;
+        TD_CHECK(td_cluster_wait(r->s.cluster, r->ways[i].job));
+        TD_CHECK(td_queue_submit(queue, &(td_submission){.list = r->ways[i].up}, NULL));
+        r->stats.reduce_ns += r->ways[i].end_ns - r->ways[i].start_ns;
         r->stats.bytes += 4 * r->ways[i].elements;
     }
     r->stats.wait_ns += td_clock_ns() - start_ns;
+    r->stats.last_start_ns = r->ways[0].start_ns;
+    r->stats.last_end_ns = r->ways[r->n_ways - 1].end_ns;
     ++r->stats.n_steps;
-fail:
-    return status;
+    return TD_OK;
 }
 
-td_reducer_stats td_reducer_count(const td_reducer *reducer)
+td_reducer_stats td_reducers_count(td_reducer *const *reducers, size_t n)
 {
-    return reducer->stats;
+    td_reducer_stats sum = {.last_start_ns = UINT64_MAX};
+    for (size_t i = 0; i < n && reducers[i] != NULL; ++i) {
+        const td_reducer_stats *one = &reducers[i]->stats;
+        sum.n_steps = one->n_steps;
+        sum.reduce_ns += one->reduce_ns;
+        sum.wait_ns += one->wait_ns;
+        sum.bytes += one->bytes;
+        if (one->last_start_ns < sum.last_start_ns) sum.last_start_ns = one->last_start_ns;
+        if (one->last_end_ns > sum.last_end_ns) sum.last_end_ns = one->last_end_ns;
+    }
+    return sum;
 }

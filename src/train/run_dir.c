@@ -42,6 +42,12 @@ td_status td_run_dir_checkpoint(const td_run_dir *run, uint64_t step, char out[T
     return td_run_dir_path(run, name, out);
 }
 
+bool td_run_dir_take_wish(const td_run_dir *run, const char *wish)
+{
+    char path[TD_FILE_PATH_BYTES];
+    return td_run_dir_path(run, wish, path) == TD_OK && unlink(path) == 0;
+}
+
 const char *td_run_dir_name(const td_run_dir *run)
 {
     return run->dir;
@@ -49,27 +55,25 @@ const char *td_run_dir_name(const td_run_dir *run)
 
 static td_status take_lock(td_run_dir *run)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES], who[32] = "";
-    TD_TRY(td_run_dir_path(run, "lock", path));
+    TD_CHECK(td_run_dir_path(run, "lock", path));
     run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    TD_FAIL_IF(run->lock < 0, TD_ERR_IO, "cannot write '%s': %s; choose another training.checkpoint_dir",
-               path, strerror(errno));
+    TD_REFUSE_IF(run->lock < 0, TD_ERR_IO, "cannot write '%s': %s; choose another training.checkpoint_dir",
+                 path, strerror(errno));
     if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
-        TD_FAIL_IF(errno != EWOULDBLOCK, TD_ERR_IO,
-                   "cannot lock '%s': %s; choose another training.checkpoint_dir", path, strerror(errno));
+        TD_REFUSE_IF(errno != EWOULDBLOCK, TD_ERR_IO,
+                     "cannot lock '%s': %s; choose another training.checkpoint_dir", path, strerror(errno));
         const ssize_t bytes = read(run->lock, who, sizeof who - 1);
         who[bytes > 0 ? strcspn(who, "\n") : 0] = '\0';
-        TD_FAIL_IF(true, TD_ERR_CONFIG,
-                   "another trainer (process %s) works in '%s'; wait for it or choose another "
-                   "training.checkpoint_dir",
-                   who[0] != '\0' ? who : "unknown", run->dir);
+        TD_REFUSE_IF(true, TD_ERR_CONFIG,
+                     "another trainer (process %s) works in '%s'; wait for it or choose another "
+                     "training.checkpoint_dir",
+                     who[0] != '\0' ? who : "unknown", run->dir);
     }
     snprintf(who, sizeof who, "%ld\n", (long)getpid());
     if (ftruncate(run->lock, 0) != 0 || write(run->lock, who, strlen(who)) < 0)
         td_log_warn("'%s' cannot be written: %s", path, strerror(errno));
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Temporary files of writers that were killed: no process but this one may write here now. */
@@ -87,13 +91,11 @@ static void remove_leftovers(const td_run_dir *run)
 
 static td_status name_dir(const char *dir, td_run_dir **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(out));
+    TD_CHECK(TD_NEW(out));
     (*out)->lock = -1;
-    TD_FAIL_IF(snprintf((*out)->dir, sizeof(*out)->dir, "%s", dir) >= (int)sizeof(*out)->dir, TD_ERR_CONFIG,
-               "training.checkpoint_dir is too long a path");
-fail:
-    return status;
+    TD_REFUSE_IF(snprintf((*out)->dir, sizeof(*out)->dir, "%s", dir) >= (int)sizeof(*out)->dir, TD_ERR_CONFIG,
+                 "training.checkpoint_dir is too long a path");
+    return TD_OK;
 }
 
 td_status td_run_dir_look(const char *dir, td_run_dir **out)

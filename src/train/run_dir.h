@@ -5,6 +5,7 @@
 #ifndef TD_TRAIN_RUN_DIR_H
 #define TD_TRAIN_RUN_DIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,10 @@ td_status td_run_dir_open(const char *dir, td_run_dir **out);
 /* For a rank that writes nothing: no lock, and the folder must be there. */
 td_status td_run_dir_look(const char *dir, td_run_dir **out);
 void td_run_dir_close(td_run_dir *run);
+
+/* Whether somebody wishes something of the run: a file of that name lies in the folder. It is taken away, so that a
+ * wish is granted once. docs/formats.md tells which there are. */
+bool td_run_dir_take_wish(const td_run_dir *run, const char *wish);
 
 const char *td_run_dir_name(const td_run_dir *run); /* borrowed */
 

@@ -53,18 +53,16 @@ typedef struct texts {
 static td_status fetch_texts(const td_trainer *t, const td_batch *batch, texts *out)
 {
     const td_feature *reference = td_batch_find(batch, "reference_mel");
-    td_status status = TD_OK;
-    TD_TRY(td_trainer_fetch(t, batch, "token_counts", &out->tokens));
-    TD_TRY(td_trainer_fetch(t, batch, "token_ids", &out->ids));
-    TD_TRY(td_trainer_fetch(t, batch, "speakers", &out->speakers));
-    TD_TRY(td_trainer_fetch(t, batch, "reference_counts", &out->reference_counts));
+    TD_CHECK(td_trainer_fetch(t, batch, "token_counts", &out->tokens));
+    TD_CHECK(td_trainer_fetch(t, batch, "token_ids", &out->ids));
+    TD_CHECK(td_trainer_fetch(t, batch, "speakers", &out->speakers));
+    TD_CHECK(td_trainer_fetch(t, batch, "reference_counts", &out->reference_counts));
     if (reference == NULL) return TD_OK;
     const uint64_t bytes = reference->span.bytes / batch->count;
-    TD_TRY(TD_NEW_ARRAY(&out->references, batch->count));
+    TD_CHECK(TD_NEW_ARRAY(&out->references, batch->count));
     for (uint32_t i = 0; i < batch->count; i++)
         out->references[i] = td_span_part(reference->span, i * bytes, bytes);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void free_texts(texts *x)
@@ -78,15 +76,13 @@ static void free_texts(texts *x)
 
 static td_status read_spoken(const td_trainer *t, const td_spoken *spoken, uint32_t items, td_free_run *out)
 {
-    td_status status = TD_OK;
     out->frames = spoken->max_frames;
-    TD_TRY(TD_NEW_ARRAY(&out->counts, items));
+    TD_CHECK(TD_NEW_ARRAY(&out->counts, items));
     memcpy(out->counts, spoken->frames, items * sizeof *out->counts);
-    TD_TRY(TD_NEW_ARRAY(&out->mel, (size_t)(spoken->mel.bytes / sizeof(float))));
-    TD_TRY(td_blocking_read(t->model_memory, spoken->mel, (td_point){0}, out->mel));
+    TD_CHECK(TD_NEW_ARRAY(&out->mel, (size_t)(spoken->mel.bytes / sizeof(float))));
+    TD_CHECK(td_blocking_read(t->model_memory, spoken->mel, (td_point){0}, out->mel));
     out->items = items;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Half as many frames again as the batch has are room for slow speech. */
@@ -157,16 +153,13 @@ fail:
 
 static td_status show_sound(const show_job *job)
 {
-    td_status status = TD_OK;
     char tag[64], name[64], path[TD_FILE_PATH_BYTES];
     if (job->n_samples == 0) return TD_OK;
     snprintf(tag, sizeof tag, "sample_%u/audio", job->item);
-    TD_TRY(td_events_audio(job->events, job->step, tag, job->rate, job->samples, job->n_samples));
+    TD_CHECK(td_events_audio(job->events, job->step, tag, job->rate, job->samples, job->n_samples));
     snprintf(name, sizeof name, "samples/step-%" PRIu64 "-%u.wav", job->step, job->item);
-    TD_TRY(td_run_dir_path(job->run, name, path));
-    TD_TRY(td_audio_encode(path, job->samples, job->n_samples, job->rate));
-fail:
-    return status;
+    TD_CHECK(td_run_dir_path(job->run, name, path));
+    return td_audio_encode(path, job->samples, job->n_samples, job->rate);
 }
 
 /* What the voice should say, and how the recording sounds. One that cannot be read any more, since its
@@ -196,30 +189,26 @@ fail:
 static td_status show_item(void *context)
 {
     const show_job *job = context;
-    td_status status = TD_OK;
     const td_heat made = {job->mel, job->frames, job->n_mels, job->n_mels, 1, -2, 2, 2};
     const td_heat target = {job->target, job->target_frames, job->n_mels, job->n_mels, 1, -2, 2, 2};
     const td_heat alignment = {job->alignment, job->steps, job->tokens, job->tokens, 1, 0, 0, 3};
-    TD_TRY(show_grid(job, "spectrogram", &made));
-    TD_TRY(show_grid(job, "target", &target));
-    TD_TRY(show_grid(job, "alignment", &alignment));
-    TD_TRY(show_sound(job));
-    TD_TRY(show_original(job));
-    TD_TRY(td_events_flush(job->events));
-fail:
-    return status;
+    TD_CHECK(show_grid(job, "spectrogram", &made));
+    TD_CHECK(show_grid(job, "target", &target));
+    TD_CHECK(show_grid(job, "alignment", &alignment));
+    TD_CHECK(show_sound(job));
+    TD_CHECK(show_original(job));
+    return td_events_flush(job->events);
 }
 
 static td_status make_job(td_trainer *t, uint32_t frames, uint32_t target_frames, uint32_t steps,
                           uint32_t tokens, show_job **out)
 {
-    td_status status = TD_OK;
     const uint32_t n_mels = t->info.mel.n_mels;
     const uint32_t n_samples = frames > 1 ? (frames - 1) * t->info.mel.hop_samples : 0;
     const size_t floats = ((size_t)frames + target_frames) * n_mels + (size_t)steps * tokens + n_samples;
     char *block;
     *out = NULL;
-    TD_TRY(td_alloc_zeroed(1, sizeof **out + sizeof(float) * floats, &block));
+    TD_CHECK(td_alloc_zeroed(1, sizeof **out + sizeof(float) * floats, &block));
     show_job *job = *out = (show_job *)(void *)block;
     *job = (show_job){.events = td_record_events(t->record),
                       .run = t->run,
@@ -235,8 +224,7 @@ static td_status make_job(td_trainer *t, uint32_t frames, uint32_t target_frames
     job->target = job->mel + (size_t)frames * n_mels;
     job->alignment = job->target + (size_t)target_frames * n_mels;
     job->samples = job->alignment + (size_t)steps * tokens;
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status make_sound(td_trainer *t, show_job *job)
@@ -265,27 +253,24 @@ struct td_view {
 
 static td_status read_view(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, td_view *v)
 {
-    td_status status = TD_OK;
     const td_graph *g = shaped->graph;
     const td_tensor attention = td_graph_find_output(g, "attention"),
                     index = td_graph_find_output(g, "index");
     const td_tensor forced = td_graph_find_output(g, "predicted_mel");
-    TD_TRY(td_trainer_fetch(t, batch, "frame_counts", &v->counts));
-    TD_TRY(td_trainer_fetch(t, batch, "token_counts", &v->token_counts));
+    TD_CHECK(td_trainer_fetch(t, batch, "frame_counts", &v->counts));
+    TD_CHECK(td_trainer_fetch(t, batch, "token_counts", &v->token_counts));
     if (attention.id != 0) {
         const td_shape shape = td_graph_shape(g, attention);
         v->attention_steps = shape.dims[1];
-        TD_TRY(TD_NEW_ARRAY(&v->attention, td_shape_size(shape)));
-        TD_TRY(td_plan_read(shaped->plan, attention, v->attention));
+        TD_CHECK(TD_NEW_ARRAY(&v->attention, td_shape_size(shape)));
+        TD_CHECK(td_plan_read(shaped->plan, attention, v->attention));
     } else if (index.id != 0) {
-        TD_TRY(TD_NEW_ARRAY(&v->index, (size_t)batch->count * batch->shape.frames));
-        TD_TRY(td_plan_read(shaped->plan, index, v->index));
+        TD_CHECK(TD_NEW_ARRAY(&v->index, (size_t)batch->count * batch->shape.frames));
+        TD_CHECK(td_plan_read(shaped->plan, index, v->index));
     }
     v->forced_frames = td_graph_shape(g, forced).dims[1];
-    TD_TRY(TD_NEW_ARRAY(&v->forced, td_shape_size(td_graph_shape(g, forced))));
-    TD_TRY(td_plan_read(shaped->plan, forced, v->forced));
-fail:
-    return status;
+    TD_CHECK(TD_NEW_ARRAY(&v->forced, td_shape_size(td_graph_shape(g, forced))));
+    return td_plan_read(shaped->plan, forced, v->forced);
 }
 
 td_status td_trainer_view(td_trainer *t, td_shaped_plan *shaped, const td_batch *batch, td_view **out)
@@ -352,19 +337,16 @@ fail:
 td_status td_trainer_show(td_trainer *t, const td_batch *batch, const td_view *view, const float *target,
                           const td_free_run *run)
 {
-    td_status status = TD_OK;
     char text[TD_FILE_PATH_BYTES];
     const uint64_t start_ns = td_clock_ns();
     for (uint32_t i = 0; i < batch->count && i < SHOWN_ITEMS; ++i)
-        TD_TRY(give_item(t, batch, view, i, target, run));
-    TD_TRY(td_run_dir_path(t->run, "samples", text));
+        TD_CHECK(give_item(t, batch, view, i, target, run));
+    TD_CHECK(td_run_dir_path(t->run, "samples", text));
     td_train_event event = {.kind = TD_TRAIN_SAMPLED,
                             .step = t->state.step,
                             .epoch = t->state.sampler.epoch,
                             .distance = NAN,
                             .took_s = 1e-9 * (double)(td_clock_ns() - start_ns),
                             .text = text};
-    TD_TRY(td_trainer_tell(t, &event));
-fail:
-    return status;
+    return td_trainer_tell(t, &event);
 }

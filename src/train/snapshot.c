@@ -98,22 +98,21 @@ static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
 
 static td_status record(td_snapshot *s, td_store *store, const td_family *family, const td_span *sources)
 {
-    td_status status = TD_OK;
     uint64_t at = 0;
-    TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &s->list));
+    TD_CHECK(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &s->list));
     for (size_t i = 0; i < s->n_tensors; ++i) {
         if (sources[i].buffer == NULL) {
             s->constant_bytes += s->tensors[i].bytes;
             continue;
         }
         const td_span to = td_span_part(s->host, at, sources[i].bytes);
-        TD_TRY(td_list_copy(s->list, to, sources[i]));
+        TD_CHECK(td_list_copy(s->list, to, sources[i]));
         s->tensors[i].data = td_span_host(to);
         at += sources[i].bytes;
     }
     for (size_t i = 0; i < td_store_learners(store); ++i) {
         const td_span to = td_span_part(s->host, at, CONTROL_BYTES);
-        TD_TRY(td_list_copy(s->list, to, td_span_part(td_store_control(store, i), 0, CONTROL_BYTES)));
+        TD_CHECK(td_list_copy(s->list, to, td_span_part(td_store_control(store, i), 0, CONTROL_BYTES)));
         s->tensors[s->n_tensors++] =
             (td_checkpoint_tensor_data){.prefix = "optimizer.",
                                         .name = name_control(family, i, s->control_names[i]),
@@ -124,9 +123,7 @@ static td_status record(td_snapshot *s, td_store *store, const td_family *family
                                         .bytes = CONTROL_BYTES};
         at += CONTROL_BYTES;
     }
-    TD_TRY(td_list_finish(s->list));
-fail:
-    return status;
+    return td_list_finish(s->list);
 }
 
 static void add_constants(td_snapshot *s, const td_checkpoint_tensor_data *constants, size_t n)
@@ -231,22 +228,19 @@ typedef struct write_job {
 static td_status write_files(void *context)
 {
     const write_job *job = context;
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
     pairs p = {0};
     const td_snapshot *s = job->snapshot;
     const td_snapshot_order *order = &job->order;
-    TD_TRY(td_point_wait(job->copied, TD_WAIT_FOREVER));
+    TD_CHECK(td_point_wait(job->copied, TD_WAIT_FOREVER));
     put_state(&p, &order->state);
-    TD_TRY(td_run_dir_checkpoint(order->run, order->state.step, path));
-    TD_TRY(td_checkpoint_write(path, order->info, p.items, p.count, s->tensors, s->n_tensors));
+    TD_CHECK(td_run_dir_checkpoint(order->run, order->state.step, path));
+    TD_CHECK(td_checkpoint_write(path, order->info, p.items, p.count, s->tensors, s->n_tensors));
     if (order->is_best) {
-        TD_TRY(td_run_dir_path(order->run, "best.safetensors", path));
-        TD_TRY(td_checkpoint_write(path, order->info, p.items, p.count, s->tensors, s->n_tensors));
+        TD_CHECK(td_run_dir_path(order->run, "best.safetensors", path));
+        TD_CHECK(td_checkpoint_write(path, order->info, p.items, p.count, s->tensors, s->n_tensors));
     }
-    TD_TRY(td_run_dir_finish(order->run, order->state.step, order->keep));
-fail:
-    return status;
+    return td_run_dir_finish(order->run, order->state.step, order->keep);
 }
 
 td_status td_snapshot_save(td_snapshot *s, td_side *side, const td_snapshot_order *order)
@@ -287,81 +281,72 @@ static double get_real(const td_checkpoint *c, const char *key)
 
 static td_status load_state(const td_checkpoint *c, td_train_state *out)
 {
-    td_status status = TD_OK;
     uint64_t batch_size, grad_accum;
-    TD_TRY(get_whole(c, "train.step", &out->step));
-    TD_TRY(get_whole(c, "train.sampler_epoch", &out->sampler.epoch));
-    TD_TRY(get_whole(c, "train.sampler_position", &out->sampler.position));
-    TD_TRY(get_whole(c, "train.seed", &out->seed));
-    TD_TRY(get_whole(c, "train.batch_size", &batch_size));
-    TD_TRY(get_whole(c, "train.grad_accum", &grad_accum));
-    TD_TRY(get_whole(c, "train.best_step", &out->best_step));
-    TD_TRY(get_whole(c, "train.stale", &out->n_stale));
-    TD_TRY(get_whole(c, "train.skipped", &out->n_skipped));
+    TD_CHECK(get_whole(c, "train.step", &out->step));
+    TD_CHECK(get_whole(c, "train.sampler_epoch", &out->sampler.epoch));
+    TD_CHECK(get_whole(c, "train.sampler_position", &out->sampler.position));
+    TD_CHECK(get_whole(c, "train.seed", &out->seed));
+    TD_CHECK(get_whole(c, "train.batch_size", &batch_size));
+    TD_CHECK(get_whole(c, "train.grad_accum", &grad_accum));
+    TD_CHECK(get_whole(c, "train.best_step", &out->best_step));
+    TD_CHECK(get_whole(c, "train.stale", &out->n_stale));
+    TD_CHECK(get_whole(c, "train.skipped", &out->n_skipped));
     if (td_checkpoint_text(c, "train.val_step") != NULL)
-        TD_TRY(get_whole(c, "train.val_step", &out->val_step));
-    if (td_checkpoint_text(c, "train.data") != NULL) TD_TRY(get_whole(c, "train.data", &out->data));
+        TD_CHECK(get_whole(c, "train.val_step", &out->val_step));
+    if (td_checkpoint_text(c, "train.data") != NULL) TD_CHECK(get_whole(c, "train.data", &out->data));
     out->batch_size = (uint32_t)batch_size;
     out->grad_accum = (uint32_t)grad_accum;
     out->best_loss = get_real(c, "train.best_loss");
     out->best_by_distance = td_checkpoint_text(c, "train.best_by_distance") != NULL;
     out->loss = get_real(c, "train.loss");
     out->val_loss = get_real(c, "train.val_loss");
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status load_control(const td_checkpoint *c, td_store *store, size_t learner)
 {
-    td_status status = TD_OK;
     const td_safetensors_tensor *control;
     uint32_t words[TD_CONTROL_WORDS] = {0};
     char name[NAME_BYTES];
     const td_family *family = td_checkpoint_get_info(c)->model.family;
-    TD_TRY(td_checkpoint_tensor(c, "optimizer.", name_control(family, learner, name), &control));
-    TD_FAIL_IF(control->bytes != CONTROL_BYTES && control->bytes != OLDER_CONTROL_BYTES, TD_ERR_FORMAT,
-               "'%s': %s has a wrong size", td_checkpoint_path(c), control->name);
+    TD_CHECK(td_checkpoint_tensor(c, "optimizer.", name_control(family, learner, name), &control));
+    TD_REFUSE_IF(control->bytes != CONTROL_BYTES && control->bytes != OLDER_CONTROL_BYTES, TD_ERR_FORMAT,
+                 "'%s': %s has a wrong size", td_checkpoint_path(c), control->name);
     memcpy(words, control->data, control->bytes);
-    TD_TRY(td_store_write_control(store, learner, words));
-fail:
-    return status;
+    return td_store_write_control(store, learner, words);
 }
 
 /* This rank's part of the moments of a learner whose moments are cut. */
 static td_status load_moments(const td_checkpoint *c, const td_store *store, td_shards *const *shards,
                               td_block block, const char *prefix)
 {
-    td_status status = TD_OK;
     for (size_t i = 0; i < td_store_count(store); ++i) {
         const td_store_entry entry = td_store_get(store, i);
         const td_safetensors_tensor *tensor;
         if (entry.learner >= TD_MAX_LEARNERS || shards[entry.learner] == NULL) continue;
-        TD_TRY(td_checkpoint_tensor(c, prefix, entry.name, &tensor));
-        TD_FAIL_IF(!td_checkpoint_has_shape(tensor, entry.shape), TD_ERR_FORMAT,
-                   "'%s': %s%s has another shape", td_checkpoint_path(c), prefix, entry.name);
-        TD_TRY(td_shards_load(shards[entry.learner], i, block, tensor->data));
+        TD_CHECK(td_checkpoint_tensor(c, prefix, entry.name, &tensor));
+        TD_REFUSE_IF(!td_checkpoint_has_shape(tensor, entry.shape), TD_ERR_FORMAT,
+                     "'%s': %s%s has another shape", td_checkpoint_path(c), prefix, entry.name);
+        TD_CHECK(td_shards_load(shards[entry.learner], i, block, tensor->data));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_snapshot_load(const td_checkpoint *c, td_store *store, td_shards *const *shards,
                            td_train_state *out)
 {
-    td_status status = TD_OK;
     bool averages = false;
-    TD_TRY(load_state(c, out));
-    TD_TRY(td_checkpoint_verify(c));
-    TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_WEIGHT));
-    TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT1));
-    TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_MOMENT2));
-    TD_TRY(load_moments(c, store, shards, TD_BLOCK_MOMENT1, "moment1."));
-    TD_TRY(load_moments(c, store, shards, TD_BLOCK_MOMENT2, "moment2."));
+    TD_CHECK(load_state(c, out));
+    TD_CHECK(td_checkpoint_verify(c));
+    TD_CHECK(td_checkpoint_load(c, store, TD_BLOCK_WEIGHT));
+    TD_CHECK(td_checkpoint_load(c, store, TD_BLOCK_MOMENT1));
+    TD_CHECK(td_checkpoint_load(c, store, TD_BLOCK_MOMENT2));
+    TD_CHECK(load_moments(c, store, shards, TD_BLOCK_MOMENT1, "moment1."));
+    TD_CHECK(load_moments(c, store, shards, TD_BLOCK_MOMENT2, "moment2."));
     for (size_t i = 0; i < td_store_count(store); ++i)
         averages |= td_store_span(store, i, TD_BLOCK_AVERAGE).buffer != NULL;
-    if (averages) TD_TRY(td_checkpoint_load(c, store, TD_BLOCK_AVERAGE));
+    if (averages) TD_CHECK(td_checkpoint_load(c, store, TD_BLOCK_AVERAGE));
     for (size_t i = 0; i < td_store_learners(store); ++i)
-        TD_TRY(load_control(c, store, i));
-fail:
-    return status;
+        TD_CHECK(load_control(c, store, i));
+    return TD_OK;
 }

@@ -73,23 +73,21 @@ fail:
 
 td_status td_trainer_find_start(td_trainer *t)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(t->s.resume != NULL && t->s.init_from != NULL, TD_ERR_CONFIG,
-               "training.resume and training.init_from exclude each other: the one goes on with a run, the "
-               "other begins one");
+    TD_REFUSE_IF(t->s.resume != NULL && t->s.init_from != NULL, TD_ERR_CONFIG,
+                 "training.resume and training.init_from exclude each other: the one goes on with a run, the "
+                 "other begins one");
     if (t->s.resume != NULL) {
         if (open_whole(t->s.resume, &t->from) != TD_OK) return offer_older(t, t->s.resume);
         t->resumes = !t->s.reset;
     } else if (!t->s.reset) {
-        TD_TRY(find_newest(t));
+        TD_CHECK(find_newest(t));
         t->resumes = t->from != NULL;
         if (t->resumes && t->s.init_from != NULL)
             td_log_warn("training.init_from is not used: the run in '%s' goes on from its own checkpoint",
                         td_run_dir_name(t->run));
     }
-    if (t->from == NULL && t->s.init_from != NULL) TD_TRY(open_whole(t->s.init_from, &t->from));
-fail:
-    return status;
+    if (t->from == NULL && t->s.init_from != NULL) TD_CHECK(open_whole(t->s.init_from, &t->from));
+    return TD_OK;
 }
 
 /* ---------------------------------------------------------------- symbols */
@@ -300,17 +298,10 @@ static td_status check_front_ends(const td_trainer *t)
     const td_checkpoint_info *then = td_checkpoint_get_info(t->from);
     const td_family *family = t->info.model.family;
     for (size_t i = 0; i < family->n_front_ends; ++i) {
-        char now[TD_MEL_CONFIG_TEXT_BYTES], old[TD_MEL_CONFIG_TEXT_BYTES];
-        size_t at = 0;
-        td_mel_config_format(&t->info.front_ends[i], now);
-        td_mel_config_format(&then->front_ends[i], old);
-        if (strcmp(now, old) == 0) continue;
-        while (line_bytes(now + at) == line_bytes(old + at) &&
-               strncmp(now + at, old + at, line_bytes(now + at)) == 0)
-            at += line_bytes(now + at) + 1;
-        return TD_FAIL(TD_ERR_CONFIG, "'%s' was made with another front end %s: its %.*s is %.*s here",
-                       td_checkpoint_path(t->from), family->front_ends[i].name, (int)line_bytes(old + at),
-                       old + at, (int)line_bytes(now + at), now + at);
+        char now[TD_MEL_CONFIG_LINE_BYTES], old[TD_MEL_CONFIG_LINE_BYTES];
+        if (!td_mel_config_differ(&t->info.front_ends[i], &then->front_ends[i], now, old)) continue;
+        return TD_FAIL(TD_ERR_CONFIG, "'%s' was made with another front end %s: its %s is %s here",
+                       td_checkpoint_path(t->from), family->front_ends[i].name, old, now);
     }
     return TD_OK;
 }
@@ -340,10 +331,9 @@ static td_status check_model(const td_trainer *t)
 
 static td_status go_on(td_trainer *t)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_model(t));
-    TD_TRY(check_front_ends(t));
-    TD_TRY(td_snapshot_load(t->from, t->store, t->shards, &t->state));
+    TD_CHECK(check_model(t));
+    TD_CHECK(check_front_ends(t));
+    TD_CHECK(td_snapshot_load(t->from, t->store, t->shards, &t->state));
     snprintf(t->result->checkpoint, sizeof t->result->checkpoint, "%s", td_checkpoint_path(t->from));
     if (t->state.seed != t->s.seed || t->state.batch_size != t->s.data.batch_size) {
         td_log_warn("seed or batch size are others than before: the epoch starts over");
@@ -355,8 +345,7 @@ static td_status go_on(td_trainer *t)
         t->state.best_by_distance = t->s.best_by_distance;
     }
     td_log_info("going on from '%s', step %" PRIu64, td_checkpoint_path(t->from), t->state.step);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A running average begins with what it is the average of. */
@@ -378,11 +367,8 @@ fail:
 
 td_status td_trainer_load_start(td_trainer *t)
 {
-    td_status status = TD_OK;
-    TD_TRY(td_store_init(t->store, t->s.seed));
+    TD_CHECK(td_store_init(t->store, t->s.seed));
     if (t->resumes) return go_on(t);
-    if (t->from != NULL) TD_TRY(take_matching(t));
-    TD_TRY(begin_average(t));
-fail:
-    return status;
+    if (t->from != NULL) TD_CHECK(take_matching(t));
+    return begin_average(t);
 }

@@ -40,7 +40,6 @@ td_status td_trainer_tell(td_trainer *t, td_train_event *event)
 
 td_status td_trainer_tell_warnings(td_trainer *t)
 {
-    td_status status = TD_OK;
     char text[TD_WARNING_BYTES];
     while (td_warnings_take(t->warnings, text)) {
         td_train_event event = {.kind = TD_TRAIN_WARNING,
@@ -48,10 +47,9 @@ td_status td_trainer_tell_warnings(td_trainer *t)
                                 .epoch = t->state.sampler.epoch,
                                 .distance = NAN,
                                 .text = text};
-        TD_TRY(td_trainer_tell(t, &event));
+        TD_CHECK(td_trainer_tell(t, &event));
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The term of this name, added if the event has none. */
@@ -97,8 +95,7 @@ static void plan_rooms(td_trainer *t)
     if (t->s.is_serial) t->n_rooms = 1;
 }
 
-/* Loading begins, and the batches' way to the model device. */
-static td_status start_batches(td_trainer *t, td_batches *batches, td_monitor *monitor)
+td_status td_trainer_start_batches(td_trainer *t, td_batches *batches, td_monitor *monitor)
 {
     const td_batches_way way = {
         .model = t->model_memory, .n_ready = t->n_rooms, .verify = t->s.verify_transfers, .monitor = monitor};
@@ -108,13 +105,20 @@ static td_status start_batches(td_trainer *t, td_batches *batches, td_monitor *m
 /* A checkpoint of another family is refused later, with the reason. */
 static td_status open_frozen(td_trainer *t)
 {
-    td_status status = TD_OK;
     const td_checkpoint *from = t->from;
     if (t->resumes && td_checkpoint_get_info(from)->model.family != t->info.model.family) from = NULL;
-    TD_TRY(td_frozen_open(t->data_memory, &t->info.model, t->s.seed, from, t->resumes, &t->frozen));
+    TD_CHECK(td_frozen_open(t->data_memory, &t->info.model, t->s.seed, from, t->resumes, &t->frozen));
     td_frozen_join(t->frozen, &t->data);
-fail:
-    return status;
+    return TD_OK;
+}
+
+/* What the voice predicts of the rows, if there is one. */
+static td_status open_predictions(td_trainer *t, td_data *data, td_predictions **out)
+{
+    if (t->acoustic == NULL) return TD_OK;
+    TD_CHECK(td_predict_rows(t->acoustic, data, out));
+    data->predictions = *out;
+    return TD_OK;
 }
 
 /* What an input is filled with: a feature of batches, or a number that the family tells. */
@@ -153,7 +157,7 @@ static td_status choose_features(td_trainer *t)
     td_graph *graph = NULL;
     t->s.data.n_features = 0;
     TD_TRY(choose_frozen_features(t));
-    for (uint32_t l = 0; l < t->info.model.family->n_learners; ++l) {
+    for (uint32_t l = 0; l < td_model_learners(&t->info.model); ++l) {
         TD_TRY(td_family_least_graph(&t->info.model, l, NULL, &graph));
         for (size_t i = 0; i < td_graph_input_count(graph); ++i)
             TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i)));
@@ -162,7 +166,11 @@ static td_status choose_features(td_trainer *t)
     }
     if (td_data_wants(&t->s.data, "reference_mel") && !(t->s.data.reference_s > 0))
         t->s.data.reference_s = TD_REFERENCE_S;
+    TD_FAIL_IF(t->acoustic != NULL && !td_data_wants(&t->s.data, "predicted_mel"), TD_ERR_CONFIG,
+               "training.acoustic is for vocoders; a model of family %s does not learn from predictions",
+               t->info.model.family->name);
     t->s.data.crop_frames = td_model_crop_frames(&t->info.model);
+    t->s.data.frames_per_step = td_model_describe(&t->info.model).frames_per_step;
     t->data.settings = t->s.data;
 fail:
     td_graph_destroy(graph);
@@ -203,33 +211,28 @@ fail:
 
 static td_status open_training(td_trainer *t)
 {
-    td_status status = TD_OK;
-    td_data_rows rows = {.rows = t->data.dataset->train,
-                         .n_rows = t->data.dataset->n_train,
-                         .last = TD_LAST_FILL,
-                         .share = t->rank,
-                         .n_shares = t->n_ranks};
-    TD_TRY(td_data_open_cache(&t->data, &t->cache));
+    td_data_rows rows = {
+        .rows = t->data.dataset->train, .n_rows = t->data.dataset->n_train, .last = TD_LAST_FILL};
+    TD_CHECK(td_data_open_cache(&t->data, &t->cache));
     rows.cache = t->cache;
-    TD_TRY(td_batches_open(&t->data, &rows, &t->train));
+    TD_CHECK(td_batches_open(&t->data, &rows, &t->train));
     if (t->s.auto_batch) {
-        TD_TRY(td_trainer_find_batch_size(t, &t->s.data.batch_size));
-        TD_TRY(td_trainer_least(t, &t->s.data.batch_size));
+        TD_CHECK(td_trainer_find_batch_size(t, &t->s.data.batch_size));
+        TD_CHECK(td_trainer_least(t, &t->s.data.batch_size));
         t->data.settings.batch_size = t->s.data.batch_size;
         td_batches_close(&t->train);
-        TD_TRY(td_batches_open(&t->data, &rows, &t->train));
+        TD_CHECK(td_batches_open(&t->data, &rows, &t->train));
     }
     if (t->s.data.batch_size > rows.n_rows)
         td_log_warn("%zu rows train, fewer than a batch of %u: batches are filled up with rows drawn again",
                     rows.n_rows, t->s.data.batch_size);
-    TD_TRY(tune_buffer(t));
+    TD_CHECK(tune_buffer(t));
     const size_t left_out = td_sampler_left_out(t->train.sampler);
     if (left_out > 0)
         td_log_warn(
             "%zu of %zu rows are longer than data.max_mel_frames or data.max_text_length and left out",
             left_out, rows.n_rows);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A model with a table of speakers cannot be validated with others. */
@@ -251,7 +254,6 @@ static void leave_out_strangers(td_trainer *t)
  * look at, the first training rows. */
 static td_status open_validation(td_trainer *t)
 {
-    td_status status = TD_OK;
     const td_data *data = &t->data;
     td_data_settings settings = t->s.data;
     td_data_rows rows = {.rows = t->data.dataset->val,
@@ -263,11 +265,12 @@ static td_status open_validation(td_trainer *t)
         settings.dataset = t->val_plan;
         settings.dataset.symbols = t->info.symbols[0] != '\0' ? t->info.symbols : NULL;
         settings.dataset.table.speakers = t->speakers;
-        TD_TRY(td_data_open(t->data_memory, &settings, &t->val_data));
-        TD_TRY(td_dataset_pair_check(t->data.dataset, t->val_data.dataset));
+        TD_CHECK(td_data_open(t->data_memory, &settings, &t->val_data));
+        TD_CHECK(td_dataset_pair_check(t->data.dataset, t->val_data.dataset));
         leave_out_strangers(t);
         td_frozen_join(t->frozen, &t->val_data);
-        TD_TRY(td_data_open_cache(&t->val_data, &t->val_cache));
+        TD_CHECK(open_predictions(t, &t->val_data, &t->val_predictions));
+        TD_CHECK(td_data_open_cache(&t->val_data, &t->val_cache));
         data = &t->val_data;
         rows.rows = data->dataset->train;
         rows.n_rows = data->dataset->n_train;
@@ -282,17 +285,14 @@ static td_status open_validation(td_trainer *t)
     }
     td_log_info("%zu rows of %s validate, %zu of %s train", rows.n_rows, data->dataset->metadata_path,
                 t->data.dataset->n_train, t->data.dataset->metadata_path);
-    TD_TRY(td_batches_open(data, &rows, &t->val));
-    TD_TRY(start_batches(t, &t->val, NULL));
-fail:
-    return status;
+    TD_CHECK(td_batches_open(data, &rows, &t->val));
+    return td_trainer_start_batches(t, &t->val, NULL);
 }
 
 /* ---------------------------------------------------------------- model */
 
 static td_status open_learners(td_trainer *t)
 {
-    td_status status = TD_OK;
     td_learner_settings settings = {.store = t->store,
                                     .model = t->info.model,
                                     .seed = t->s.seed,
@@ -302,14 +302,13 @@ static td_status open_learners(td_trainer *t)
                                     .plan = t->s.plan,
                                     .n_slots = t->n_rooms,
                                     .pace = {t->s.schedule, t->s.optimizer}};
-    for (; settings.number < t->info.model.family->n_learners; ++settings.number) {
+    for (; settings.number < td_model_learners(&t->info.model); ++settings.number) {
         settings.buckets = t->buckets[settings.number];
         settings.shards = t->shards[settings.number];
-        TD_TRY(td_learner_open(&settings, &t->learners[t->n_learners]));
+        TD_CHECK(td_learner_open(&settings, &t->learners[t->n_learners]));
         ++t->n_learners;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* A pattern that freezes nothing is a mistake. */
@@ -343,7 +342,7 @@ static td_status open_model(td_trainer *t)
     td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
-    for (uint32_t i = 0; i < t->info.model.family->n_learners; ++i)
+    for (uint32_t i = 0; i < td_model_learners(&t->info.model); ++i)
         TD_TRY(td_trainer_make_buckets(t, i));
     TD_TRY(td_trainer_load_start(t));
     TD_TRY(open_learners(t));
@@ -365,7 +364,6 @@ fail:
 
 static td_status find_end(td_trainer *t)
 {
-    td_status status = TD_OK;
     const uint64_t per_epoch = td_sampler_batches_per_epoch(t->train.sampler);
     t->max_step = t->s.max_steps;
     if (t->s.epochs > 0) {
@@ -376,9 +374,7 @@ static td_status find_end(td_trainer *t)
     if (schedule->decay_steps == 0)
         schedule->decay_steps =
             t->max_step > schedule->warmup_steps ? t->max_step - schedule->warmup_steps : 100000;
-    TD_TRY(td_schedule_check(schedule));
-fail:
-    return status;
+    return td_schedule_check(schedule);
 }
 
 /* Room for the checkpoints that will lie in the folder at once: those that are kept, the best one, and one
@@ -395,27 +391,23 @@ static td_status forecast_space(const td_trainer *t)
 
 static td_status open_files(td_trainer *t)
 {
-    td_status status = TD_OK;
     char path[TD_FILE_PATH_BYTES];
-    TD_TRY(td_side_create(&t->side));
-    TD_TRY(td_side_create(&t->painter));
+    TD_CHECK(td_side_create(&t->side));
+    TD_CHECK(td_side_create(&t->painter));
     if (t->rank > 0) return TD_OK;
     if (t->s.config_text != NULL) {
-        TD_TRY(td_run_dir_path(t->run, "config.ini", path));
-        TD_TRY(td_file_write_atomic(path, t->s.config_text, strlen(t->s.config_text)));
+        TD_CHECK(td_run_dir_path(t->run, "config.ini", path));
+        TD_CHECK(td_file_write_atomic(path, t->s.config_text, strlen(t->s.config_text)));
     }
-    if (!t->s.is_trial && t->s.dump_step == NULL) TD_TRY(forecast_space(t));
-    TD_TRY(td_run_dir_path(t->run, "samples", path));
-    TD_TRY(td_file_make_dirs(path));
-    TD_TRY(td_record_open(t->run, t->s.events_dir != NULL ? t->s.events_dir : td_run_dir_name(t->run),
-                          t->state.step, &t->record));
-fail:
-    return status;
+    if (!t->s.is_trial && t->s.dump_step == NULL) TD_CHECK(forecast_space(t));
+    TD_CHECK(td_run_dir_path(t->run, "samples", path));
+    TD_CHECK(td_file_make_dirs(path));
+    return td_record_open(t->run, t->s.events_dir != NULL ? t->s.events_dir : td_run_dir_name(t->run),
+                          t->state.step, &t->record);
 }
 
 static td_status tell_start(td_trainer *t)
 {
-    td_status status = TD_OK;
     td_train_event event = {.kind = TD_TRAIN_START,
                             .step = t->state.step,
                             .epoch = t->state.sampler.epoch,
@@ -428,79 +420,74 @@ static td_status tell_start(td_trainer *t)
                             .layout = t->data.dataset->source.layout->name,
                             .distance = NAN,
                             .text = td_run_dir_name(t->run)};
-    TD_TRY(td_family_parameters(&t->info.model, &event.parameters));
-    TD_TRY(td_trainer_tell(t, &event));
-fail:
-    return status;
+    TD_CHECK(td_family_parameters(&t->info.model, &event.parameters));
+    TD_CHECK(td_trainer_introduce(t, &event));
+    return td_trainer_tell(t, &event);
 }
 
 /* The run is watched also where nobody asked for its times. */
 static td_status open_watch(td_trainer *t)
 {
-    td_status status = TD_OK;
     const bool is_single = t->data_device == t->device;
     if (t->s.monitor != NULL) return TD_OK;
-    TD_TRY(td_monitor_create(TD_MONITOR_WINDOW, is_single, &t->own_monitor));
+    TD_CHECK(td_monitor_create(TD_MONITOR_WINDOW, is_single, &t->own_monitor));
     t->s.monitor = t->own_monitor;
     t->watch = (td_watch){.monitor = t->own_monitor, .is_single = is_single, .capacity = TD_MONITOR_WINDOW};
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* Rank 0 goes ahead: it makes the run's folder and what is cached of the dataset, which the others then
  * find. */
 static td_status open_first(td_trainer *t)
 {
-    td_status status = TD_OK;
-    if (t->rank > 0) TD_TRY(td_cluster_barrier(t->s.cluster));
+    if (t->rank > 0) TD_CHECK(td_cluster_barrier(t->s.cluster));
     if (t->rank == 0)
-        TD_TRY(td_run_dir_open(t->s.run_dir, &t->run));
+        TD_CHECK(td_run_dir_open(t->s.run_dir, &t->run));
     else
-        TD_TRY(td_run_dir_look(t->s.run_dir, &t->run));
-    TD_TRY(td_trainer_find_start(t));
-    TD_TRY(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
-    TD_TRY(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
+        TD_CHECK(td_run_dir_look(t->s.run_dir, &t->run));
+    TD_CHECK(td_trainer_find_start(t));
+    if (t->s.acoustic != NULL) TD_CHECK(td_checkpoint_open(t->s.acoustic, &t->acoustic));
+    TD_CHECK(td_memory_create(t->data_device, "data", t->s.data_limit_bytes, &t->data_memory));
+    TD_CHECK(td_memory_create(t->device, "model", t->s.model_limit_bytes, &t->model_memory));
     plan_rooms(t);
-    TD_TRY(td_trainer_open_data(t));
-    if (t->rank == 0 && t->n_ranks > 1) TD_TRY(td_cluster_barrier(t->s.cluster));
-fail:
-    return status;
+    TD_CHECK(td_trainer_open_data(t));
+    if (t->rank == 0 && t->n_ranks > 1) TD_CHECK(td_cluster_barrier(t->s.cluster));
+    return TD_OK;
 }
 
 static td_status check_start(td_trainer *t)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(t->s.run_dir == NULL, TD_ERR_CONFIG,
-               "no folder for the run was named; set training.checkpoint_dir");
+    TD_REFUSE_IF(t->s.run_dir == NULL, TD_ERR_CONFIG,
+                 "no folder for the run was named; set training.checkpoint_dir");
     if (t->s.grad_accum == 0) t->s.grad_accum = 1;
     if (t->s.depth == 0) t->s.depth = 2;
     if (t->s.keep == 0) t->s.keep = 5;
-    TD_FAIL_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "pipeline.pipeline_depth is %u; put 1 to %d",
-               t->s.depth, TD_SCALAR_RING);
+    TD_REFUSE_IF(t->s.depth > TD_SCALAR_RING, TD_ERR_CONFIG, "pipeline.pipeline_depth is %u; put 1 to %d",
+                 t->s.depth, TD_SCALAR_RING);
     if (t->s.dump_step != NULL) t->s.grad_accum = 1;
     t->n_ranks = t->s.cluster != NULL ? td_cluster_size(t->s.cluster) : 1;
     t->rank = t->n_ranks > 1 ? td_cluster_rank(t->s.cluster) : 0;
     t->n_micro = t->s.grad_accum * t->n_ranks;
-    TD_FAIL_IF(t->n_ranks > 1 && t->s.dump_step != NULL, TD_ERR_CONFIG,
-               "logging.dump_step writes out one step of one rank; start it without a launcher");
-fail:
-    return status;
+    TD_REFUSE_IF(t->n_ranks > 1 && t->s.dump_step != NULL, TD_ERR_CONFIG,
+                 "logging.dump_step writes out one step of one rank; start it without a launcher");
+    return TD_OK;
 }
 
 static td_status open_trainer(td_trainer *t)
 {
-    td_status status = TD_OK;
-    TD_TRY(check_start(t));
-    TD_TRY(open_first(t));
-    TD_TRY(td_trainer_describe(t));
+    TD_CHECK(check_start(t));
+    TD_CHECK(td_trainer_meet(t));
+    TD_CHECK(open_first(t));
+    TD_CHECK(td_trainer_describe(t));
     if (t->info.model.family->speaker == NULL) t->s.best_by_distance = false;
-    TD_TRY(open_frozen(t));
-    TD_TRY(choose_features(t));
-    TD_TRY(open_training(t));
-    TD_TRY(find_end(t));
+    TD_CHECK(open_frozen(t));
+    TD_CHECK(choose_features(t));
+    TD_CHECK(open_predictions(t, &t->data, &t->predictions));
+    TD_CHECK(open_training(t));
+    TD_CHECK(find_end(t));
     t->state = (td_train_state){
         .best_loss = NAN, .best_by_distance = t->s.best_by_distance, .loss = NAN, .val_loss = NAN};
-    TD_TRY(open_model(t));
+    TD_CHECK(open_model(t));
     t->state.seed = t->s.seed;
     t->state.batch_size = t->s.data.batch_size;
     t->state.grad_accum = t->n_micro;
@@ -511,18 +498,17 @@ static td_status open_trainer(td_trainer *t)
     if (changed || td_sampler_set_state(t->train.sampler, t->state.sampler) != TD_OK) {
         td_log_warn("other rows train than when the checkpoint was written: the epoch starts over");
         t->state.sampler.position = 0;
-        TD_TRY(td_sampler_set_state(t->train.sampler, t->state.sampler));
+        TD_CHECK(td_sampler_set_state(t->train.sampler, t->state.sampler));
     }
-    TD_TRY(td_trainer_compare_ranks(t));
-    TD_TRY(td_trainer_share_start(t));
-    TD_TRY(open_files(t));
-    TD_TRY(open_watch(t));
-    if (t->rank == 0) TD_TRY(open_validation(t));
-    TD_TRY(start_batches(t, &t->train, t->s.monitor));
-    TD_TRY(tell_start(t));
-    TD_TRY(td_trainer_tell_warnings(t));
-fail:
-    return status;
+    TD_CHECK(td_trainer_compare_ranks(t));
+    TD_CHECK(td_trainer_share_start(t));
+    TD_CHECK(td_trainer_balance(t));
+    TD_CHECK(open_files(t));
+    TD_CHECK(open_watch(t));
+    if (t->rank == 0) TD_CHECK(open_validation(t));
+    TD_CHECK(td_trainer_start_batches(t, &t->train, t->s.monitor));
+    TD_CHECK(tell_start(t));
+    return td_trainer_tell_warnings(t);
 }
 
 /* In the order of who uses whom; what the device still does is waited for first. */
@@ -543,6 +529,7 @@ static void close_trainer(td_trainer *t)
         td_shards_destroy(t->shards[i]);
         td_buckets_destroy(t->buckets[i]);
     }
+    free(t->rank_figures);
     td_speaker_destroy(t->speaker);
     td_store_destroy(t->store);
     td_record_close(t->record);
@@ -554,6 +541,9 @@ static void close_trainer(td_trainer *t)
     td_memory_destroy(t->model_memory);
     td_memory_destroy(t->data_memory);
     td_monitor_destroy(t->own_monitor);
+    td_predictions_free(t->predictions);
+    td_predictions_free(t->val_predictions);
+    td_checkpoint_close(t->acoustic);
     td_checkpoint_close(t->from);
     td_run_dir_close(t->run);
     td_marks_free(&t->marks);
@@ -571,8 +561,12 @@ static uint64_t get_peak(const td_memory *memory)
 
 const char *td_train_reason_text(td_train_reason reason)
 {
-    static const char *const TEXTS[] = {"done", "time is up", "validation got no better", "ended on request",
-                                        "the first step was written out"};
+    static const char *const TEXTS[] = {"done",
+                                        "time is up",
+                                        "validation got no better",
+                                        "ended on request",
+                                        "the first step was written out",
+                                        "ended by a file in its folder"};
     return TEXTS[reason];
 }
 

@@ -33,6 +33,15 @@ typedef enum td_train_kind {
 /* Of all learners: the loss that judges first, called "loss", then its terms and those of the others. */
 #define TD_TRAIN_TERMS 32
 
+/* A rank of those that train together: who it is, and its means of a step since the last log line. */
+typedef struct td_rank_figures {
+    char host[64], device[96]; /* of its model role */
+    double step_ms;
+    double wait_ms;   /* that it waited for sums when its own backward pass was over */
+    double reduce_ms; /* that sums took, from its bucket's leaving on, and with waiting for other ranks' */
+    double share;     /* of all rows that were learnt from */
+} td_rank_figures;
+
 typedef struct td_train_event {
     td_train_kind kind;
     uint64_t step, epoch;
@@ -48,7 +57,9 @@ typedef struct td_train_event {
     double distance; /* of free-running spectrograms; not finite: not measured */
     double took_s;   /* that this cost the loop */
     bool is_tick, is_best;
-    uint32_t ranks; /* that train together */
+    uint32_t ranks;    /* that train together */
+    double ranks_wait; /* share of their steps that they waited for sums, at the last log line */
+    const td_rank_figures *per_rank; /* START: who they are; STEP: figures; NULL: not told, or there is one */
     uint64_t n_skipped;
     uint64_t parameters, batches_per_epoch, start_step, max_step; /* START */
     uint32_t batch_size;                                          /* START */
@@ -63,6 +74,8 @@ const char *td_train_kind_name(td_train_kind kind); /* "step" */
 void td_train_event_json(td_json *json, const td_train_event *event);
 
 /* ---------------------------------------------------------------- settings */
+
+#define TD_BUCKET_BYTES UINT64_C(25000000)
 
 /* Texts are borrowed during the run. Zero means: none, or the value in brackets. */
 typedef struct td_train_settings {
@@ -98,6 +111,7 @@ typedef struct td_train_settings {
     uint64_t bucket_bytes;        /* of gradients that travel at once [25 MB] */
     td_wire_format reduce_format; /* of gradients on their way */
     bool shard_optimizer;         /* each rank keeps its part of the moments */
+    bool balances;                /* ranks get micro-batches by measured speed; else all as many */
 
     const char *run_dir;     /* --checkpoint-dir */
     const char *events_dir;  /* NULL: run_dir */
@@ -107,6 +121,7 @@ typedef struct td_train_settings {
     const char *resume;      /* file; NULL: the newest of run_dir, if any */
     bool reset;              /* begin at step 0 even so */
     const char *init_from;   /* file to take matching tensors from */
+    const char *acoustic;    /* voice whose predictions are features of batches; NULL: none */
     const char *freeze;      /* pattern of parameters that stay, with * and ?; several separated by commas */
     const char *dump_step;   /* file for all numbers of the first step, which is then the only one */
 
@@ -121,6 +136,7 @@ typedef enum td_train_reason {
     TD_END_PATIENCE, /* validation got no better */
     TD_END_ASKED,    /* wants_end */
     TD_END_DUMPED,   /* dump_step */
+    TD_END_WISHED,   /* by a file in the folder */
 } td_train_reason;
 
 const char *td_train_reason_text(td_train_reason reason); /* "time is up" */

@@ -1,5 +1,5 @@
 /* The inside of a training run, shared by its parts: train.c opens and closes it, start.c finds what to go on
- * from, loop.c makes steps, judge.c validates, sample.c lets the model run free, dump.c writes one step out,
+ * from, balance.c shares work out, loop.c makes steps, judge.c validates, sample.c lets the model run free, dump.c writes one step out,
  * batch_size.c finds what fits. */
 #ifndef TD_TRAIN_TRAIN_INTERNAL_H
 #define TD_TRAIN_TRAIN_INTERNAL_H
@@ -9,6 +9,7 @@
 #include "pipeline/watch.h"
 #include "train/frozen.h"
 #include "train/learner.h"
+#include "train/predict.h"
 #include "train/record.h"
 #include "train/reduce.h"
 #include "train/run_dir.h"
@@ -49,6 +50,8 @@ typedef struct td_trainer {
     td_dataset_settings val_plan; /* of it */
     td_frozen *frozen;            /* parts that nobody trains, on the data device; or NULL */
     td_marks marks;               /* of all rows of `data` */
+    td_checkpoint *acoustic;      /* the voice that predicts, or NULL; and what it predicts of both */
+    td_predictions *predictions, *val_predictions;
     td_mel_cache *cache, *val_cache;
     td_batches train, val;
     uint32_t n_rooms; /* that batches lie in on the model device */
@@ -62,6 +65,7 @@ typedef struct td_trainer {
     size_t n_learners;
     uint32_t rank, n_ranks;
     uint32_t n_micro;                      /* micro-batches of a step, of all ranks together */
+    td_sampler_part part;                  /* those of this rank */
     td_buckets *buckets[TD_MAX_LEARNERS];  /* by learner; NULL where there is one rank */
     td_shards *shards[TD_MAX_LEARNERS];    /* NULL where moments are not cut among ranks */
     td_reducer *reducers[TD_MAX_LEARNERS]; /* the same */
@@ -95,7 +99,13 @@ typedef struct td_trainer {
     bool judged_budget; /* whether the run is long enough for its family was looked at */
     uint64_t own_items; /* of this rank, not told to the others yet */
     double own_audio_s;
-    uint64_t agreed; /* to end, by all ranks: 1 + td_train_reason; 0: not yet */
+    uint64_t looked_ns;              /* when wishes were last looked for */
+    bool wished_stop, wished_sample; /* by files in the folder */
+    td_rank_figures *rank_figures;   /* [n_ranks]; owned; NULL where there is one */
+    td_reducer_stats told;           /* of all learners, when they were last told */
+    uint64_t rank_items;             /* of this rank, since then */
+    double ranks_wait;               /* td_train_event */
+    uint64_t agreed;                 /* to end, by all ranks: 1 + td_train_reason; 0: not yet */
 } td_trainer;
 
 /* start.c: the checkpoint to go on from (t->from, t->resumes), then its content into the store. */
@@ -116,6 +126,12 @@ void td_trainer_add(td_trainer *t, size_t learner, const td_scalars *scalars, do
 td_status td_trainer_tell(td_trainer *t, td_train_event *event);
 td_status td_trainer_tell_warnings(td_trainer *t); /* those that came since the last call */
 
+/* train.c: loading begins, and the batches' way to the model device. */
+td_status td_trainer_start_batches(td_trainer *t, td_batches *batches, td_monitor *monitor);
+
+/* balance.c: which micro-batches of a step are this rank's (t->part). */
+td_status td_trainer_balance(td_trainer *t);
+
 /* loop.c */
 td_status td_trainer_loop(td_trainer *t);
 td_status td_trainer_save(td_trainer *t, bool is_best);
@@ -126,14 +142,21 @@ uint64_t td_trainer_hash_data(const td_dataset *dataset);
 /* ranks.c: nothing where there is one rank. Before the first step: whether all ranks do the same, and rank 0's
  * parameters to all; after each: sums of scalars, and whether to end (t->agreed); after rank 0 has validated:
  * what it found. */
+td_status td_trainer_meet(td_trainer *t); /* first of all; may change settings, on all ranks alike */
 td_status td_trainer_compare_ranks(td_trainer *t);
 td_status td_trainer_make_buckets(td_trainer *t, uint32_t learner);
 td_status td_trainer_open_reducers(td_trainer *t);
 td_status td_trainer_least(td_trainer *t, uint32_t *size); /* that any rank has */
 td_status td_trainer_share_start(td_trainer *t);
 td_status td_trainer_agree(td_trainer *t);
-td_status td_trainer_gather_moments(td_trainer *t); /* for a checkpoint, on rank 0 */
+td_status td_trainer_gather_moments(td_trainer *t);  /* for a checkpoint, on rank 0 */
+void td_trainer_tell_reduction(const td_trainer *t); /* at the end: how long gradients were on their way */
 td_status td_trainer_share_verdict(td_trainer *t, bool *better);
+
+/* rank_figures.c: nothing where there is one rank. Who is there; and at each log line what each did since the last. */
+td_status td_trainer_introduce(td_trainer *t, td_train_event *event);
+td_status td_trainer_account(td_trainer *t, td_train_event *event);
+void td_trainer_note_sums(td_trainer *t, uint64_t batch); /* of a step, for the monitor */
 
 /* judge.c: validates, and with `sample` makes pictures and sounds. *better: the loss was the best so far. */
 td_status td_trainer_judge(td_trainer *t, bool sample, bool *better);

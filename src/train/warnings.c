@@ -29,13 +29,11 @@ static void keep(void *context, td_log_level level, const char *message)
 
 td_status td_warnings_open(td_warnings **out)
 {
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(out));
+    TD_CHECK(TD_NEW(out));
     pthread_mutex_init(&(*out)->lock, NULL);
-    TD_TRY(td_log_open(keep, *out, TD_LOG_WARN, td_log_bound(), &(*out)->log));
+    TD_CHECK(td_log_open(keep, *out, TD_LOG_WARN, td_log_bound(), &(*out)->log));
     td_log_bind((*out)->log);
-fail:
-    return status;
+    return TD_OK;
 }
 
 void td_warnings_close(td_warnings *w)

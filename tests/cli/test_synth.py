@@ -204,6 +204,8 @@ class VoiceTest(Synth):
         self.refuse_text("'q' (U+0071)", "--checkpoint", self.voice, "--text", "say q now", "--strict-text")
         self.refuse_text("'\u6f22' (U+6F22)", "--checkpoint", self.voice, "--text", "say \u6f22 now",
                          "--strict-text")
+        self.refuse_text("fp32 weights alone", "--checkpoint", self.voice, "--text", "say a", "--weights", "int8",
+                         code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", "", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "--text", " \n ", code=2)
         self.refuse_text("nothing to say", "--checkpoint", self.voice, "-", code=2, input="")

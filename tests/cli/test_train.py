@@ -85,6 +85,30 @@ class TrainTest(unittest.TestCase):
         self.assertRegex(config, r"(?m)^text_width *= *\d+")
         self.assertRegex(config, r"(?m)^batch_size *= *2")
 
+    def test_a_steps_batches_count_as_one(self):
+        """Batches of unlike lengths weigh what they hold, in frames or tokens as each loss counts: two of them make
+        the losses and the gradient of one that holds both."""
+        root = os.path.join(self.folder.name, "unlike")
+        make_dataset(root, 4, 6000, 9000)
+        with open(os.path.join(root, "metadata.csv"), "w", encoding="utf-8") as file:
+            file.writelines(f"r{i:02}|{text}\n" for i, text in enumerate(("A.", "Say it now.", "Oh.", "What a day it is.")))
+        quiet = [part for key in ("dropout", "input_noise", "frame_dropout", "prenet_dropout")
+                 for part in ("--set", f"model.{key}=0")]
+        for family in ("parallel", "autoregressive"):
+            told = []
+            for size, accum in ((4, 1), (2, 2), (1, 4)):
+                done = self.train("--train-data", root, "--batch-size", str(size), "--grad-accum", str(accum),
+                                  "--max-steps", "1", "--val-every", "0", "--sample-every", "0", "--json", "--set",
+                                  f"model.family={family}", *quiet[:2 if family == "parallel" else 8],
+                                  "--set", "data.val_fraction=0",
+                                  "--checkpoint-dir", os.path.join(self.folder.name, f"{family}-{accum}"))
+                told.append(next(e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "step"))
+            names = [name for name in told[0] if name.startswith("loss")] + ["grad_norm"]
+            self.assertGreater(len(names), 4)
+            for name in names:
+                for one in told[1:]:
+                    self.assertLess(abs(one[name] - told[0][name]), 2e-4 * abs(told[0][name]) + 1e-6, (family, name))
+
     def test_its_config_gives_the_same_run(self):
         self.train("--max-steps", "2", "--val-every", "0", "--sample-every", "0")
         again = os.path.join(self.folder.name, "again")

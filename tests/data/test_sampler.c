@@ -160,40 +160,61 @@ static void seed_and_epoch_change_the_order_and_the_table_does_not(void **state)
     memcpy(rows, kept, sizeof kept);
 }
 
+/* What a batch has of a sum, times the batches of the sum. */
+static float share_of(uint64_t own, uint64_t sum, uint32_t n)
+{
+    return (float)((double)own * n / (double)sum);
+}
+
 /* Samplers that share an order give together what one alone gives, each batch once, also where an epoch ends
- * in the middle of a group; and each knows where all are when the group is done. */
-static void shares_make_up_the_order_of_one(void **state)
+ * in the middle of a group, and where their parts are unlike; each knows where all are when the group is done, and
+ * what its batches weigh in it. */
+static void parts_make_up_the_order_of_one(void **state)
 {
     (void)state;
-    enum { N_SHARES = 4, N_GROUPS = 40 }; /* 63 batches in an epoch */
-    td_sampler *alone = open_sampler(USUAL, N_ROWS), *shared[N_SHARES];
-    for (uint32_t i = 0; i < N_SHARES; ++i) {
-        td_sampler_settings settings = USUAL;
-        settings.share = i;
-        settings.n_shares = N_SHARES;
+    enum { N_PARTS = 3, OF = 7, N_GROUPS = 40 }; /* 63 batches in an epoch */
+    static const uint32_t COUNTS[N_PARTS] = {2, 1, 4};
+    td_sampler *alone = open_sampler(USUAL, N_ROWS), *shared[N_PARTS];
+    td_sampler_settings settings = USUAL;
+    settings.frames_per_step = 5;
+    for (uint32_t i = 0, first = 0; i < N_PARTS; first += COUNTS[i++]) {
         shared[i] = open_sampler(settings, N_ROWS);
+        assert_int_equal(td_sampler_set_state(shared[i], (td_sampler_state){0, 5}), TD_OK);
+        assert_int_equal(td_sampler_cut(shared[i], (td_sampler_part){first, COUNTS[i], OF}), TD_OK);
     }
+    (void)hash_batches(alone, 5);
     for (uint32_t group = 0; group < N_GROUPS; ++group) {
-        td_batch_rows one, part;
-        td_sampler_state after[N_SHARES];
-        for (uint32_t i = 0; i < N_SHARES; ++i) {
-            td_sampler_next(alone, &one);
-            td_sampler_next(shared[i], &part);
-            assert_int_equal(part.epoch, one.epoch);
-            assert_int_equal(part.position, one.position);
-            assert_int_equal(part.count, one.count);
-            assert_memory_equal(part.rows, one.rows, one.count * sizeof *one.rows);
-            after[i] = part.after;
+        td_batch_rows one, parts[OF];
+        uint64_t counts[TD_COUNT_KINDS][OF] = {{0}}, all[TD_COUNT_KINDS] = {0};
+        for (uint32_t i = 0, k = 0; i < N_PARTS; ++i)
+            for (uint32_t of_it = 0; of_it < COUNTS[i]; ++of_it, ++k) {
+                td_sampler_next(alone, &one);
+                td_sampler_next(shared[i], &parts[k]);
+                assert_int_equal(parts[k].epoch, one.epoch);
+                assert_int_equal(parts[k].position, one.position);
+                assert_int_equal(parts[k].count, one.count);
+                assert_memory_equal(parts[k].rows, one.rows, one.count * sizeof *one.rows);
+                assert_true(one.shares[TD_COUNT_FRAMES] == 1 && one.shares[TD_COUNT_TOKENS] == 1);
+                for (uint32_t r = 0; r < one.count; ++r) {
+                    counts[TD_COUNT_FRAMES][k] += rows[one.rows[r] / 3].frames;
+                    counts[TD_COUNT_TOKENS][k] += rows[one.rows[r] / 3].tokens;
+                    counts[TD_COUNT_STEPS][k] += (rows[one.rows[r] / 3].frames + 4) / 5;
+                }
+                for (int kind = 0; kind < TD_COUNT_KINDS; ++kind)
+                    all[kind] += counts[kind][k];
+            }
+        for (uint32_t k = 0; k < OF; ++k) {
+            assert_memory_equal(&parts[k].after, &one.after, sizeof one.after);
+            for (int kind = 0; kind < TD_COUNT_KINDS; ++kind)
+                assert_true(parts[k].shares[kind] == share_of(counts[kind][k], all[kind], OF));
         }
-        for (uint32_t i = 0; i < N_SHARES; ++i)
-            assert_memory_equal(&after[i], &one.after, sizeof one.after);
-        assert_int_equal(one.after.epoch, one.epoch);
-        assert_int_equal(one.after.position, one.position + 1);
         if (group == 20) /* from a stored state too */
-            for (uint32_t i = 0; i < N_SHARES; ++i)
+            for (uint32_t i = 0; i < N_PARTS; ++i)
                 assert_int_equal(td_sampler_set_state(shared[i], one.after), TD_OK);
     }
-    for (uint32_t i = 0; i < N_SHARES; ++i)
+    assert_int_equal(td_sampler_cut(alone, (td_sampler_part){5, 3, 7}), TD_ERR_ARGUMENT);
+    assert_int_equal(td_sampler_cut(alone, (td_sampler_part){0, 0, 7}), TD_ERR_ARGUMENT);
+    for (uint32_t i = 0; i < N_PARTS; ++i)
         td_sampler_destroy(shared[i]);
     td_sampler_destroy(alone);
 }
@@ -254,7 +275,7 @@ int main(void)
         cmocka_unit_test(buckets_are_few_even_and_save_padding),
         cmocka_unit_test(a_stored_state_goes_on_exactly),
         cmocka_unit_test(seed_and_epoch_change_the_order_and_the_table_does_not),
-        cmocka_unit_test(shares_make_up_the_order_of_one),
+        cmocka_unit_test(parts_make_up_the_order_of_one),
         cmocka_unit_test(validation_is_the_same_in_every_epoch),
         cmocka_unit_test(rows_past_the_limits_are_left_out),
         cmocka_unit_test(small_sets_and_wrong_settings),

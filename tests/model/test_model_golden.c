@@ -9,7 +9,9 @@
 #include "base/safetensors.h"
 #include "rig.h"
 
-static const char *const cases[] = {"nar", "nar_speaker", "nar_flow", "ar", "ar_speaker", "vocoder"};
+static const char *const cases[] = {
+    "nar",         "nar_speaker",           "nar_flow",       "ar", "ar_speaker", "vocoder",
+    "vocoder_gan", "vocoder_discriminator", "vocoder_hifigan"};
 
 #define RATE 1e-3
 static const td_optimizer_options adam = {
@@ -90,7 +92,7 @@ static void first_values(const char *name, td_shape shape, float *values)
         x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
         x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
         const float v = (float)((x ^ (x >> 31)) >> 40) * 0x1p-23f - 1;
-        if (strcmp(kind, "gamma") == 0)
+        if (strcmp(kind, "gamma") == 0 || strcmp(kind, "weight_g") == 0)
             values[i] = 1 + 0.1f * v;
         else if (strcmp(kind, "beta") == 0 || strcmp(kind, "bias") == 0)
             values[i] = 0.1f * v;
@@ -210,7 +212,10 @@ static void compare(const rig *r, const char *name)
     trainer t;
     size_t parameters = 0;
     double worst = 0;
-    trainer_open_config(&t, r, &config, shape, &(td_build){.backward = true});
+    const char *learner = td_safetensors_metadata_find(file, "learner");
+    trainer_open_config(
+        &t, r, &config, shape,
+        &(td_build){.backward = true, .learner = learner && strcmp(learner, "1") == 0 ? 1 : 0});
     put_first_values(file, &t);
     check(td_optimizer_create(t.store, 0, &adam, &optimizer));
     fill_inputs(file, t.plan, t.graph);
@@ -218,7 +223,8 @@ static void compare(const rig *r, const char *name)
     compare_losses(file, &t);
     const double norm = *(const double *)find(file, "", "norm")->data;
     for (size_t i = 0; i < td_store_count(t.store); i++) {
-        if (td_store_get(t.store, i).role != TD_TENSOR_PARAMETER) continue;
+        const td_store_entry entry = td_store_get(t.store, i);
+        if (entry.role != TD_TENSOR_PARAMETER || entry.learner == TD_MAX_LEARNERS) continue;
         parameters++;
         const double error = compare_entry(file, &t, i, norm);
         if (error > worst) worst = error;

@@ -1,4 +1,5 @@
 /* Training: one batch is learnt by heart, by both strategies. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -64,8 +65,56 @@ static void test_ar(void **state)
     rig_close(&r);
 }
 
+/* How far the path of a first step leaves the diagonal: the largest |token / tokens - frame / frames|. */
+static double leave_diagonal(const rig *r, const td_acoustic *c, float weight)
+{
+    const td_batch_shape shape = {.items = 3, .tokens = 9, .frames = 40};
+    double largest = 0;
+    trainer t;
+    batch b = batch_make(c, shape, 11);
+    trainer_open(&t, r, &td_family_parallel, c, shape, &(td_build){.seed = 3, .backward = true});
+    batch_fill(&b, t.plan, t.graph);
+    const td_tensor input = td_graph_find_input(t.graph, "diagonal_weight");
+    if (input.id) check(td_plan_fill(t.plan, 0, input, &weight));
+    run_plan(t.plan, 0, NULL, 0);
+    uint32_t *index = (uint32_t *)read_output(t.plan, td_graph_find_output(t.graph, "index"),
+                                              (size_t)shape.items * shape.frames);
+    for (uint32_t i = 0; i < shape.items; i++) {
+        for (uint32_t j = 0; j < b.frame_counts[i]; j++) {
+            const double token = (double)index[i * shape.frames + j] / b.token_counts[i];
+            largest = fmax(largest, fabs(token - (double)j / b.frame_counts[i]));
+        }
+    }
+    free(index);
+    trainer_close(&t);
+    batch_free(&b);
+    return largest;
+}
+
+/* The weight of the diagonal falls to 0, and then the path is the one without it. */
+static void test_the_diagonal_holds_first_alignments(void **state)
+{
+    (void)state;
+    rig r;
+    td_acoustic c;
+    td_acoustic_preset(0, false, &c);
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
+    const double without = leave_diagonal(&r, &c, 0);
+    c.diagonal_steps = 100;
+    const double held = leave_diagonal(&r, &c, 1), released = leave_diagonal(&r, &c, 0);
+    print_message("    %g without, %g held\n", without, held);
+    assert_true(held < 0.2 && held < 0.5 * without);
+    assert_true(released == without);
+    const float expected[][2] = {{0, 1}, {50, 0.5f}, {100, 0}, {5000, 0}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        assert_true(td_family_parallel.scalar(&c, "diagonal_weight", (uint64_t)expected[i][0]) ==
+                    expected[i][1]);
+    rig_close(&r);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nar), cmocka_unit_test(test_ar)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nar), cmocka_unit_test(test_ar),
+                                       cmocka_unit_test(test_the_diagonal_holds_first_alignments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

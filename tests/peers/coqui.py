@@ -5,7 +5,8 @@
 
 Needs a venv with coqui-tts 0.28, its trainer, torch, safetensors and tokenizers, outside the tree. Writes model folders
 as Coqui and its trainer do, lets PROGRAM import them, and compares every tensor to the bit; exports the voice, loads it
-with torch.load(weights_only=True) and with Xtts.load_checkpoint, and compares logits and waves. Prints a line for each
+with torch.load(weights_only=True) and with Xtts.load_checkpoint, and compares logits; lets both speak a text greedily
+and compares codes and latents. Prints a line for each
 check; ends with 1 if one failed.
 """
 import json
@@ -124,6 +125,28 @@ def make_folders(work, model, state, config, dvae, speakers):
     return folders
 
 
+def speak(program, voice, model, speaker):
+    """The same text by both, greedily: Tandem's dump, and what Coqui's model that loaded the export makes."""
+    dump, text = voice.with_suffix(".dump"), "hello, dear friend."
+    made = subprocess.run([program, "synth", "--checkpoint", voice, "--speaker", "Ana", "--language", "en", "--text", text,
+                           "--greedy", "--no-guard", "--dump-synth", dump, "-o", voice.with_suffix(".wav")],
+                          capture_output=True, text=True)
+    print(made.stderr, end="")
+    ours = safetensors.torch.load_file(dump)
+    with torch.no_grad():
+        tokens = torch.IntTensor(model.tokenizer.encode(text, lang="en")).unsqueeze(0)
+        codes = model.gpt.generate(cond_latents=speaker["gpt_cond_latent"], text_inputs=tokens, do_sample=False,
+                                   num_beams=1, top_k=None, top_p=None, temperature=None, num_return_sequences=1,
+                                   repetition_penalty=float(model.config.repetition_penalty))[0]
+        whole = model.inference(text, "en", speaker["gpt_cond_latent"], speaker["speaker_embedding"], do_sample=False,
+                                num_beams=1, repetition_penalty=float(model.config.repetition_penalty))
+    codes = codes[codes != model.args.gpt_stop_audio_token].to(torch.int32)
+    check("both speak the same codes", torch.equal(ours["synth.codes"], codes))
+    latents = torch.from_numpy(whole["gpt_latents"][0])[:len(codes)]
+    error = float((ours["synth.latents"] - latents).norm() / latents.norm())
+    check(f"with the same latents (relative error {error:.1e})", error <= 5e-6)
+
+
 def main():
     program = sys.argv[1]
     work = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="tandem-coqui-"))
@@ -173,6 +196,7 @@ def main():
     fresh = Xtts.init_from_config(again)
     fresh.load_checkpoint(again, checkpoint_dir=str(work / "out"), eval=True, use_deepspeed=False)
     check("Coqui's loader gives the same logits", torch.equal(logits(fresh), logits(model)))
+    speak(program, work / "object.safetensors", fresh, speakers["Ana"])
     code, _ = run(program, "import", work / "out", "-o", work / "again.safetensors")
     check("import of the export is the voice, byte for byte", code == 0 and
           (work / "again.safetensors").read_bytes() == (work / "object.safetensors").read_bytes())

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "synth/voice.h"
 #include "tandem/voice.h"
 
-enum { CYCLES = 100 };
+enum { CYCLES = 100, ROUNDS = 2 };
 
 static const char TEXT[] = "hello world. how are you?";
 static char path[512], stepping_path[512];
@@ -123,9 +124,11 @@ static void test_log(void **state)
 /* ---------------------------------------------------------------- threads */
 
 typedef struct speaker {
+    td_voice *voice; /* that it speaks with; NULL: one of its own */
     pthread_t thread;
     float *samples; /* owned */
     size_t count;
+    char error[1024]; /* "": it has spoken */
 } speaker;
 
 static void *speak(void *context)
@@ -153,6 +156,56 @@ static void test_two_at_once(void **state)
     td_voice_free_samples(alone.samples);
 }
 
+static void *speak_on(void *context)
+{
+    speaker *s = context;
+    for (int i = 0; i < ROUNDS; i++) {
+        td_voice_free_samples(s->samples);
+        if (td_voice_speak(s->voice, TEXT, NULL, &s->samples, &s->count) != TD_OK)
+            snprintf(s->error, sizeof s->error, "%s", td_voice_error(s->voice)->message);
+    }
+    return NULL;
+}
+
+static uint64_t count_used(const td_voice *voice)
+{
+    td_memory_stats stats;
+    td_memory_get_stats(td_voice_memory(voice), &stats);
+    return stats.used_bytes;
+}
+
+/* Two handles on the same weights, at once: the bits of one alone, and without weights of its own. */
+static void check_shared(const char *file)
+{
+    td_voice *voice = open_voice(file, NULL, NULL);
+    speaker alone = {.voice = voice}, both[2] = {{.voice = voice}, {0}};
+    td_voice_info info = {.size = sizeof info};
+    const uint64_t before = count_used(voice);
+    assert_int_equal(td_voice_share(voice, &both[1].voice, NULL), TD_OK);
+    check(td_voice_get_info(both[1].voice, &info));
+    assert_true(count_used(voice) - before <= before - 4 * info.parameters); /* all but the weights */
+    speak_on(&alone);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&both[i].thread, NULL, speak_on, &both[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(both[i].thread, NULL), 0);
+        assert_string_equal(both[i].error, "");
+        assert_int_equal(both[i].count, alone.count);
+        assert_memory_equal(both[i].samples, alone.samples, alone.count * sizeof(float));
+        td_voice_free_samples(both[i].samples);
+    }
+    td_voice_free_samples(alone.samples);
+    td_voice_close(both[1].voice);
+    td_voice_close(voice);
+}
+
+static void test_shared(void **state)
+{
+    (void)state;
+    check_shared(path);
+    check_shared(stepping_path);
+}
+
 static void test_cycles(void **state)
 {
     (void)state;
@@ -162,8 +215,8 @@ static void test_cycles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_info), cmocka_unit_test(test_cannot_open),
-                                       cmocka_unit_test(test_log), cmocka_unit_test(test_two_at_once),
-                                       cmocka_unit_test(test_cycles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_info),   cmocka_unit_test(test_cannot_open),
+                                       cmocka_unit_test(test_log),    cmocka_unit_test(test_two_at_once),
+                                       cmocka_unit_test(test_shared), cmocka_unit_test(test_cycles)};
     return cmocka_run_group_tests(tests, make_file, temp_dir_remove);
 }

@@ -70,10 +70,11 @@ static const td_option OPTIONS[] = {
 };
 
 static const td_option_synonym SYNONYMS[] = {
-    {"temperature", "fan-size"}, {"temperature", "heat"}, {"salt-share", "plate-name"}};
+    {"temperature", "fan-size"}, {"temperature", "heat"}, {"salt-share", "plate-name"}, {"how-hot", "heat"}};
 
-static const td_option_table TABLE = {"kitchen", "A kitchen.", OPTIONS,  sizeof OPTIONS / sizeof OPTIONS[0],
-                                      COMMANDS,  N_COMMANDS,   SYNONYMS, 3};
+static const td_option_table TABLE = {
+    "kitchen", "A kitchen.", OPTIONS,  sizeof OPTIONS / sizeof OPTIONS[0],
+    COMMANDS,  N_COMMANDS,   SYNONYMS, sizeof SYNONYMS / sizeof SYNONYMS[0]};
 
 static int set_up(void **state)
 {
@@ -233,11 +234,13 @@ static void test_all_mistakes_of_the_command_line(void **state)
 static void test_names_of_other_programs_are_known(void **state)
 {
     td_options *options = *state;
-    assert_int_equal(PARSE(options, COOK, "pie", "--temperature", "70", "--rec", "x", "--pla", "y"),
-                     TD_ERR_CONFIG);
+    assert_int_equal(
+        PARSE(options, COOK, "pie", "--temperature", "70", "--rec", "x", "--pla", "y", "--how_hot", "9"),
+        TD_ERR_CONFIG);
     expect_mistake(options, 0, "command line", "unknown option --temperature; did you mean --heat?");
     expect_mistake(options, 1, "command line", "unknown option --rec; did you mean --recipe?");
     expect_mistake(options, 2, "command line", "unknown option --pla; see"); /* of two */
+    expect_mistake(options, 3, "command line", "unknown option --how_hot; did you mean --heat?");
     td_options *wash;
     assert_int_equal(td_options_create(&TABLE, &wash), TD_OK);
     assert_int_equal(PARSE(wash, WASH, "--temperature", "70", "--salt-share", "1", "--set",

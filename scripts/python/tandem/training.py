@@ -35,7 +35,7 @@ Event = collections.namedtuple("Event", "kind step epoch is_progress is_best val
 Result = collections.namedtuple("Result", "reason step skipped saved loss best_loss ms_per_step checkpoint")
 
 _KINDS = ("start", "step", "validation", "saved", "sampled", "skipped", "warning", "end")
-_REASONS = ("done", "time", "patience", "stopped", "dumped")
+_REASONS = ("done", "time", "patience", "stopped", "dumped", "wished")
 _RECEIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_Event))
 
 library.td_training_error.restype = ctypes.POINTER(ErrorRecord)

@@ -95,16 +95,14 @@ td_status td_cl_calibrate(td_device *base, td_clock_map *out)
     sample marker = {.window_ns = UINT64_MAX};
     sample best = {.window_ns = UINT64_MAX};
     int stamp = -1;
-    td_status status = TD_OK;
-    TD_FAIL_IF(!base->info.caps.timestamps, TD_ERR_UNSUPPORTED, "%s was opened without timestamps",
-               base->info.name);
-    TD_TRY(sample_marker(device, &marker, &stamp));
+    TD_REFUSE_IF(!base->info.caps.timestamps, TD_ERR_UNSUPPORTED, "%s was opened without timestamps",
+                 base->info.name);
+    TD_CHECK(sample_marker(device, &marker, &stamp));
     if (stamp >= 0)
         sample_stamp(stamp, &best);
     else if (device->has_host_timer)
         sample_timer(device, &best);
     if (best.window_ns >= marker.window_ns || !agree(&best, &marker)) best = marker;
     *out = (td_clock_map){.device_ref_ns = best.device_ns, .host_ref_ns = best.host_ns, .scale = 1.0};
-fail:
-    return status;
+    return TD_OK;
 }

@@ -136,10 +136,9 @@ static td_status create_device(const td_cl_state *state, const td_device_info *i
                                td_cl_device **out)
 {
     td_cl_device *device = NULL;
-    td_status status = TD_OK;
     *out = NULL;
-    TD_TRY(check_info(state, info));
-    TD_TRY(TD_NEW(&device));
+    TD_CHECK(check_info(state, info));
+    TD_CHECK(TD_NEW(&device));
     device->base.ops = &OPS;
     device->base.info = *info;
     device->base.cache = cache;
@@ -150,8 +149,7 @@ static td_status create_device(const td_cl_state *state, const td_device_info *i
     pthread_mutex_init(&device->mutex, NULL);
     choose_options(device);
     *out = device;
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The part that needs the context. */

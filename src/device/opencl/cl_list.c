@@ -116,16 +116,14 @@ fail:
 static td_status compile_native(td_cl_device *device, td_cl_list *native, const td_command *command)
 {
     td_cl_step *step = &native->steps[native->n_steps];
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(&step->call));
+    TD_CHECK(TD_NEW(&step->call));
     step->kind = TD_CL_NATIVE;
     native->n_steps++; /* from here on its call is freed with the list */
     step->call->native = command->native;
     step->call->params = command->params;
     for (uint32_t i = 0; i < command->n_spans; i++)
-        TD_TRY(view_span(device, native, command->spans[i], &step->call->mems[i]));
-fail:
-    return status;
+        TD_CHECK(view_span(device, native, command->spans[i], &step->call->mems[i]));
+    return TD_OK;
 }
 
 static td_cl_step *add_step(td_cl_list *native, td_cl_step_kind kind, uint64_t bytes)

@@ -70,22 +70,20 @@ static void say_no_device(const td_cl_state *state, const td_cl_platform *platfo
 static td_status find_devices(td_cl_state *state, td_cl_platform *platform, td_api_report *report)
 {
     cl_uint count = 0;
-    td_status status = TD_OK;
     cl_int code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
     if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) {
         say_no_device(state, platform, report);
         return TD_OK;
     }
     if (code == CL_SUCCESS) {
-        TD_TRY(TD_NEW_ARRAY(&platform->devices, count));
+        TD_CHECK(TD_NEW_ARRAY(&platform->devices, count));
         code = state->api.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, count, platform->devices, NULL);
     }
     if (code == CL_SUCCESS)
         platform->n_devices = count;
     else
         say_call(report, "clGetDeviceIDs", code);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status list_devices(const td_cl_state *state, cl_uint index, td_info_list *infos)

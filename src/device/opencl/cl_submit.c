@@ -98,17 +98,16 @@ static cl_int run(const td_cl_device *device, cl_command_queue queue, const td_c
 static td_status collect_waits(const td_queue *queue, const td_native_submission *submission,
                                cl_event *events, cl_uint *n_events)
 {
-    td_status status = TD_OK;
-    TD_FAIL_IF(submission->n_waits > TD_MAX_NATIVE_WAITS, TD_ERR_ARGUMENT,
-               "a submission waits for %zu points; %d is the most", submission->n_waits, TD_MAX_NATIVE_WAITS);
+    TD_REFUSE_IF(submission->n_waits > TD_MAX_NATIVE_WAITS, TD_ERR_ARGUMENT,
+                 "a submission waits for %zu points; %d is the most", submission->n_waits,
+                 TD_MAX_NATIVE_WAITS);
     for (size_t i = 0; i < submission->n_waits; i++) {
         const td_point point = submission->waits[i];
         if (point.queue == queue) continue; /* in order anyway */
-        TD_TRY(td_cl_flight_event(td_cl_queue_of(point.queue), point.value, &events[*n_events]));
+        TD_CHECK(td_cl_flight_event(td_cl_queue_of(point.queue), point.value, &events[*n_events]));
         if (events[*n_events]) (*n_events)++;
     }
-fail:
-    return status;
+    return TD_OK;
 }
 
 static void release_events(const td_cl_api *api, const cl_event *events, cl_uint n_events)

@@ -189,8 +189,7 @@ static td_status open_device(sim_group *group, const td_device_info *info, td_bl
                              td_device **out)
 {
     sim_device *device = NULL;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW(&device));
+    TD_CHECK(TD_NEW(&device));
     device->group = group;
     ++group->holders;
     td_device *base = *out = &device->base;
@@ -199,12 +198,11 @@ static td_status open_device(sim_group *group, const td_device_info *info, td_bl
     base->kernel_class = TD_CLASS_GPU;
     base->share_group = group;
     base->cache = cache;
-    TD_TRY(td_sim_queue_start(device, TD_QUEUE_COMPUTE, &base->queues[TD_QUEUE_COMPUTE]));
+    TD_CHECK(td_sim_queue_start(device, TD_QUEUE_COMPUTE, &base->queues[TD_QUEUE_COMPUTE]));
     base->queues[TD_QUEUE_COPY] = base->queues[TD_QUEUE_COMPUTE];
     if (info->caps.copy_queue)
-        TD_TRY(td_sim_queue_start(device, TD_QUEUE_COPY, &base->queues[TD_QUEUE_COPY]));
-fail:
-    return status;
+        TD_CHECK(td_sim_queue_start(device, TD_QUEUE_COPY, &base->queues[TD_QUEUE_COPY]));
+    return TD_OK;
 }
 
 static td_status open_devices(void *state, const td_device_info *const *infos, size_t count,

@@ -10,6 +10,7 @@
  * Covered by tests/device/test_sim.c and tests/faults/test_faults_sim.c.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@
 #define NS_PER_US 1e3
 #define NS_PER_S UINT64_C(1000000000)
 #define LARGE_FILL_BYTES (UINT64_C(1) << 20)
+#define CAUSE_BYTES 256
 
 typedef struct sim_work {
     struct sim_work *next;
@@ -46,9 +48,10 @@ struct sim_queue {
     sim_work *head, *tail; /* owned; not yet begun */
     bool busy;             /* the worker holds a submission */
     bool stop;
-    td_status failure;    /* for good */
-    uint64_t reached;     /* last value done */
-    uint64_t last_end_ns; /* of the value reached last */
+    td_status failure;       /* for good */
+    char cause[CAUSE_BYTES]; /* of a failure that began in another queue, known before that queue is asked */
+    uint64_t reached;        /* last value done */
+    uint64_t last_end_ns;    /* of the value reached last */
     sim_interval times[TD_TIMES_KEPT];
 };
 
@@ -97,8 +100,8 @@ static td_status report_failure(const sim_queue *queue, const char *call)
         return td_device_mark_lost(device, "SIM_DEVICE_LOST", call);
     case TD_ERR_CANCELLED:
         return TD_FAIL_NATIVE(TD_ERR_CANCELLED, "SIM_CANCELLED",
-                              "%s of %s: the work was given up, because a point it waits for failed", call,
-                              device->info.name);
+                              "%s of %s: the work was given up, because of what it waits for: %s", call,
+                              device->info.name, queue->cause);
     default:
         return TD_FAIL_NATIVE(TD_ERR_DRIVER, "SIM_WAIT_FAILED",
                               "%s of %s failed, as the model's fail_wait says; the queue takes no more work",
@@ -175,6 +178,20 @@ static double run_list(const sim_queue *queue, const sim_work *work)
 
 /* ---------------------------------------------------------------- the worker; group's mutex held */
 
+/* The queue cannot go on without another that has failed. */
+static void give_up(sim_queue *queue, const sim_queue *other)
+{
+    const char *name = other->base.device->info.name;
+    queue->failure = TD_ERR_CANCELLED;
+    if (other->failure == TD_ERR_CANCELLED)
+        memcpy(queue->cause, other->cause, sizeof queue->cause);
+    else if (other->failure == TD_ERR_DEVICE_LOST)
+        snprintf(queue->cause, sizeof queue->cause, "device %s was lost in submit", name);
+    else
+        snprintf(queue->cause, sizeof queue->cause, "a queue of %s failed, as the model's fail_wait says",
+                 name);
+}
+
 /* Waits for what the work needs and returns in *start_ns when it may begin; false if it never may. */
 static bool await_points(sim_queue *queue, const sim_work *work, uint64_t *start_ns)
 {
@@ -186,7 +203,7 @@ static bool await_points(sim_queue *queue, const sim_work *work, uint64_t *start
             sleep_until(queue->group, UINT64_MAX);
         if (queue->failure != TD_OK) return false;
         if (other->reached < value) {
-            queue->failure = TD_ERR_CANCELLED;
+            give_up(queue, other);
             return false;
         }
         /* A value that is out of the ring ended so long ago that it cannot be the latest. */

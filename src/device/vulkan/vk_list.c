@@ -150,9 +150,8 @@ static td_status record_dispatch(vk_device *device, VkCommandBuffer commands, co
 {
     VkPipeline pipeline = VK_NULL_HANDLE;
     vk_layout layout;
-    td_status status = TD_OK;
-    TD_TRY(td_vk_pipeline_get(device, command->kernel, &pipeline));
-    TD_TRY(td_vk_layout_get(device, command->n_spans, &layout));
+    TD_CHECK(td_vk_pipeline_get(device, command->kernel, &pipeline));
+    TD_CHECK(td_vk_layout_get(device, command->n_spans, &layout));
     if (bound->pipeline != pipeline)
         device->api.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     if (bound->set != set) {
@@ -165,8 +164,7 @@ static td_status record_dispatch(vk_device *device, VkCommandBuffer commands, co
                                        command->params_bytes, command->params);
     }
     device->api.vkCmdDispatch(commands, command->grid.x, command->grid.y, command->grid.z);
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status record_command(vk_device *device, VkCommandBuffer commands, const td_command *command,

@@ -51,11 +51,9 @@ fail:
 static td_status ensure_layout(vk_device *device, uint32_t n_buffers, vk_layout *out)
 {
     vk_layout *layout = &device->layouts[n_buffers];
-    td_status status = TD_OK;
-    if (!layout->pipeline) TD_TRY(create_layout(device, n_buffers, layout));
+    if (!layout->pipeline) TD_CHECK(create_layout(device, n_buffers, layout));
     *out = *layout;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_vk_layout_get(vk_device *device, uint32_t n_buffers, vk_layout *out)
@@ -127,22 +125,20 @@ fail:
 static td_status ensure_pipeline(vk_device *device, const td_kernel *kernel, VkPipeline *out)
 {
     vk_pipeline *slot = NULL;
-    td_status status = TD_OK;
     for (size_t i = 0; i < device->n_pipelines; i++) {
         if (device->pipelines[i].kernel != kernel) continue;
         *out = device->pipelines[i].handle;
         return TD_OK;
     }
-    TD_TRY(td_alloc_grow(&device->pipelines, &device->pipelines_capacity, device->n_pipelines + 1,
-                         sizeof *device->pipelines));
+    TD_CHECK(td_alloc_grow(&device->pipelines, &device->pipelines_capacity, device->n_pipelines + 1,
+                           sizeof *device->pipelines));
     slot = &device->pipelines[device->n_pipelines];
-    TD_TRY(create_pipeline(device, kernel, &slot->handle));
+    TD_CHECK(create_pipeline(device, kernel, &slot->handle));
     slot->kernel = kernel;
     device->n_pipelines++;
     device->cache.grown = true;
     *out = slot->handle;
-fail:
-    return status;
+    return TD_OK;
 }
 
 td_status td_vk_pipeline_get(vk_device *device, const td_kernel *kernel, VkPipeline *out)

@@ -95,15 +95,13 @@ td_status td_vk_times_lap(vk_queue *queue, uint64_t value, vk_lap *out)
 {
     vk_times *times = &queue->times;
     const uint32_t slot = slot_of(value);
-    td_status status = TD_OK;
     *out = (vk_lap){0};
     if (!times->queries) return TD_OK;
-    TD_TRY(ensure_stamp(queue, &times->laps[slot].start, 2 * slot, times->resets_itself ? 2 : 0));
-    TD_TRY(ensure_stamp(queue, &times->laps[slot].stop, 2 * slot + 1, 0));
+    TD_CHECK(ensure_stamp(queue, &times->laps[slot].start, 2 * slot, times->resets_itself ? 2 : 0));
+    TD_CHECK(ensure_stamp(queue, &times->laps[slot].stop, 2 * slot + 1, 0));
     times->untimed[slot] = !times->resets_itself && !reset_slot(queue, value);
     if (!times->untimed[slot]) *out = times->laps[slot];
-fail:
-    return status;
+    return TD_OK;
 }
 
 static td_status read_queries(const vk_queue *queue, uint32_t first, uint32_t count, uint64_t *ticks)
@@ -240,15 +238,13 @@ static td_status sample_marker(vk_queue *queue, vk_sample *out)
     const uint64_t value = queue->n_marks + 1;
     uint64_t before_ns = 0;
     uint64_t ticks = 0;
-    td_status status = TD_OK;
-    TD_TRY(submit_marker(queue, value, &before_ns));
-    TD_TRY(td_vk_semaphore_wait(queue->device, queue->marked, value, UINT64_MAX));
+    TD_CHECK(submit_marker(queue, value, &before_ns));
+    TD_CHECK(td_vk_semaphore_wait(queue->device, queue->marked, value, UINT64_MAX));
     out->error_ns = (td_clock_ns() - before_ns) / 2;
     out->host_ns = before_ns + out->error_ns;
-    TD_TRY(read_queries(queue, MARKER_QUERY, 1, &ticks));
+    TD_CHECK(read_queries(queue, MARKER_QUERY, 1, &ticks));
     out->device_ns = to_ns(queue, ticks);
-fail:
-    return status;
+    return TD_OK;
 }
 
 /* The generic layer calls this from one thread at a time. */
@@ -257,15 +253,13 @@ td_status td_vk_calibrate(td_device *base, td_clock_map *out)
     enum { SAMPLES = 8 };
     vk_queue *queue = (vk_queue *)base->queues[TD_QUEUE_COMPUTE];
     vk_sample best = {.error_ns = UINT64_MAX};
-    td_status status = TD_OK;
-    TD_FAIL_IF(!queue->times.queries, TD_ERR_UNSUPPORTED, "%s has no timestamps", base->info.name);
+    TD_REFUSE_IF(!queue->times.queries, TD_ERR_UNSUPPORTED, "%s has no timestamps", base->info.name);
     const bool both = reads_both_clocks(queue->device);
     for (int i = 0; i < SAMPLES; i++) {
         vk_sample sample = {0};
-        TD_TRY(both ? sample_both(queue, &sample) : sample_marker(queue, &sample));
+        TD_CHECK(both ? sample_both(queue, &sample) : sample_marker(queue, &sample));
         if (sample.error_ns < best.error_ns) best = sample;
     }
     *out = (td_clock_map){.device_ref_ns = best.device_ns, .host_ref_ns = best.host_ns, .scale = 1.0};
-fail:
-    return status;
+    return TD_OK;
 }

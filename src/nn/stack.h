@@ -1,0 +1,92 @@
+/* A stack of GPT-2 blocks that decodes: one code in, logits of the next out, with keys and values kept. Its weights lie
+ * on the device in one of three formats, made from fp32 tensor by tensor; what comes before the first code is run by
+ * plans of a graph, a block at a time, with weights that td_stack_widen() makes floats again. Launches: ops/decode.h.
+ * One thread at a time. Covered by tests/xtts/test_xtts_speak.c.
+ */
+#ifndef TD_NN_STACK_H
+#define TD_NN_STACK_H
+
+#include "ops/decode.h"
+
+typedef struct td_stack td_stack;
+
+typedef struct td_stack_options {
+    td_decode_shape shape;
+    uint32_t layers, positions;
+} td_stack_options;
+
+/* What there is to be filled: X(NAME, is_of_a_layer). Shapes as GPT-2's files have them: matrices [in, out], but the
+ * head [codes, width]. */
+#define TD_STACK_TENSORS(X)                                                                                  \
+    X(NORM_1_GAMMA, 1)                                                                                       \
+    X(NORM_1_BETA, 1)                                                                                        \
+    X(QKV, 1) /* [width, 3 width] */                                                                         \
+    X(QKV_BIAS, 1)                                                                                           \
+    X(PROJ, 1) /* [width, width] */                                                                          \
+    X(PROJ_BIAS, 1)                                                                                          \
+    X(NORM_2_GAMMA, 1)                                                                                       \
+    X(NORM_2_BETA, 1)                                                                                        \
+    X(FC, 1) /* [width, inside] */                                                                           \
+    X(FC_BIAS, 1)                                                                                            \
+    X(MLP, 1) /* [inside, width] */                                                                          \
+    X(MLP_BIAS, 1)                                                                                           \
+    X(TABLE, 0)  /* [codes, width] */                                                                        \
+    X(PLACES, 0) /* [positions, width] */                                                                    \
+    X(NORM_3_GAMMA, 0)                                                                                       \
+    X(NORM_3_BETA, 0)                                                                                        \
+    X(NORM_4_GAMMA, 0)                                                                                       \
+    X(NORM_4_BETA, 0)                                                                                        \
+    X(HEAD, 0) /* [codes, width] */                                                                          \
+    X(HEAD_BIAS, 0)
+
+typedef enum td_stack_tensor {
+#define TD_STACK_ENUM(name, is_of_a_layer) TD_STACK_##name,
+    TD_STACK_TENSORS(TD_STACK_ENUM)
+#undef TD_STACK_ENUM
+        TD_STACK_TENSOR_COUNT,
+    TD_STACK_LAYER_TENSORS = TD_STACK_TABLE
+} td_stack_tensor;
+
+/* Room; contents are undefined until every tensor was put. `memory` is borrowed until destroy. *out: owned. */
+td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out);
+
+/* A second one on the same weights, with caches of its own; the lender is destroyed last. *out: owned. */
+td_status td_stack_borrow(const td_stack *lender, td_stack **out);
+void td_stack_destroy(td_stack *stack);
+const td_stack_options *td_stack_get(const td_stack *stack); /* borrowed */
+
+/* Elements of a tensor. */
+size_t td_stack_count(const td_stack *stack, td_stack_tensor tensor);
+
+/* Converts a tensor to the stack's format and puts it there; waits. */
+td_status td_stack_put(td_stack *stack, uint32_t layer, td_stack_tensor tensor, const float *values);
+
+/* Records that the tensors of a layer are made floats: to[i] for those where it is given. The third matrix comes as
+ * [inside, width]. */
+td_status td_stack_widen(const td_stack *stack, uint32_t layer, td_list *list,
+                         const td_span to[TD_STACK_LAYER_TENSORS]);
+
+/* Records that keys and values [2 heads, rows, head], as a block made them, become the first rows of its cache. */
+td_status td_stack_fill_cache(const td_stack *stack, uint32_t layer, td_list *list, td_span kv,
+                              uint32_t rows);
+
+/* Logits [codes] of the next code and what they were made of, [width]. Borrowed until the next call. */
+typedef struct td_stack_thought {
+    const float *logits, *latent;
+} td_stack_thought;
+
+/* From the last row of the last block [width]. */
+td_status td_stack_begin(td_stack *stack, td_span row, td_stack_thought *out);
+
+/* One step: a code at a position, whose keys and values become row `row` of the caches. Waits. */
+td_status td_stack_next(td_stack *stack, uint32_t code, uint32_t position, uint32_t row,
+                        td_stack_thought *out);
+
+/* What a step is: launches, and bytes that it must read with `rows` rows in the caches. */
+uint32_t td_stack_launches(const td_stack *stack);
+uint64_t td_stack_bytes(const td_stack *stack, uint32_t rows);
+
+/* The recorded step, for estimates. Borrowed. */
+td_status td_stack_list(td_stack *stack, td_list **out);
+
+#endif
