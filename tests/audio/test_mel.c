@@ -60,10 +60,7 @@ static void free_golden(golden *g)
 
 static size_t find_golden(glob_t *found)
 {
-    char pattern[1024];
-    snprintf(pattern, sizeof pattern, "%.*s/../oracle/golden/mel_*.bin",
-             (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__);
-    assert_int_equal(glob(pattern, 0, NULL, found), 0);
+    assert_int_equal(glob(GOLDEN_DIR "/mel_*.bin", 0, NULL, found), 0);
     assert_true(found->gl_pathc >= 10);
     return found->gl_pathc;
 }

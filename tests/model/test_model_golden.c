@@ -23,8 +23,7 @@ static td_safetensors *open_case(const char *name)
 {
     char path[512];
     td_safetensors *file = NULL;
-    snprintf(path, sizeof path, "%.*s/../oracle/golden/model_%s.safetensors",
-             (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__, name);
+    snprintf(path, sizeof path, GOLDEN_DIR "/model_%s.safetensors", name);
     check(td_safetensors_open(path, &file));
     return file;
 }
