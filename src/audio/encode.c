@@ -93,6 +93,15 @@ int16_t td_audio_quantize(float sample)
     return (int16_t)(scaled >= 32767.0f ? 32767.0f : scaled <= -32767.0f ? -32767.0f : scaled);
 }
 
+void td_audio_to_bytes(const float *samples, size_t count, unsigned char *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t sample = (uint16_t)td_audio_quantize(samples[i]);
+        out[2 * i] = (unsigned char)(sample & 255);
+        out[2 * i + 1] = (unsigned char)(sample >> 8);
+    }
+}
+
 static bool write_samples(SNDFILE *file, const float *samples, size_t count)
 {
     int16_t piece[1024];
@@ -122,6 +131,17 @@ static void put_u32(unsigned char *to, uint32_t value)
 {
     for (int i = 0; i < 4; i++)
         to[i] = (unsigned char)(value >> 8 * i);
+}
+
+void td_audio_wav_header(uint32_t rate, unsigned char out[TD_WAV_HEADER_BYTES])
+{
+    /* PCM, one channel, 16 bits. Players read on to the end where a length is the largest there is. */
+    static const unsigned char HEADER[TD_WAV_HEADER_BYTES] = {
+        'R', 'I', 'F', 'F', 0xff, 0xff, 0xff,     0xff, 'W', 'A', 'V', 'E', 'f', 'm', 't',  ' ',  16,   0,
+        0,   0,   1,   0,   1,    0,    [32] = 2, 0,    16,  0,   'd', 'a', 't', 'a', 0xff, 0xff, 0xff, 0xff};
+    memcpy(out, HEADER, sizeof HEADER);
+    put_u32(out + 24, rate);
+    put_u32(out + 28, 2 * rate);
 }
 
 /* libsndfile draws the number of an OGG stream; here it is always the same, so that bytes are. */

@@ -24,4 +24,12 @@ td_status td_audio_encode_memory(const char *name, const float *samples, size_t 
 /* One sample as 16 bits, as above. */
 int16_t td_audio_quantize(float sample);
 
+/* The same of many, as two bytes each in the order of a WAV file. */
+void td_audio_to_bytes(const float *samples, size_t count, unsigned char *out);
+
+enum { TD_WAV_HEADER_BYTES = 44 };
+
+/* The beginning of a WAV file whose length is not known yet, for samples that are written as they come. */
+void td_audio_wav_header(uint32_t rate, unsigned char out[TD_WAV_HEADER_BYTES]);
+
 #endif

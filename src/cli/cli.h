@@ -103,6 +103,10 @@ const char *td_cli_text(const td_cli *cli, const char *name);
 bool td_cli_is_on(const td_cli *cli, const char *name);
 uint64_t td_cli_count(const td_cli *cli, const char *name);
 
+/* For commands that open a voice: what its model is like was decided in training, so that `--set model.KEY` would
+ * change nothing and is refused. In a file such keys may stand: it may be a run's. */
+td_status td_cli_refuse_model_keys(const td_cli *cli);
+
 /* "", or the folder that stands for / (TANDEM_SYSTEM_ROOT, for tests). */
 const char *td_cli_system_root(void);
 

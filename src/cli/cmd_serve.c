@@ -132,6 +132,7 @@ int td_cmd_serve(td_cli *cli)
                                      .queue = (uint32_t)td_cli_count(cli, "serve.queue"),
                                      .streams = (uint32_t)td_cli_count(cli, "serve.streams")}};
     td_status status = TD_OK;
+    TD_TRY(td_cli_refuse_model_keys(cli));
     TD_FAIL_IF(!voices, TD_ERR_CONFIG,
                "no voice was named; add --voice NAME=FILE, a checkpoint of `tandem train`");
     TD_FAIL_IF(!(lines = strdup(voices)), TD_ERR_HOST_MEMORY, "no memory");

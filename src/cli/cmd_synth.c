@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "audio/decode.h"
@@ -30,15 +31,18 @@ typedef struct synth_run {
     td_device *device;
     td_memory *memory;
     const td_device_info *info; /* of the device that is used */
+    FILE *out;                  /* samples go there as they are made; NULL: they are kept */
+    int write_error;            /* errno of it; 0: none */
     float *samples;             /* NULL where they left already */
-    size_t count;
+    size_t count, capacity;
     uint32_t rate;
-    int write_error; /* errno of the standard output; 0: none */
+    uint64_t start_ns;
     size_t n_pieces; /* 0: a copy */
     td_guard_counts guard;
     size_t n_files;  /* of lines that were spoken */
     size_t n_silent; /* lines with nothing to say */
     double work_s;   /* from the open device to the last sample */
+    double first_s;  /* to the first ones */
 } synth_run;
 
 static const char *get_text(const td_cli *cli, const char *name)
@@ -98,6 +102,7 @@ static td_status check_usage(const td_cli *cli)
     TD_REFUSE_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
                  "--json and -o - both need the standard output; write the speech to a file");
     TD_CHECK(check_output(cli));
+    TD_CHECK(td_cli_refuse_model_keys(cli));
     const bool has_checkpoint = get_text(cli, "synth.checkpoint") != NULL;
     TD_REFUSE_IF(!get_text(cli, "copy") && !has_checkpoint, TD_ERR_CONFIG,
                  "no voice was named; add --checkpoint FILE, which `tandem train` writes");
@@ -106,22 +111,55 @@ static td_status check_usage(const td_cli *cli)
 
 /* ---------------------------------------------------------------- samples out */
 
-static bool write_raw(synth_run *run, const float *samples, size_t count)
+static bool write_bytes(synth_run *run, const unsigned char *bytes, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const uint16_t sample = (uint16_t)td_audio_quantize(samples[i]);
-        const unsigned char bytes[2] = {(unsigned char)(sample & 255), (unsigned char)(sample >> 8)};
-        if (fwrite(bytes, 1, 2, stdout) != 2) break;
-    }
-    if (ferror(stdout) || fflush(stdout) != 0) run->write_error = errno;
+    if (fwrite(bytes, 1, count, run->out) != count || fflush(run->out) != 0) run->write_error = errno;
     return run->write_error == 0;
 }
 
-static td_status check_written(const synth_run *run)
+static bool write_raw(synth_run *run, const float *samples, size_t count)
+{
+    enum { PIECE = 4096 };
+    unsigned char bytes[2 * PIECE];
+    bool is_written = true;
+    for (size_t n; count > 0 && is_written; samples += n, count -= n) {
+        n = count < PIECE ? count : PIECE;
+        td_audio_to_bytes(samples, n, bytes);
+        is_written = write_bytes(run, bytes, 2 * n);
+    }
+    return is_written;
+}
+
+static td_status check_written(const td_cli *cli, const synth_run *run)
 {
     return run->write_error
-               ? TD_FAIL(TD_ERR_IO, "stdout: writing the samples failed: %s", strerror(run->write_error))
+               ? TD_FAIL(TD_ERR_IO, "%s: writing the samples failed: %s",
+                         is_to_stdout(cli) ? "stdout" : get_text(cli, "output"), strerror(run->write_error))
                : TD_OK;
+}
+
+/* A WAV can be read from a pipe while it is made; other kinds of files are written as a whole. */
+static bool is_wav_pipe(const char *path)
+{
+    struct stat found;
+    const char *ending = strrchr(path, '.');
+    return ending && strcasecmp(ending, ".wav") == 0 && stat(path, &found) == 0 && S_ISFIFO(found.st_mode);
+}
+
+/* Where samples go as they are made; waits for somebody who reads a pipe. */
+static td_status open_output(const td_cli *cli, synth_run *run)
+{
+    const char *path = get_text(cli, "output");
+    unsigned char header[TD_WAV_HEADER_BYTES];
+    if (is_to_stdout(cli)) {
+        run->out = stdout;
+    } else if (is_wav_pipe(path)) {
+        run->out = fopen(path, "wb");
+        TD_REFUSE_IF(!run->out, TD_ERR_IO, "cannot write '%s': %s", path, strerror(errno));
+        td_audio_wav_header(run->rate, header);
+        if (!write_bytes(run, header, sizeof header)) return check_written(cli, run);
+    }
+    return TD_OK;
 }
 
 /* A pipe, a device or a link is written into; a file is replaced as a whole. */
@@ -224,9 +262,10 @@ static td_status copy_recording(const td_cli *cli, synth_run *run)
     run->rate = config.rate;
     run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     if (mel_path) TD_TRY(save_mel(mel, run->memory, &audio, mel_path));
-    if (is_to_stdout(cli)) {
+    TD_TRY(open_output(cli, run));
+    if (run->out) {
         write_raw(run, run->samples, run->count);
-        TD_TRY(check_written(run));
+        TD_TRY(check_written(cli, run));
     }
 fail:
     td_sound_close(&sound);
@@ -288,8 +327,14 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
 static bool take_samples(void *context, const float *samples, size_t count)
 {
     synth_run *run = context;
+    if (run->count == 0) run->first_s = 1e-9 * (double)(td_clock_ns() - run->start_ns);
+    if (!run->out) {
+        if (td_alloc_grow(&run->samples, &run->capacity, run->count + count, sizeof *samples) != TD_OK)
+            return false;
+        memcpy(run->samples + run->count, samples, count * sizeof *samples);
+    }
     run->count += count;
-    return write_raw(run, samples, count);
+    return run->out ? write_raw(run, samples, count) : true;
 }
 
 static td_speak_options get_speak_options(const td_cli *cli)
@@ -328,15 +373,12 @@ static td_status speak_text(const td_cli *cli, synth_run *run)
     td_status status = TD_OK;
     TD_TRY(read_text(cli, &text));
     TD_TRY(open_voice(cli, run));
-    const uint64_t start_ns = td_clock_ns();
-    if (is_to_stdout(cli)) {
-        const td_status speaks = td_voice_stream(run->voice, text, &options, take_samples, run);
-        TD_TRY(check_written(run));
-        TD_TRY(speaks);
-    } else {
-        TD_TRY(td_voice_speak(run->voice, text, &options, &run->samples, &run->count));
-    }
-    run->work_s = 1e-9 * (double)(td_clock_ns() - start_ns);
+    TD_TRY(open_output(cli, run));
+    run->start_ns = td_clock_ns();
+    const td_status speaks = td_voice_stream(run->voice, text, &options, take_samples, run);
+    TD_TRY(check_written(cli, run));
+    TD_TRY(speaks);
+    run->work_s = 1e-9 * (double)(td_clock_ns() - run->start_ns);
     const td_speech *speech = td_voice_last(run->voice);
     add_counts(run, speech);
     if (get_text(cli, "dump-synth")) TD_TRY(td_voice_save_parts(run->voice, get_text(cli, "dump-synth")));
@@ -438,8 +480,7 @@ static td_status speak(const td_cli *cli, synth_run *run)
     TD_CHECK(check_files(cli));
     if (is_to_folder(cli)) return speak_lines(cli, run);
     TD_CHECK(get_text(cli, "copy") ? copy_recording(cli, run) : speak_text(cli, run));
-    if (!is_to_stdout(cli))
-        TD_CHECK(write_audio(get_text(cli, "output"), run->samples, run->count, run->rate));
+    if (!run->out) TD_CHECK(write_audio(get_text(cli, "output"), run->samples, run->count, run->rate));
     return TD_OK;
 }
 
@@ -476,12 +517,14 @@ static int tell(const td_cli *cli, const synth_run *run)
     td_json_put_double(json, "audio_s", audio_s);
     td_json_put_double(json, "work_s", run->work_s);
     td_json_put_double(json, "realtime_factor", factor);
+    if (run->first_s > 0) td_json_put_double(json, "first_audio_s", run->first_s);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
 static void close_run(synth_run *run)
 {
-    td_voice_free_samples(run->samples);
+    if (run->out && run->out != stdout) (void)fclose(run->out); /* flushed after each write */
+    free(run->samples);
     td_voice_close(run->voice);
     td_memory_destroy(run->memory);
     td_device_close(run->device);

@@ -1,7 +1,9 @@
 /* What many commands begin with: values of options, and a device that stands in for one of this computer.
  * Covered by tests/cli/test_cli.py.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
@@ -25,6 +27,20 @@ bool td_cli_is_on(const td_cli *cli, const char *name)
 uint64_t td_cli_count(const td_cli *cli, const char *name)
 {
     return (uint64_t)td_options_get(cli->options, name)->integer;
+}
+
+td_status td_cli_refuse_model_keys(const td_cli *cli)
+{
+    for (size_t i = 0; i < cli->table->n_options; i++) {
+        const td_option *row = &cli->table->options[i];
+        char name[TD_OPTION_FLAG_BYTES + sizeof "model."];
+        if (!row->section || strcmp(row->section, "model") != 0) continue;
+        (void)snprintf(name, sizeof name, "model.%s", row->key);
+        TD_REFUSE_IF(td_options_get(cli->options, name)->origin >= TD_ORIGIN_SET, TD_ERR_CONFIG,
+                     "%s is part of the checkpoint, and cannot be changed when it speaks; leave it out",
+                     name);
+    }
+    return TD_OK;
 }
 
 td_status td_cli_open_stand_in(const char *model, td_registry **registry, const td_device_info **out)

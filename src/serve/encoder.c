@@ -27,9 +27,11 @@ static td_status fail_encoding(const td_encoder *encoder)
 
 static void put_shorts(td_bytes *out, const float *samples, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const uint16_t sample = (uint16_t)td_audio_quantize(samples[i]);
-        td_bytes_add(out, (unsigned char[]){(unsigned char)(sample & 255), (unsigned char)(sample >> 8)}, 2);
+    unsigned char bytes[2 * PIECE];
+    for (size_t n; count > 0; samples += n, count -= n) {
+        n = count < PIECE ? count : PIECE;
+        td_audio_to_bytes(samples, n, bytes);
+        td_bytes_add(out, bytes, 2 * n);
     }
 }
 
@@ -88,14 +90,8 @@ static void close_pcm(td_encoder *encoder)
 
 static td_status open_wav(td_encoder *encoder, uint32_t rate)
 {
-    /* RIFF, WAVE, fmt: PCM, one channel, 16 bits; data; lengths are not known. */
-    unsigned char header[44] = {
-        'R', 'I', 'F', 'F', 0xff, 0xff, 0xff,     0xff, 'W', 'A', 'V', 'E', 'f', 'm', 't',  ' ',  16,   0,
-        0,   0,   1,   0,   1,    0,    [32] = 2, 0,    16,  0,   'd', 'a', 't', 'a', 0xff, 0xff, 0xff, 0xff};
-    for (int i = 0; i < 4; i++) {
-        header[24 + i] = (unsigned char)(rate >> 8 * i);
-        header[28 + i] = (unsigned char)(2 * rate >> 8 * i);
-    }
+    unsigned char header[TD_WAV_HEADER_BYTES];
+    td_audio_wav_header(rate, header);
     td_bytes_add(&encoder->out, header, sizeof header);
     return TD_OK;
 }

@@ -257,11 +257,7 @@ static bool send_samples(peer *p, td_job *job, uint32_t rate, td_error *error)
         const td_status status = td_job_read(job, samples, CHUNK, LOOK_MS, &count, error);
         if (status == TD_ERR_TIMEOUT) continue;
         if (count == 0) return true;
-        for (size_t i = 0; i < count; i++) {
-            const uint16_t sample = (uint16_t)td_audio_quantize(samples[i]);
-            bytes[2 * i] = (unsigned char)(sample & 255);
-            bytes[2 * i + 1] = (unsigned char)(sample >> 8);
-        }
+        td_audio_to_bytes(samples, count, bytes);
         if (!send_format(p, "audio-chunk", rate, bytes, 2 * count)) return false;
     }
 }

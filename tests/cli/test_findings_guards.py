@@ -197,6 +197,11 @@ class GuardsTest(unittest.TestCase):
             with self.subTest(options):
                 done = self.run_program("check-config", config, "--train-data", self.data, "--language", "en", *options, code=0)
                 self.assertNotIn("changes nothing", done.stderr)
+        speak = ("synth", "--device", "cpu", "--checkpoint", self.voice, "--text", "a", "-o", self.path("a.wav"))
+        for command in (speak, ("serve", "--voice", f"a={self.voice}")):
+            done = self.run_program(*command, "--set", "model.text_layers=9", code=2)
+            self.assertIn("model.text_layers is part of the checkpoint", done.stderr)
+        self.run_program(*speak, "--config", self.path("run", "config.ini"), code=0)
 
 
 if __name__ == "__main__":

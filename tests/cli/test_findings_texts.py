@@ -7,6 +7,7 @@ are too long for it, a sentence a line, pipes and links.
 Needs only Python's standard library. More of it in tests/synth and tests/text/test_adapt.c.
 """
 
+import json
 import os
 import stat
 import subprocess
@@ -148,6 +149,10 @@ class Texts(unittest.TestCase):
                 time.sleep(0.01)
             self.assertIsNone(run.poll())
             run.kill()
+        spoken = subprocess.run([PROGRAM, "synth", "--checkpoint", self.voice, "--text", "Say a now. " * 200, "--device",
+                                 "cpu", "-o", self.path("long.wav"), "--json"], capture_output=True, check=True)
+        told = json.loads(spoken.stdout)
+        self.assertLess(told["first_audio_s"], 0.5 * told["work_s"])
         with wave.open(self.path("out/0001.wav"), "rb") as file:
             self.assertGreater(file.getnframes(), 0)
 
@@ -164,7 +169,10 @@ class Texts(unittest.TestCase):
         os.mkfifo(self.path("pipe.wav"))
         with subprocess.Popen(["cat", self.path("pipe.wav")], stdout=subprocess.PIPE) as reader:
             self.synth("--text", "say a", "-o", self.path("pipe.wav"))
-            self.assertEqual(reader.stdout.read(), self.read("a.wav"))
+            streamed, whole = reader.stdout.read(), self.read("a.wav")
+        self.assertEqual(streamed[44:], whole[44:])  # the same samples
+        self.assertEqual(streamed[8:40], whole[8:40])  # behind a header that does not know how many
+        self.assertEqual(streamed[4:8] + streamed[40:44], b"\xff" * 8)
         self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe.wav")).st_mode))
 
 
