@@ -140,7 +140,7 @@ int td_cmd_bench_cluster(td_cli *cli)
     }
     if (status == TD_OK)
         code = show(cli, &w);
-    else if (w.cluster != NULL || td_cluster_launch().rank == 0) /* what keeps all from joining, one tells */
+    else if (w.cluster != NULL || td_cluster_launch().local_rank == 0) /* see td_cluster_open() */
         code = td_cli_fail(cli, w.info ? NULL : w.registry);
     else
         code = status == TD_ERR_CONFIG ? TD_EXIT_USAGE : TD_EXIT_FAILED;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/thread.h"
@@ -134,9 +135,19 @@ td_status td_cluster_wait(td_cluster *c, uint64_t number)
 
 /* ---------------------------------------------------------------- life */
 
+/* Launchers end all ranks when the first one ends. One of each computer tells what is missing there, so that the
+ * others give it time. */
+static td_status find_module(td_cluster *c)
+{
+    const td_status status = td_cluster_load_module(&c->calls);
+    if (status != TD_OK && td_cluster_launch().local_rank > 0)
+        (void)nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    return status;
+}
+
 static td_status join(td_cluster *c)
 {
-    if (c->calls == NULL) TD_CHECK(td_cluster_load_module(&c->calls));
+    if (c->calls == NULL) TD_CHECK(find_module(c));
     c->n_given = 1;
     c->rank = (int)td_cluster_launch().rank; /* to be named by, should joining fail */
     TD_CHECK(td_thread_start(&c->thread, "talking to other ranks", work, c));
@@ -183,13 +194,16 @@ td_status td_cluster_open(td_cluster_kind kind, td_cluster **out)
     td_status status = TD_OK;
     td_cluster *c = NULL;
     const td_launch launch = td_cluster_launch();
+    char host[64] = "?";
     *out = NULL;
     TD_FAIL_IF(kind == TD_CLUSTER_MPI && launch.launcher == NULL, TD_ERR_CONFIG,
                "cluster.kind is mpi, but no launcher started several processes; start with `mpirun -n 2 "
                "tandem train ...`, or set cluster.kind = auto");
     TD_TRY(create(&c));
-    if (kind != TD_CLUSTER_NONE && launch.launcher != NULL && join(c) != TD_OK)
-        TD_TRY(td_error_context("started by %s", launch.launcher));
+    if (kind != TD_CLUSTER_NONE && launch.launcher != NULL && join(c) != TD_OK) {
+        (void)gethostname(host, sizeof host - 1);
+        TD_TRY(td_error_context("rank %u (on %s), started by %s", launch.rank, host, launch.launcher));
+    }
     *out = c;
     return TD_OK;
 fail:

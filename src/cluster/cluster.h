@@ -27,12 +27,14 @@ typedef enum td_cluster_kind {
 typedef struct td_launch {
     const char *launcher; /* "mpirun (Open MPI)"; NULL: none, or of a single process */
     uint32_t rank;        /* as far as it is told before the cluster is open */
+    uint32_t local_rank;  /* among those of the same computer; where that is not told, the rank */
 } td_launch;
 td_launch td_cluster_launch(void);
 
 typedef struct td_cluster td_cluster;
 
-/* *out: owned, td_cluster_close(). TD_ERR_CONFIG if there is a launcher but no module, or the other way. */
+/* *out: owned, td_cluster_close(). TD_ERR_CONFIG if there is a launcher but no module, or the other way: the first
+ * rank of each computer (td_launch.local_rank) tells that, and returns some seconds before its others. */
 td_status td_cluster_open(td_cluster_kind kind, td_cluster **out);
 
 /* Where all went well, waits for the others. After a failure, here or in what the cluster is used for

@@ -17,23 +17,26 @@
 
 static bool read_count(const char *name, uint64_t *out)
 {
-    const char *text = name != NULL ? getenv(name) : NULL;
+    const char *text = getenv(name);
     return text != NULL && td_text_parse_u64(text, out) == TD_OK;
 }
 
 td_launch td_cluster_launch(void)
 {
     static const struct {
-        const char *launcher, *size, *rank;
+        const char *launcher, *size, *rank, *local_rank;
     } KNOWN[] = {
-        {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-        {"an MPI launcher (PMI)", "PMI_SIZE", "PMI_RANK"},
-        {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+        {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"an MPI launcher (PMI)", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID"},
+        {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID"},
     };
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; ++i) {
-        uint64_t size = 0, rank = 0;
+        uint64_t size = 0, rank = 0, local_rank = 0;
         if (!read_count(KNOWN[i].size, &size) || !read_count(KNOWN[i].rank, &rank)) continue;
-        return (td_launch){.launcher = size > 1 ? KNOWN[i].launcher : NULL, .rank = (uint32_t)rank};
+        if (!read_count(KNOWN[i].local_rank, &local_rank)) local_rank = rank;
+        return (td_launch){.launcher = size > 1 ? KNOWN[i].launcher : NULL,
+                           .rank = (uint32_t)rank,
+                           .local_rank = (uint32_t)local_rank};
     }
     return (td_launch){0};
 }

@@ -316,9 +316,10 @@ td_status td_training_choose_devices(td_training *training)
 {
     td_log_context *former = enter(training);
     const td_status status = choose_devices(training);
-    /* what keeps all ranks from joining, such as a missing module, rank 0 alone tells */
-    const bool is_common = training->cluster == NULL && status == TD_ERR_CONFIG;
-    training->failed = status != TD_OK && !is_common && td_cluster_launch().launcher != NULL;
+    const td_launch launch = td_cluster_launch();
+    /* what keeps a computer's ranks from joining, such as a missing module, the first of them tells */
+    const bool is_told = training->cluster == NULL && status == TD_ERR_CONFIG && launch.local_rank > 0;
+    training->failed = status != TD_OK && !is_told && launch.launcher != NULL;
     return leave(training, former, status);
 }
 

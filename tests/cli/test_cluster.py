@@ -16,9 +16,9 @@ import unittest
 from tones import make_dataset
 
 PROGRAM = "./tandem"
-LAUNCHERS = {"mpirun (Open MPI)": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-             "an MPI launcher (PMI)": ("PMI_SIZE", "PMI_RANK"),
-             "srun (Slurm)": ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")}
+LAUNCHERS = {"mpirun (Open MPI)": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+             "an MPI launcher (PMI)": ("PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID"),
+             "srun (Slurm)": ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID")}
 
 
 class WithoutModule(unittest.TestCase):
@@ -30,10 +30,11 @@ class WithoutModule(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def run_rank(self, launcher, size, rank, *options):
+    def run_rank(self, launcher, size, rank, *options, local=None):
         known = {name for names in LAUNCHERS.values() for name in names}
         environment = {name: value for name, value in os.environ.items() if name not in known | {"TANDEM_MPI_MODULE"}}
-        environment.update(zip(LAUNCHERS[launcher], (str(size), str(rank))))
+        told = (size, rank) if local is None else (size, rank, local)
+        environment.update(zip(LAUNCHERS[launcher], map(str, told)))
         return subprocess.run([self.program, "train", "--model-device", "cpu", "--train-data", self.path("set"),
                                "--checkpoint-dir", self.path("run"), *options], capture_output=True, text=True,
                               timeout=120, env=environment)
@@ -47,8 +48,12 @@ class WithoutModule(unittest.TestCase):
                 self.assertIn("openmpi-bin", done.stderr)
                 self.assertIn("--cluster none", done.stderr)
                 self.assertFalse(os.path.exists(self.path("run")))
-                other = self.run_rank(launcher, 2, 1)  # one rank tells it
+                other = self.run_rank(launcher, 4, 3, local=1)  # one rank of each computer tells it
                 self.assertEqual((other.returncode, other.stderr), (2, ""))
+                other = self.run_rank(launcher, 4, 2, local=0)
+                self.assertEqual(other.returncode, 2)
+                self.assertIn(f"rank 2 (on {os.uname().nodename}), started by", other.stderr)
+                self.assertIn("openmpi-bin", other.stderr)
 
     def test_alone_it_trains(self):
         make_dataset(self.path("set"), 6, 6000, 400)
