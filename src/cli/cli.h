@@ -57,8 +57,8 @@ typedef enum td_color { TD_COLOR_RED, TD_COLOR_GREEN, TD_COLOR_YELLOW, TD_COLOR_
 void td_cli_begin_output(td_cli *cli, const char *color, td_log_level level);
 void td_cli_end_output(td_cli *cli);
 
-/* Ranks other than 0 log nothing. Returns what td_log_close() takes in the end. */
-td_log_context *td_cli_silence_rank(uint32_t rank);
+/* Ranks other than 0 log errors alone. Returns what td_log_close() takes in the end. */
+td_log_context *td_cli_silence_rank(td_cli *cli, uint32_t rank);
 
 enum { TD_CLI_LINE_BYTES = 4096 };
 

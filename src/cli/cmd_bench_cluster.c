@@ -131,7 +131,7 @@ int td_cmd_bench_cluster(td_cli *cli)
 {
     work w = {0};
     int code = TD_EXIT_DONE;
-    td_log_context *silence = td_cli_silence_rank(td_cluster_launch().rank);
+    td_log_context *silence = td_cli_silence_rank(cli, td_cluster_launch().rank);
     td_status status = td_settings_open_cluster(cli->options, &w.cluster);
     if (status == TD_OK && run(cli, &w) != TD_OK) {
         const uint32_t ranks = td_cluster_size(w.cluster);

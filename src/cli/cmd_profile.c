@@ -154,7 +154,7 @@ int td_cmd_profile(td_cli *cli)
     td_roles roles = {0};
     td_status status = TD_OK;
     int code = TD_EXIT_DONE;
-    td_log_context *silence = td_cli_silence_rank(td_cluster_launch().rank);
+    td_log_context *silence = td_cli_silence_rank(cli, td_cluster_launch().rank);
     TD_FAIL_IF(td_cli_text(cli, "simulate-data-device") && !device, TD_ERR_CONFIG,
                "--simulate-data-device needs --simulate-device, which is the model device");
     TD_FAIL_IF(stages && device, TD_ERR_CONFIG,

@@ -234,7 +234,7 @@ int td_cmd_train(td_cli *cli)
     td_training *training;
     int code = TD_EXIT_DONE;
     if (td_training_create_for(cli->options, &training) != TD_OK) return td_cli_fail(cli, NULL);
-    td_log_context *silence = td_cli_silence_rank(td_training_rank(training));
+    td_log_context *silence = td_cli_silence_rank(cli, td_training_rank(training));
     if (td_training_choose_devices(training) != TD_OK)
         code = fail(cli, training, td_training_registry(training));
     else if (run(cli, training, &code) != TD_OK)

@@ -102,18 +102,11 @@ void td_cli_end_output(td_cli *cli)
     cli->log = NULL;
 }
 
-/* Of a rank that leaves it to rank 0 to tell. */
-static void drop_line(void *context, td_log_level level, const char *line)
-{
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
-td_log_context *td_cli_silence_rank(uint32_t rank)
+td_log_context *td_cli_silence_rank(td_cli *cli, uint32_t rank)
 {
     td_log_context *context = NULL;
-    if (rank > 0 && td_log_open(drop_line, NULL, TD_LOG_ERROR, NULL, &context) == TD_OK) td_log_bind(context);
+    if (rank > 0 && td_log_open(write_log_line, cli, TD_LOG_ERROR, NULL, &context) == TD_OK)
+        td_log_bind(context);
     return context;
 }
 

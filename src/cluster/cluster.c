@@ -9,11 +9,19 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "cluster/launch.h"
 #include "cluster/sum.h"
 
-enum { MAX_JOBS = 256, SHARD_ALIGN = 64, MAX_BROADCAST = 1 << 28, MAX_MESSAGE = 1 << 30, FAILED_CODE = 1 };
+enum {
+    MAX_JOBS = 256,
+    SHARD_ALIGN = 64,
+    MAX_BROADCAST = 1 << 28,
+    MAX_MESSAGE = 1 << 30,
+    FAILED_CODE = 1,
+    PATIENCE_S = 5
+};
 
 struct td_cluster {
     const td_cluster_calls *calls; /* NULL: alone */
@@ -29,6 +37,7 @@ struct td_cluster {
     uint64_t n_given, n_done;
     bool ends, works;
     td_error error; /* first failure */
+    int failed_s;   /* since then */
 };
 
 /* ---------------------------------------------------------------- the thread */
@@ -62,9 +71,16 @@ static void rest(td_cluster *c)
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     ++until.tv_sec;
-    if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == 0 || c->error.status != TD_OK) return;
+    if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == 0) return;
+    const bool is_sound = c->error.status == TD_OK;
+    /* this rank may be busy for minutes, compiling or validating, before it hears of a failure, or in clearing up */
+    const bool is_late = !is_sound && ++c->failed_s == PATIENCE_S && c->calls->pulse != NULL;
     pthread_mutex_unlock(&c->lock);
-    keep_failure(c, td_cluster_do_pulse(c));
+    if (is_sound) keep_failure(c, td_cluster_do_pulse(c));
+    if (is_late) {
+        td_log_error("%s", c->error.message);
+        c->calls->end(FAILED_CODE);
+    }
     pthread_mutex_lock(&c->lock);
 }
 

@@ -6,7 +6,8 @@
  * ranks, element by element in fp32, so that the same ranks always get the same bits, all of them.
  *
  * A failure ends a cluster: from then on every call fails with the first cause. So does the silence of a rank
- * whose computer is gone; one that is only slow still gives signs of life. Covered by tests/cluster.
+ * whose computer is gone; one that is only slow still gives signs of life. A rank that is not
+ * closed within some seconds of a failure, because it computes, is ended with all others. Covered by tests/cluster.
  */
 #ifndef TD_CLUSTER_CLUSTER_H
 #define TD_CLUSTER_CLUSTER_H

@@ -25,6 +25,12 @@ class Calls(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1", done.stderr)
 
+    def test_a_failure_ends_a_rank_that_is_busy(self):
+        """By itself, before the others have missed its signs of life for too long."""
+        done = ranks(2, PROBE, "busy")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn("no sign of life", done.stderr)
+
     def test_without_the_module_it_says_what_to_install(self):
         done = ranks(2, PROBE, env={"TANDEM_MPI_MODULE": "/nowhere/libtandem_mpi.so"})
         self.assertEqual(done.returncode, 2)

@@ -32,10 +32,12 @@ static int listen_again(void)
     return MPI_Irecv(&own.heard_byte, 1, MPI_BYTE, own.before, 0, own.signs, &own.in);
 }
 
+/* All that have come: one at a time they would be heard later and later, and longer than they are sent. */
 static int look_for_signs(double now_s)
 {
-    int done = 0, error = MPI_Test(&own.in, &done, MPI_STATUS_IGNORE);
-    if (error == MPI_SUCCESS && done) {
+    int done = 0, error = MPI_SUCCESS;
+    while (error == MPI_SUCCESS && (error = MPI_Test(&own.in, &done, MPI_STATUS_IGNORE)) == MPI_SUCCESS &&
+           done) {
         own.heard_s = now_s;
         error = listen_again();
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -134,6 +135,20 @@ static void try_shares(void)
     }
 }
 
+static td_status run_badly(td_cluster *c, void *context)
+{
+    (void)c, (void)context;
+    return TD_FAIL(TD_ERR_DRIVER, "a job that fails");
+}
+
+/* A rank whose job has failed, and which does not hear of it, since it is busy. */
+static void be_busy(void)
+{
+    uint64_t number;
+    check(td_cluster_give(cluster, &(td_cluster_job){run_badly, NULL}, &number) == TD_OK, "give");
+    (void)sleep(60);
+}
+
 int main(int argc, char **argv)
 {
     const bool dies = argc > 1 && strcmp(argv[1], "fail") == 0;
@@ -141,6 +156,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", td_error_last()->message);
         return 2;
     }
+    if (argc > 1 && strcmp(argv[1], "busy") == 0 && td_cluster_rank(cluster) == 1) be_busy();
     try_moves();
     try_shares();
     for (int format = TD_WIRE_FP32; format <= TD_WIRE_BF16; ++format) {
