@@ -1,5 +1,5 @@
 /* The CTC loss as a node; its gradient is written in the pass that computes it, as that of other losses is
- * (op_reduce.c). Covered by tests/graph/test_graph.c. */
+ * (op_reduce.c). Covered by tests/graph/test_spectral.c. */
 #include "graph/internal.h"
 
 enum { CTC_X, CTC_IDS, CTC_LENGTHS };

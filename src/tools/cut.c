@@ -13,7 +13,12 @@
 #include "text/unicode.h"
 #include "tools/cut_internal.h"
 
-enum { TEXT_MOST_BYTES = 64 << 20, SEARCH_STEPS = 512 };
+enum {
+    TEXT_MOST_BYTES = 64 << 20,
+    SEARCH_STEPS = 512,
+    MOST_CHARACTERS =
+        300 /* of a sentence; a longer one is several, which share a row where there is no pause */
+};
 
 #define LEAST_AUDIO_S 1.0
 #define LEAST_SPEECH 0.01 /* share of a recording in which somebody speaks */
@@ -91,7 +96,7 @@ static td_status split_paragraph(td_cut *cut, const char *text, size_t bytes)
     td_piece piece;
     td_status status = TD_OK;
     TD_TRY(copy_text(text, bytes, &copy));
-    while (td_split_next(copy, cut->lang, SIZE_MAX, &at, &piece))
+    while (td_split_next(copy, cut->lang, MOST_CHARACTERS, &at, &piece))
         TD_TRY(add_sentence(cut, copy + piece.first, piece.bytes));
 fail:
     free(copy);
@@ -174,21 +179,28 @@ static td_status open_output(const char *folder)
     return td_file_make_dirs(wavs);
 }
 
+static double sum_speech(const td_cut *cut, size_t first, size_t end)
+{
+    size_t speech = 0;
+    for (size_t i = first; i < end; i++)
+        speech += td_cut_is_speech(&cut->levels, i);
+    return (double)speech * TD_CUT_LEVEL_S;
+}
+
 static void sum_up(td_cut *cut)
 {
     td_cut_result *r = cut->result;
-    size_t speech = 0;
+    double rows_s = 0;
     r->audio_s = (double)cut->steps * cut->step_s;
     r->n_sentences = cut->n_sentences;
-    for (size_t i = 0; i < cut->levels.count; i++)
-        speech += td_cut_is_speech(&cut->levels, i);
-    r->speech_s = (double)speech * TD_CUT_LEVEL_S;
-    double rows_s = 0;
+    r->speech_s = sum_speech(cut, 0, cut->levels.count);
     for (size_t i = 0; i < cut->n_rows; i++) {
         const td_cut_row *row = &cut->rows[i];
         r->counts[row->reason]++;
         r->n_heard += row->n_sentences;
-        rows_s += row->end_s - row->start_s;
+        const size_t first = cut->recordings[row->recording].first_level;
+        rows_s += sum_speech(cut, first + (size_t)(row->start_s / TD_CUT_LEVEL_S),
+                             first + (size_t)(row->end_s / TD_CUT_LEVEL_S));
         if (row->reason == TD_CUT_KEPT) r->kept_s += row->end_s - row->start_s;
     }
     r->n_rows = cut->n_rows;

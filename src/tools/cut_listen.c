@@ -134,6 +134,16 @@ fail:
     return status;
 }
 
+/* A file as part of the key: by its path, its size and when it was written. */
+static void add_file(td_hasher *key, const char *path)
+{
+    struct stat about = {0};
+    td_hasher_string(key, path);
+    if (stat(path, &about) != 0) return;
+    td_hasher_bytes(key, &about.st_mtim, sizeof about.st_mtim);
+    td_hasher_bytes(key, &about.st_size, sizeof about.st_size);
+}
+
 static td_status open_recordings(td_cut *cut, td_hasher *key)
 {
     const td_cut_settings *s = cut->settings;
@@ -142,7 +152,6 @@ static td_status open_recordings(td_cut *cut, td_hasher *key)
     for (size_t i = 0; i < s->n_recordings; i++) {
         td_cut_recording *r = &cut->recordings[i];
         td_audio_stream *stream;
-        struct stat about = {0};
         *r = (td_cut_recording){.path = s->recordings[i], .first_step = cut->steps};
         TD_CHECK(td_audio_stream_open(r->path, 0, &stream));
         r->rate = td_audio_stream_source_rate(stream);
@@ -151,9 +160,7 @@ static td_status open_recordings(td_cut *cut, td_hasher *key)
         TD_REFUSE_IF(r->frames == 0, TD_ERR_FORMAT, "%s: holds no samples; record or copy it again", r->path);
         r->steps = td_aligner_steps(cut->aligner, (uint64_t)((double)r->frames * rate / r->rate));
         cut->steps += r->steps;
-        if (stat(r->path, &about) == 0) td_hasher_bytes(key, &about.st_mtim, sizeof about.st_mtim);
-        td_hasher_string(key, r->path);
-        td_hasher_bytes(key, &r->frames, sizeof r->frames);
+        add_file(key, r->path);
     }
     TD_REFUSE_IF(cut->steps > UINT32_MAX / 2, TD_ERR_LIMIT,
                  "the recordings are longer than a year; cut some of them at "
@@ -195,7 +202,7 @@ td_status td_cut_listen(td_cut *cut)
     size_t done;
     td_status status = TD_OK;
     td_hasher_init(&key);
-    td_hasher_string(&key, s->aligner);
+    add_file(&key, s->aligner);
     TD_TRY(open_recordings(cut, &key));
     TD_TRY(td_cut_path(s->output, "cut.heard", path));
     TD_TRY(open_heard(cut, path, td_hasher_digest(&key), &file, &done));
@@ -225,4 +232,5 @@ void td_cut_get_heard(const td_cut *cut, size_t first, size_t count, float *to)
         (const uint16_t *)(const void *)((const char *)cut->heard.data + HEADER_BYTES) + first * classes;
     for (size_t i = 0; i < count * classes; i++)
         to[i] = td_fp16_to_float(from[i]);
+    td_file_forget(&cut->heard, from, count * classes * sizeof *from);
 }

@@ -49,6 +49,9 @@ static void find_edges(const td_cut *cut, td_cut_row *row, double least_s, doubl
         td_cut_find_end(&cut->levels, level_of(r, row->last_s), level_of(r, most_s), &is_tight[1]);
     row->start_s = seconds_of(r, start);
     row->end_s = seconds_of(r, end);
+    /* Where a recording begins or ends, nothing is cut into. */
+    if (row->start_s < MARGIN_S) is_tight[0] = false;
+    if (row->end_s > (double)r->levels * TD_CUT_LEVEL_S - MARGIN_S) is_tight[1] = false;
     row->is_tight = is_tight[0] || is_tight[1];
 }
 
