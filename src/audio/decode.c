@@ -1,12 +1,10 @@
 /* See decode.h. libsndfile decodes, soxr resamples; mixing, checks and trimming are here. */
 #include "audio/decode.h"
 
-#include <errno.h>
 #include <math.h>
 #include <soxr.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "audio/sound_file.h"
 #include "base/error.h"
@@ -33,58 +31,10 @@ typedef struct decoder {
 
 /* ---------------------------------------------------------------- opening */
 
-/* Before libsndfile sees it, which would say less. */
-static td_status check_file(const char *path)
-{
-    struct stat about;
-    if (stat(path, &about) != 0) return TD_OK; /* opening says why */
-    TD_REFUSE_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
-                 path);
-    TD_REFUSE_IF(!S_ISREG(about.st_mode), TD_ERR_IO,
-                 "%s: is a pipe or a device, which cannot seek; save the recording to a file", path);
-    TD_REFUSE_IF(about.st_size == 0, TD_ERR_FORMAT,
-                 "%s: the file is empty (0 bytes); record or copy it again", path);
-    return TD_OK;
-}
-
-static td_status fail_read(const decoder *d)
-{
-    if (d->sound.error == ENOENT)
-        return TD_FAIL(TD_ERR_NOT_FOUND, "%s: no such audio file; check the path", d->path);
-    return TD_FAIL(TD_ERR_IO, "%s: cannot be read: %s; check the disk and the permissions", d->path,
-                   strerror(d->sound.error));
-}
-
-static td_status open_file(decoder *d)
-{
-    TD_CHECK(check_file(d->path));
-    if (!td_sound_file_open(d->path, &d->sound)) {
-        const char *reason = sf_strerror(NULL);
-        if (d->sound.error != 0) return fail_read(d);
-        return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s; convert it to WAV or FLAC",
-                       d->path, (int)strcspn(reason, "\n"), reason);
-    }
-    d->info = d->sound.info;
-    TD_REFUSE_IF(d->info.channels < 1 || d->info.channels > (int)CHUNK_SAMPLES, TD_ERR_FORMAT,
-                 "%s: %d channels; save it with one or two", d->path, d->info.channels);
-    TD_REFUSE_IF(d->info.samplerate < TD_DECODE_RATE_MIN || d->info.samplerate > TD_DECODE_RATE_MAX,
-                 TD_ERR_FORMAT, "%s: a rate of %d Hz; save it with %d to %d", d->path, d->info.samplerate,
-                 TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
-    return TD_OK;
-}
-
 static td_status open_resampler(decoder *d)
 {
-    const soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
-    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-    const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
-    soxr_error_t error = NULL;
     if ((uint32_t)d->info.samplerate == d->options->rate) return TD_OK;
-    d->resampler = soxr_create(d->info.samplerate, d->options->rate, 1, &error, &io, &quality, &runtime);
-    if (error || !d->resampler)
-        return TD_FAIL(TD_ERR_HOST_MEMORY, "%s: no resampler from %d to %u Hz: %s", d->path,
-                       d->info.samplerate, d->options->rate, error ? error : "no memory");
-    return TD_OK;
+    return td_sound_resampler((uint32_t)d->info.samplerate, d->options->rate, d->path, &d->resampler);
 }
 
 /* ---------------------------------------------------------------- samples */
@@ -220,7 +170,7 @@ static td_status read_all(decoder *d)
         if (!is_full) inspect(d, to, (size_t)got);
         TD_CHECK(append(d, (size_t)got));
     }
-    if (d->sound.error != 0) return fail_read(d);
+    if (d->sound.error != 0) return td_sound_file_fail(&d->sound, d->path);
     TD_REFUSE_IF(sf_error(d->sound.file) != SF_ERR_NO_ERROR, TD_ERR_FORMAT,
                  "%s: damaged after %llu samples: %s", d->path, (unsigned long long)report->source_frames,
                  sf_strerror(d->sound.file));
@@ -293,7 +243,8 @@ td_status td_audio_decode(const char *path, const td_decode_options *options, td
     TD_FAIL_IF(options->rate && (options->rate < TD_DECODE_RATE_MIN || options->rate > TD_DECODE_RATE_MAX),
                TD_ERR_ARGUMENT, "%s: a wanted rate of %u Hz; %d to %d can be", path, options->rate,
                TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
-    TD_TRY(open_file(&d));
+    TD_TRY(td_sound_file_require(path, &d.sound));
+    d.info = d.sound.info;
     if (!own.rate) own.rate = out->rate = (uint32_t)d.info.samplerate;
     out->report.source_rate = (uint32_t)d.info.samplerate;
     out->report.channels = (uint32_t)d.info.channels;

@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audio/decode.h"
+#include "base/error.h"
+
 /* libsndfile would take what fails here for a property of the recording. */
 static void note_failure(td_sound_file *sound)
 {
@@ -164,4 +167,56 @@ void td_sound_file_close(td_sound_file *sound)
     if (sound->file != NULL) sf_close(sound->file);
     if (sound->fd >= 0) close(sound->fd);
     *sound = (td_sound_file){.fd = -1};
+}
+
+/* Before libsndfile sees it, which would say less. */
+static td_status check_file(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) return TD_OK; /* opening says why */
+    TD_REFUSE_IF(S_ISDIR(about.st_mode), TD_ERR_IO, "%s: is a folder, not an audio file; name a file in it",
+                 path);
+    TD_REFUSE_IF(!S_ISREG(about.st_mode), TD_ERR_IO,
+                 "%s: is a pipe or a device, which cannot seek; save the recording to a file", path);
+    TD_REFUSE_IF(about.st_size == 0, TD_ERR_FORMAT,
+                 "%s: the file is empty (0 bytes); record or copy it again", path);
+    return TD_OK;
+}
+
+td_status td_sound_file_fail(const td_sound_file *sound, const char *path)
+{
+    if (sound->error == ENOENT)
+        return TD_FAIL(TD_ERR_NOT_FOUND, "%s: no such audio file; check the path", path);
+    return TD_FAIL(TD_ERR_IO, "%s: cannot be read: %s; check the disk and the permissions", path,
+                   strerror(sound->error));
+}
+
+td_status td_sound_file_require(const char *path, td_sound_file *out)
+{
+    TD_CHECK(check_file(path));
+    if (!td_sound_file_open(path, out)) {
+        const char *reason = sf_strerror(NULL);
+        if (out->error != 0) return td_sound_file_fail(out, path);
+        return TD_FAIL(TD_ERR_FORMAT, "%s: not audio that can be decoded: %.*s; convert it to WAV or FLAC",
+                       path, (int)strcspn(reason, "\n"), reason);
+    }
+    TD_REFUSE_IF(out->info.channels < 1 || out->info.channels > TD_SOUND_CHANNELS_MAX, TD_ERR_FORMAT,
+                 "%s: %d channels; save it with one or two", path, out->info.channels);
+    TD_REFUSE_IF(out->info.samplerate < TD_DECODE_RATE_MIN || out->info.samplerate > TD_DECODE_RATE_MAX,
+                 TD_ERR_FORMAT, "%s: a rate of %d Hz; save it with %d to %d", path, out->info.samplerate,
+                 TD_DECODE_RATE_MIN, TD_DECODE_RATE_MAX);
+    return TD_OK;
+}
+
+td_status td_sound_resampler(uint32_t from, uint32_t to, const char *path, soxr_t *out)
+{
+    const soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
+    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+    const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
+    soxr_error_t error = NULL;
+    *out = soxr_create(from, to, 1, &error, &io, &quality, &runtime);
+    if (error || !*out)
+        return TD_FAIL(TD_ERR_HOST_MEMORY, "%s: no resampler from %u to %u Hz: %s", path, from, to,
+                       error ? error : "no memory");
+    return TD_OK;
 }

@@ -57,21 +57,28 @@ const td_option_command td_cli_commands[TD_COMMAND_COUNT] = {
 #define HELP BIT(TD_COMMAND_HELP)
 #define SERVE BIT(TD_COMMAND_SERVE)
 #define BUNDLE BIT(TD_COMMAND_BUNDLE)
+#define CUT BIT(TD_COMMAND_CUT)
 
 /* Before the general keys of settings/table.h. */
 static const td_option OWN[] = {
     {KEY("synth", "checkpoint"), PATH("FILE"),
      USUAL("Synthesis", SYNTH, "Voice to speak with: a checkpoint of `tandem train`")},
-    {FLAG("text"), TEXT("TEXT"), USUAL("Synthesis", SYNTH, "What to say")},
+    {FLAG("text"), TEXT("TEXT"),
+     USUAL("Synthesis", SYNTH | CUT, "What to say; cut: the file of the text that was read, UTF-8")},
     {FLAG("text-file"), PATH("FILE"), USUAL("Synthesis", SYNTH, "File of what to say, UTF-8")},
     {FLAG("copy"), PATH("WAV"),
      USUAL("Synthesis", SYNTH, "Recording to copy through spectrogram and vocoder instead of a text")},
     {FLAG("output"), LETTER('o'), PATH("FILE"),
-     USUAL("Output", SYNTH | REPORT | ADVISE | BUNDLE | IMPORT | EXPORT,
+     USUAL("Output", SYNTH | REPORT | ADVISE | BUNDLE | IMPORT | EXPORT | CUT,
            "Where it goes. synth: .wav, .flac, .ogg, .mp3, - for raw samples of 16 bits, one channel, on "
            "stdout, or FOLDER/ for a file of each line of the text; report: .html; advise: .ini; bundle, "
            "import: "
-           ".safetensors; export: a folder")},
+           ".safetensors; export, cut: a folder")},
+    {KEY("cut", "aligner"), PATH("FILE"),
+     USUAL("Data", CUT,
+           "Aligner to hear with; the one that scripts/make_aligner.sh put into the cache if not given")},
+    {FLAG("apply"), PATH("FILE"),
+     USUAL("Data", CUT, "Apply the choices that the page cut.html has saved to the folder of -o, and end")},
     {FLAG("weights"), CHOICE("fp32", "fp32|bf16|fp16"),
      USUAL("Output", IMPORT, "How weights are stored: as they are, or in half the room")},
     {FLAG("format"), CHOICE("coqui", "coqui"), USUAL("Output", EXPORT, "Whose files to write")},
@@ -140,7 +147,7 @@ static const td_option OWN[] = {
      FOR("Server", SERVE, "Web pages of other computers that may ask, such as https://chat.example")},
 
     {KEY("bench", "device"), TEXT("SEL"),
-     USUAL("Benchmark", MEASURES | SYNTH | SERVE | BENCH_CLUSTER,
+     USUAL("Benchmark", MEASURES | SYNTH | SERVE | BENCH_CLUSTER | CUT,
            "Device to use: a selector or number of `tandem devices`; the best one if not given")},
     {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", SUBMIT, "Kernels in the list")},
     {KEY("bench", "replays"), INT("1000", 1, 1000000),

@@ -193,6 +193,13 @@ td_status td_family_predict_graph(const td_model_config *config, const td_batch_
     return build_frozen(config, &row, shape, out, output);
 }
 
+td_status td_family_classify_graph(const td_model_config *config, const td_batch_shape *shape, td_graph **out,
+                                   td_tensor *output)
+{
+    const td_frozen_row row = {.name = "logits", .build = config->family->classify};
+    return build_frozen(config, &row, shape, out, output);
+}
+
 /* ---------------------------------------------------------------- stores */
 
 td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,

@@ -88,7 +88,8 @@ typedef struct td_data_facts {
 /* What others must know of a model. */
 typedef struct td_model_facts {
     uint32_t n_symbols, n_speakers, n_mels, max_tokens, max_frames;
-    uint32_t frames_per_step;                 /* of a decoder that makes several at once; 0: 1 */
+    uint32_t frames_per_step;                 /* of a model that makes several at once; 0: 1 */
+    uint32_t reach;                           /* frames at each side that a step of `classify` depends on */
     bool takes_reference;                     /* a recording that tells the speaker */
     bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
     bool is_romanized;                        /* it reads what text/romanize.h writes */
@@ -207,6 +208,9 @@ struct td_family {
     /* A spectrogram [B, T, n_mels] of a batch along the timing of its recordings, not trained: what the model would
      * say with their durations. NULL: it cannot. */
     td_tensor (*predict)(td_nn *nn, const td_build *build);
+    /* Logits [B, steps, n_symbols] of the spectrograms "mel" [B, T, n_mels], steps = T / frames_per_step rounded up: which
+     * symbol begins at a step; 0: none. NULL: it cannot. */
+    td_tensor (*classify)(td_nn *nn, const td_build *build);
     /* The value of an input that batches do not have, at a step. NULL: there is none. */
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
@@ -245,6 +249,10 @@ td_status td_family_frozen_graph(const td_model_config *config, size_t i, const 
 /* The same for what a config's family predicts. */
 td_status td_family_predict_graph(const td_model_config *config, const td_batch_shape *shape, td_graph **out,
                                   td_tensor *output);
+
+/* The same for what it takes a spectrogram for: its family has `classify`. */
+td_status td_family_classify_graph(const td_model_config *config, const td_batch_shape *shape, td_graph **out,
+                                   td_tensor *output);
 
 /* A store for all learners of a config; `freeze` as in td_build. Not filled. *out: owned. */
 td_status td_family_store(td_memory *memory, const td_model_config *config, const char *freeze,

@@ -87,7 +87,7 @@ static bool is_wanted(const td_node *node, const bool *wanted)
 
 bool td_node_is_loss(const td_node *node)
 {
-    return node->kind == TD_OP_loss || node->kind == TD_OP_cross_entropy;
+    return node->kind == TD_OP_loss || node->kind == TD_OP_cross_entropy || node->kind == TD_OP_ctc;
 }
 
 td_status td_draft_drop_dead(td_draft *draft, bool forward_only)

@@ -15,6 +15,7 @@
 
 #include "ops/align.h"
 #include "ops/conv.h"
+#include "ops/ctc.h"
 #include "ops/loss.h"
 #include "ops/move.h"
 #include "ops/norm.h"
@@ -266,6 +267,10 @@ td_tensor td_graph_loss(td_graph *graph, td_loss_kind kind, td_tensor x, td_tens
                         float shape);
 td_tensor td_graph_cross_entropy(td_graph *graph, td_tensor logits, td_tensor target, uint32_t ignore,
                                  float smoothing);
+
+/* As ops/ctc.h: logits [B, T, K] and texts token_ids uint [B, S]; counts uint [B]. */
+td_tensor td_graph_ctc(td_graph *graph, td_tensor logits, td_tensor token_ids, td_tensor token_counts,
+                       td_tensor frame_counts, uint32_t edge);
 
 /* weights[0] losses[0] + ... */
 td_tensor td_graph_total(td_graph *graph, const td_tensor *losses, const float *weights, size_t n);

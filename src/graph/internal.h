@@ -49,6 +49,7 @@
     X(scatter)                                                                                               \
     X(loss)                                                                                                  \
     X(cross_entropy)                                                                                         \
+    X(ctc)                                                                                                   \
     X(stft)                                                                                                  \
     X(istft)                                                                                                 \
     X(depthwise)                                                                                             \
@@ -259,6 +260,9 @@ TD_GRAPH_OPS(TD_OP_DECLARE)
 
 /* The shape rule of nodes that only td_backprop_append and passes of a plan append, with their outputs. */
 void td_op_shape_given(td_graph *graph, td_node *node);
+
+/* Turns the gradient of a loss, a number known when gradients are made, into that of x: the forward node writes it. */
+void td_op_back_loss(td_backprop *b, const td_node *node);
 
 /* ---------------------------------------------------------------- building (graph.c) */
 

@@ -115,8 +115,7 @@ const td_op_row td_op_row_max_back = {.required = 2, .shape = td_op_shape_given,
 
 enum { LOSS_X, LOSS_Y, LOSS_LENGTHS };
 
-/* Turns the gradient of a loss, a number known here, into that of x: the forward node writes it. */
-static void back_loss(td_backprop *b, const td_node *node)
+void td_op_back_loss(td_backprop *b, const td_node *node)
 {
     td_graph *graph = b->graph;
     td_node *forward = graph->nodes;
@@ -178,7 +177,7 @@ static td_status record_loss(td_recorder *r, const td_node *node)
 
 const td_op_row td_op_row_loss = {.required = 3,
                                   .shape = shape_loss,
-                                  .backward = back_loss,
+                                  .backward = td_op_back_loss,
                                   .record = record_loss,
                                   .workspace = measure_loss};
 
@@ -217,6 +216,6 @@ static td_status record_cross_entropy(td_recorder *r, const td_node *node)
 
 const td_op_row td_op_row_cross_entropy = {.required = 2,
                                            .shape = shape_cross_entropy,
-                                           .backward = back_loss,
+                                           .backward = td_op_back_loss,
                                            .record = record_cross_entropy,
                                            .workspace = measure_cross_entropy};

@@ -14,12 +14,17 @@ static td_status launch_count(td_list *list, const td_loss_count_params *params,
                             (td_cost){.flops = params->n, .bytes = 4.0 * params->n});
 }
 
-static td_status launch_total(td_list *list, uint32_t n, td_span partial, td_span scale, td_span loss)
+td_status td_op_loss_total(td_list *list, uint32_t n, td_span partial, td_span scale, td_span loss)
 {
     const td_loss_total_params params = {.n = n};
     const td_span spans[] = {partial, scale, loss};
     return td_list_dispatch(list, TD_K_loss_total, spans, &params, one_group,
                             (td_cost){.flops = n, .bytes = 4.0 * n});
+}
+
+td_status td_op_loss_count(td_list *list, uint32_t n, uint32_t limit, td_span lengths, td_span scale)
+{
+    return launch_count(list, &(td_loss_count_params){.n = n, .limit = limit, .row = 1}, lengths, scale);
 }
 
 /* ---------------------------------------------------------------- cross-entropy */
@@ -58,7 +63,7 @@ td_status td_op_cross_entropy(td_list *list, const td_cross_entropy_args *a)
     TD_CHECK(launch_count(list, &count, a->target, a->scale));
     TD_CHECK(td_list_dispatch(list, has_dx ? TD_K_cross_entropy_back : TD_K_cross_entropy, spans, &params,
                               rows.grid, (td_cost){.flops = 20 * n, .bytes = (has_dx ? 8 : 4) * n}));
-    return launch_total(list, a->rows, a->per_row, a->scale, a->loss);
+    return td_op_loss_total(list, a->rows, a->per_row, a->scale, a->loss);
 }
 
 /* ---------------------------------------------------------------- element-wise */
@@ -117,5 +122,5 @@ td_status td_op_masked_loss(td_list *list, const td_masked_loss_args *a)
     TD_CHECK(launch_count(list, &count, a->lengths, a->scale));
     TD_CHECK(td_list_dispatch(list, kernels[a->kind], spans, &params, td_grid_groups(blocks),
                               (td_cost){.flops = 8 * n, .bytes = (has_dx ? 12 : 8) * n}));
-    return launch_total(list, blocks, a->partial, a->scale, a->loss);
+    return td_op_loss_total(list, blocks, a->partial, a->scale, a->loss);
 }

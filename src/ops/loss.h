@@ -52,4 +52,9 @@ td_status td_op_masked_loss(td_list *list, const td_masked_loss_args *args);
 uint64_t td_op_masked_loss_partial(td_kernel_class kernel_class, uint32_t items, uint32_t frames,
                                    uint32_t channels);
 
+/* What losses of other headers end with. scale [1] = 1 / (sum of min(lengths[i], limit)), 0 of nothing; lengths
+ * uint [n]. loss [1] = scale * sum of partial [n], in fixed order. */
+td_status td_op_loss_count(td_list *list, uint32_t n, uint32_t limit, td_span lengths, td_span scale);
+td_status td_op_loss_total(td_list *list, uint32_t n, td_span partial, td_span scale, td_span loss);
+
 #endif

@@ -47,10 +47,10 @@ static const td_option FIRST[] = {
     {KEY("data", "max_bad_fraction"), SHARE("0.05"),
      FOR("Data", TD_TOPIC_PREPARE | TD_TOPIC_LOAD, "Share of bad rows that is tolerated")},
     {KEY("data", "language"), TEXT("LANG"), .default_text = "auto",
-     FOR("Data", ROWS | TD_TOPIC_SPEAK,
-         "Of rows that do not tell, or of the text to say: a code such as de; auto: the one most rows look "
-         "like; "
-         "each: row by row")},
+     FOR("Data", ROWS | TD_TOPIC_SPEAK | TD_TOPIC_CUT,
+         "Of rows that do not tell, or of the text to say or to cut: a code such as de; auto: the one most "
+         "rows "
+         "look like, or the aligner's; each: row by row")},
     {KEY("data", "phonemes"), BOOL("false"), .choices = "auto",
      FOR("Data", ROWS,
          "Tokens are the phonemes of espeak-ng instead of characters; auto: where its library is installed")},

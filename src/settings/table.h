@@ -24,6 +24,7 @@ enum {
     TD_TOPIC_SPEAK = 1 << 11,
     TD_TOPIC_SERVE = 1 << 12,
     TD_TOPIC_RANKS = 1 << 13, /* steps of several ranks */
+    TD_TOPIC_CUT = 1 << 14,   /* recordings are cut */
 };
 
 /* Topics of whoever puts a table together; n from 0 to 47. */

@@ -385,6 +385,51 @@ static void run_cross_entropy(const interpreter *in, const td_node *node)
     in->values[node->out[0]][0] = n > 0 ? sum / n : 0;
 }
 
+/* Probability of a text over all ways along p [frames, classes]: heard[j] that j labels were heard and one was the last,
+ * quiet[j] that nothing was. */
+static double add_ways(const double *p, size_t frames, size_t classes, const double *labels, size_t count)
+{
+    double *heard = calloc(2 * (count + 1), sizeof *heard), *quiet = heard + count + 1;
+    quiet[0] = 1;
+    for (size_t t = 0; t < frames; t++, p += classes)
+        for (size_t j = count + 1; j-- > 0;) {
+            const bool repeats = j > 1 && labels[j - 1] == labels[j - 2];
+            const double from_label = j > 1 && !repeats ? heard[j - 1] : 0;
+            const double now = j > 0 ? (heard[j] + quiet[j - 1] + from_label) * p[(size_t)labels[j - 1]] : 0;
+            quiet[j] = (quiet[j] + heard[j]) * p[0];
+            heard[j] = now;
+        }
+    const double sum = heard[count] + quiet[count];
+    free(heard);
+    return sum;
+}
+
+static void run_ctc(const interpreter *in, const td_node *node)
+{
+    const td_shape s = shape_of(in, node->in[0]);
+    const size_t items = s.dims[0], frames = s.dims[1], classes = s.dims[2], edge = node->info.loss.ignore;
+    const size_t tokens = shape_of(in, node->in[1]).dims[1];
+    const double *lengths = in->values[node->in[2]];
+    double *p = calloc(frames * classes, sizeof *p), sum = 0, n = 0;
+    for (size_t b = 0; b < items; b++) {
+        const size_t count = (size_t)lengths[b] > 2 * edge ? (size_t)lengths[b] - 2 * edge : 0;
+        for (size_t t = 0; t < frames; t++) {
+            const double *x = in->values[node->in[0]] + (b * frames + t) * classes;
+            double total = 0;
+            for (size_t c = 0; c < classes; c++)
+                total += exp(x[c]);
+            for (size_t c = 0; c < classes; c++)
+                p[t * classes + c] = exp(x[c]) / total;
+        }
+        const double *labels = in->values[node->in[1]] + b * tokens + edge;
+        const double ways = add_ways(p, (size_t)lengths[items + b], classes, labels, count);
+        sum -= ways > 0 ? log(ways) : 0;
+        n += lengths[b];
+    }
+    in->values[node->out[0]][0] = sum / n;
+    free(p);
+}
+
 /* ---------------------------------------------------------------- moves */
 
 static void to_place(td_shape s, size_t i, size_t place[4])
@@ -587,6 +632,7 @@ void interpreter_run(interpreter *in)
         [TD_OP_loss] = run_loss,        [TD_OP_cross_entropy] = run_cross_entropy,
         [TD_OP_stft] = run_stft,        [TD_OP_istft] = run_istft,
         [TD_OP_noise] = run_noise,      [TD_OP_depthwise] = run_depthwise,
+        [TD_OP_ctc] = run_ctc,
     };
     for (size_t n = 0; n < in->n_nodes; n++)
         table[in->graph->nodes[n].kind](in, &in->graph->nodes[n]);

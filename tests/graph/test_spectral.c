@@ -1,4 +1,4 @@
-/* Spectra, depthwise convolutions and noise in graphs: loss and gradients against central differences of the
+/* Spectra, depthwise convolutions, noise and CTC in graphs: loss and gradients against central differences of the
  * interpreter in double, on every device; and what cannot be built. */
 #include "differences.h"
 
@@ -30,6 +30,14 @@ static td_tensor build_depthwise(td_graph *g)
     return td_graph_loss(g, TD_LOSS_MSE, td_graph_depthwise(g, y, w), target, model_lengths(g, 2, 9), 1);
 }
 
+static td_tensor build_ctc(td_graph *g)
+{
+    const td_tensor x = td_graph_param(g, "frames_of_ctc", td_dims(3, 9, 6), TD_PARAM_DECAY);
+    const td_tensor w = td_graph_param(g, "classes_of_ctc", td_dims(6, 7), TD_PARAM_DECAY);
+    const td_tensor ids = model_index(g, td_dims(3, 5), 7), tokens = model_lengths(g, 3, 5);
+    return td_graph_ctc(g, td_graph_matmul(g, x, w), ids, tokens, model_lengths(g, 3, 9), 1);
+}
+
 static void judge(rig_kind kind)
 {
     rig r;
@@ -39,6 +47,7 @@ static void judge(rig_kind kind)
         bench b;
         check(td_graph_create(seed, &m.graph));
         m.loss = td_graph_add(m.graph, build_loss(m.graph), build_depthwise(m.graph));
+        m.loss = td_graph_add(m.graph, m.loss, build_ctc(m.graph));
         td_graph_output(m.graph, m.loss, "loss");
         check(td_graph_backward(m.graph, m.loss, 1));
         model_fill(&m);
@@ -74,7 +83,7 @@ static void test_vulkan(void **state)
 static void test_mistakes(void **state)
 {
     (void)state;
-    for (int what = 0; what < 5; what++) {
+    for (int what = 0; what < 7; what++) {
         td_graph *g;
         check(td_graph_create(1, &g));
         const td_tensor x = td_graph_param(g, "x", td_dims(2, 600), TD_PARAM_DECAY);
@@ -83,6 +92,12 @@ static void test_mistakes(void **state)
         if (what == 1) td_graph_stft(g, x, &(td_stft_options){.n_fft = 500, .hop = 100});
         if (what == 2) td_graph_istft(g, x, &(td_stft_options){.n_fft = 512, .hop = 128});
         if (what == 3) td_graph_depthwise(g, x, x);
+        if (what == 5)
+            td_graph_ctc(g, x, model_index(g, td_dims(2, 3), 4), model_lengths(g, 2, 3),
+                         model_lengths(g, 2, 3), 1);
+        if (what == 6)
+            td_graph_ctc(g, td_graph_reshape(g, x, td_dims(2, 60, 10)), x, model_lengths(g, 2, 3),
+                         model_lengths(g, 2, 3), 1);
         if (what == 4) td_graph_pulse(g, pitch, x, 256, 22050);
         assert_int_not_equal(td_graph_status(g), TD_OK);
         td_graph_destroy(g);

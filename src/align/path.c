@@ -1,0 +1,299 @@
+/* See path.h. A way is either between two sentences, where anything may be heard, or at a letter of a sentence or behind
+ * one. States of sentence j: even ones are its letters, odd ones the quiet behind each but the last. What a way has found
+ * is a chain of links, kept in order of their making; those that no way needs any more are swept out now and then. */
+#include "align/path.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define PASS_OVER -1.2f   /* of a step in which a letter is heard that is not in the text */
+#define SKIP_FIRST -14.0f /* of the first of some sentences that were not read, */
+#define SKIP_MORE -0.7f   /* and of each */
+#define BEAM 160.0f       /* ways so far below the best are given up */
+
+enum { NO_LINK = 0, SWEEP_FROM = 1 << 20 };
+
+typedef struct link {
+    uint32_t before; /* NO_LINK: none */
+    td_found found;
+} link;
+
+struct td_path {
+    td_path_text text;
+    size_t classes;
+    size_t *at;       /* [sentences + 1]: the first state of each */
+    float *scores;    /* by state */
+    uint32_t *starts; /* by state: when its sentence began */
+    uint32_t *links;  /* by state: what was found before */
+    float *best;      /* [sentences]: of its states; -INFINITY: none is followed */
+    float *between;   /* [sentences + 1]: scores of ways that wait for this sentence */
+    uint32_t *between_links;
+    size_t low, high; /* sentences that ways are in or wait for: low <= j < high */
+    link *nodes;      /* the first stands for none */
+    size_t n_nodes, capacity, sweep_at;
+    uint32_t step;
+};
+
+td_status td_path_create(const td_path_text *text, size_t classes, td_path **out)
+{
+    td_path *p = NULL;
+    td_status status = TD_OK;
+    *out = NULL;
+    TD_TRY(TD_NEW(&p));
+    *p = (td_path){.text = *text, .classes = classes, .high = 1, .n_nodes = 1, .sweep_at = SWEEP_FROM};
+    TD_TRY(TD_NEW_ARRAY(&p->at, text->count + 1));
+    for (size_t j = 0; j < text->count; j++) {
+        const size_t letters = text->firsts[j + 1] - text->firsts[j];
+        p->at[j + 1] = p->at[j] + (letters ? 2 * letters - 1 : 0);
+    }
+    const size_t states = p->at[text->count];
+    TD_TRY(TD_NEW_ARRAY(&p->scores, states + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->starts, states + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->links, states + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->best, text->count + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->between, text->count + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->between_links, text->count + 1));
+    TD_TRY(td_alloc_grow(&p->nodes, &p->capacity, 1024, sizeof *p->nodes));
+    for (size_t i = 0; i < states; i++)
+        p->scores[i] = -INFINITY;
+    for (size_t j = 0; j <= text->count; j++)
+        p->best[j] = p->between[j] = -INFINITY;
+    p->between[0] = 0;
+    *out = p;
+    return TD_OK;
+fail:
+    td_path_destroy(p);
+    return status;
+}
+
+void td_path_destroy(td_path *p)
+{
+    if (!p) return;
+    free(p->at);
+    free(p->scores);
+    free(p->starts);
+    free(p->links);
+    free(p->best);
+    free(p->between);
+    free(p->between_links);
+    free(p->nodes);
+    free(p);
+}
+
+/* ---------------------------------------------------------------- links */
+
+static void mark(bool *used, const uint32_t *links, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        used[links[i]] = true;
+}
+
+static void move(const uint32_t *to, uint32_t *links, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        links[i] = to[links[i]];
+}
+
+/* Keeps the links that ways have, in order; states that are not followed get none. */
+static td_status sweep(td_path *p)
+{
+    const size_t behind = p->high <= p->text.count ? p->high : p->text.count;
+    bool *used = NULL;
+    uint32_t *to = NULL;
+    size_t kept = 1;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&used, p->n_nodes));
+    TD_TRY(TD_NEW_ARRAY(&to, p->n_nodes));
+    for (size_t j = p->low; j < behind; j++)
+        if (p->best[j] == -INFINITY)
+            memset(p->links + p->at[j], 0, (p->at[j + 1] - p->at[j]) * sizeof *p->links);
+    mark(used, p->links, p->at[p->low], p->at[behind]);
+    mark(used, p->between_links, p->low, p->high);
+    for (size_t i = p->n_nodes; i-- > 1;)
+        if (used[i]) used[p->nodes[i].before] = true;
+    for (size_t i = 1; i < p->n_nodes; i++) {
+        if (!used[i]) continue;
+        p->nodes[kept] = p->nodes[i];
+        p->nodes[kept].before = to[p->nodes[i].before];
+        to[i] = (uint32_t)kept++;
+    }
+    move(to, p->links, p->at[p->low], p->at[behind]);
+    move(to, p->between_links, p->low, p->high);
+    p->n_nodes = kept;
+    p->sweep_at = kept + SWEEP_FROM;
+fail:
+    free(used);
+    free(to);
+    return status;
+}
+
+/* The end of sentence j as a link. */
+static td_status add_link(td_path *p, size_t j, uint32_t *out)
+{
+    const size_t state = p->at[j + 1] - 1;
+    TD_CHECK(td_alloc_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes));
+    p->nodes[p->n_nodes] = (link){p->links[state], {(uint32_t)j, p->starts[state], p->step - 1}};
+    *out = (uint32_t)p->n_nodes++;
+    return TD_OK;
+}
+
+/* ---------------------------------------------------------------- a step */
+
+static void take(td_path *p, size_t to, size_t from)
+{
+    p->starts[to] = p->starts[from];
+    p->links[to] = p->links[from];
+}
+
+/* The states of sentence j from those of the step before, the last first. */
+static void step_sentence(td_path *p, size_t j, const float *heard)
+{
+    const size_t first = p->at[j], n = p->at[j + 1] - first;
+    const uint16_t *letters = p->text.classes + p->text.firsts[j];
+    float *scores = p->scores + first, best = -INFINITY;
+    if (n == 0) return;
+    for (size_t i = n; i-- > 1;) {
+        float score = scores[i];
+        if (scores[i - 1] > score) {
+            score = scores[i - 1];
+            take(p, first + i, first + i - 1);
+        }
+        if (i % 2 == 0 && letters[i / 2] != letters[i / 2 - 1] && scores[i - 2] > score) {
+            score = scores[i - 2];
+            take(p, first + i, first + i - 2);
+        }
+        scores[i] = score + heard[i % 2 ? 0 : letters[i / 2]];
+        best = fmaxf(best, scores[i]);
+    }
+    if (p->between[j] > scores[0]) {
+        scores[0] = p->between[j];
+        p->starts[first] = p->step;
+        p->links[first] = p->between_links[j];
+    }
+    scores[0] += heard[letters[0]];
+    p->best[j] = fmaxf(best, scores[0]);
+}
+
+/* Ways that wait for sentence j: they go on waiting, or come from the end of the one before, whose states are still those
+ * of the step before. */
+static td_status step_between(td_path *p, size_t j, float price)
+{
+    if (j > 0 && p->best[j - 1] > -INFINITY && p->at[j] > p->at[j - 1]) {
+        const float score = p->scores[p->at[j] - 1];
+        if (score > p->between[j]) {
+            p->between[j] = score;
+            TD_CHECK(add_link(p, j - 1, &p->between_links[j]));
+        }
+    }
+    p->between[j] += price;
+    return TD_OK;
+}
+
+/* Sentences that are skipped, and the best score of all. */
+static float skip(td_path *p)
+{
+    float best = -INFINITY, gap = -INFINITY;
+    uint32_t gap_link = NO_LINK;
+    for (size_t j = p->low; j <= p->text.count; j++) {
+        if (j == p->high) { /* nobody waits for it yet */
+            if (gap <= best - BEAM) break;
+            p->high++;
+        }
+        if (gap > p->between[j]) {
+            p->between[j] = gap;
+            p->between_links[j] = gap_link;
+        }
+        best = fmaxf(best, p->between[j]);
+        if (j < p->text.count) best = fmaxf(best, p->best[j]);
+        if (p->between[j] + SKIP_FIRST > gap) {
+            gap = p->between[j] + SKIP_FIRST;
+            gap_link = p->between_links[j];
+        }
+        gap += SKIP_MORE;
+    }
+    return best;
+}
+
+static void give_up(td_path *p, size_t j)
+{
+    for (size_t i = p->at[j]; i < p->at[j + 1]; i++)
+        p->scores[i] = -INFINITY;
+    p->best[j] = -INFINITY;
+}
+
+/* Scores are told from the best one on; ways far below it end. */
+static void prune(td_path *p, float best)
+{
+    size_t low = p->high, high = p->low;
+    for (size_t j = p->low; j < p->high; j++) {
+        bool is_followed = false;
+        p->between[j] -= best;
+        if (p->between[j] < -BEAM)
+            p->between[j] = -INFINITY;
+        else
+            is_followed = true;
+        if (j < p->text.count && p->best[j] > -INFINITY) {
+            p->best[j] -= best;
+            if (p->best[j] < -BEAM)
+                give_up(p, j);
+            else
+                is_followed = true;
+            for (size_t i = p->at[j]; p->best[j] > -INFINITY && i < p->at[j + 1]; i++)
+                p->scores[i] -= best;
+        }
+        if (!is_followed) continue;
+        if (low == p->high) low = j;
+        high = j + 1;
+    }
+    p->low = low < high ? low : p->low;
+    p->high = high < p->text.count + 1 && p->best[high - 1] > -INFINITY ? high + 1 : high;
+}
+
+static td_status push_step(td_path *p, const float *heard)
+{
+    const float price = fmaxf(heard[0], PASS_OVER);
+    for (size_t j = p->high; j-- > p->low;) {
+        if (j < p->text.count && (p->best[j] > -INFINITY || p->between[j] > -INFINITY))
+            step_sentence(p, j, heard);
+        TD_CHECK(step_between(p, j, price));
+    }
+    prune(p, skip(p));
+    p->step++;
+    return p->n_nodes > p->sweep_at ? sweep(p) : TD_OK;
+}
+
+td_status td_path_push(td_path *p, const float *heard, size_t steps)
+{
+    for (size_t i = 0; i < steps; i++)
+        TD_CHECK(push_step(p, heard + i * p->classes));
+    return TD_OK;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+td_status td_path_finish(td_path *p, td_found **out, size_t *count)
+{
+    uint32_t last = NO_LINK;
+    float best = -INFINITY;
+    *out = NULL;
+    *count = 0;
+    for (size_t j = p->high; j-- > p->low;) {
+        TD_CHECK(step_between(p, j, 0));
+        const size_t left = p->text.count - j;
+        const float score = p->between[j] + (left ? SKIP_FIRST + SKIP_MORE * (float)left : 0);
+        if (score <= best) continue;
+        best = score;
+        last = p->between_links[j];
+    }
+    for (uint32_t i = last; i != NO_LINK; i = p->nodes[i].before)
+        ++*count;
+    TD_CHECK(TD_NEW_ARRAY(out, *count + 1));
+    size_t at = *count;
+    for (uint32_t i = last; i != NO_LINK; i = p->nodes[i].before)
+        (*out)[--at] = p->nodes[i].found;
+    return TD_OK;
+}

@@ -1,0 +1,89 @@
+/* What the files of cut share; see cut.h. */
+#ifndef TD_TOOLS_CUT_INTERNAL_H
+#define TD_TOOLS_CUT_INTERNAL_H
+
+#include "align/align.h"
+#include "align/path.h"
+#include "base/file.h"
+#include "text/buffer.h"
+#include "text/normalize.h"
+#include "tools/cut.h"
+
+#define TD_CUT_LEVEL_S 0.01 /* a level is that of so much sound */
+
+/* A recording, and where it lies among all of them. */
+typedef struct td_cut_recording {
+    const char *path;
+    uint32_t rate; /* its own */
+    uint64_t frames;
+    size_t first_step, steps;   /* of the aligner */
+    size_t first_level, levels; /* of loudness */
+} td_cut_recording;
+
+typedef struct td_cut_sentence {
+    char *text, *normal; /* owned */
+} td_cut_sentence;
+
+/* A part of the text and where it is said. Rows are made of neighbours. */
+typedef struct td_cut_row {
+    char *text, *normal; /* owned */
+    uint32_t recording;
+    uint32_t n_sentences;
+    double first_s, last_s; /* its first and last letter, in the recording */
+    double start_s, end_s;  /* where it is cut */
+    bool is_tight;          /* at one end there is no pause */
+    double score, snr_db, letters_per_s, clipped;
+    size_t n_letters;
+    td_cut_reason reason;
+} td_cut_row;
+
+/* Loudness of all recordings, and from where on it is speech. */
+typedef struct td_cut_levels {
+    float *db;
+    float *noise, *speech; /* [count / PER_SECOND + 1]: what is quiet and what is loud around each second */
+    size_t count, capacity;
+} td_cut_levels;
+
+typedef struct td_cut {
+    const td_cut_settings *settings;
+    td_aligner *aligner;
+    td_lang lang;
+    td_normalizer *normalizer;
+    td_cut_sentence *sentences;
+    size_t n_sentences, sentence_capacity;
+    td_letters letters; /* of all sentences */
+    size_t *firsts;     /* [n_sentences + 1]: in letters */
+    td_cut_recording *recordings;
+    td_cut_levels levels;
+    double step_s;
+    size_t steps;
+    td_file_mapping heard; /* of cut.heard */
+    td_cut_row *rows;
+    size_t n_rows, row_capacity;
+    td_cut_result *result;
+} td_cut;
+
+/* cut_listen.c: what is heard of all recordings, to cut.heard, and their levels. */
+td_status td_cut_listen(td_cut *cut);
+
+/* Steps first .. first + count of what was heard, [count, classes]. */
+void td_cut_get_heard(const td_cut *cut, size_t first, size_t count, float *to);
+
+/* cut_levels.c */
+td_status td_cut_levels_push(td_cut_levels *levels, float db);
+td_status td_cut_levels_judge(td_cut_levels *levels);
+bool td_cut_is_speech(const td_cut_levels *levels, size_t at);
+
+/* Where the speech begins that the letter at level `at` belongs to, not before `least`; and where it ends. *is_tight: there
+ * is no pause, and it is the quietest place. */
+size_t td_cut_find_start(const td_cut_levels *levels, size_t at, size_t least, bool *is_tight);
+size_t td_cut_find_end(const td_cut_levels *levels, size_t at, size_t most, bool *is_tight);
+
+/* cut_rows.c: rows of what was found. */
+td_status td_cut_make_rows(td_cut *cut, const td_found *found, size_t count);
+
+/* cut_write.c: the dataset. */
+td_status td_cut_write(td_cut *cut, const td_found *found, size_t n_found);
+td_status td_cut_path(const char *folder, const char *name, char out[TD_FILE_PATH_BYTES]);
+
+#endif

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Measures `tandem cut` on recordings whose truth is known: rows of a dataset joined with pauses, in random order, some of
+them missing in the text and some only there.
+
+    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [--aligner FILE] [-- MORE]
+
+Told: how many of the rows that are both said and written were found, how far cuts are from the truth, how many rows have
+the text of another, how many times faster than real time it was, and the memory that the program took. The truth of a
+sentence is where its own recording is within 40 dB of its loudest 10 ms. Words behind -- go to `tandem cut`."""
+
+import argparse
+import array
+import json
+import pathlib
+import random
+import resource
+import subprocess
+import sys
+import time
+import wave
+
+MARGIN = 0.075  # what cut keeps around a row
+NEAR = 0.060
+
+
+def read_wav(path):
+    with wave.open(str(path)) as f:
+        if f.getsampwidth() != 2 or f.getnchannels() != 1:
+            sys.exit(f"cut.py: {path} is not of 16 bits and one channel")
+        return f.getframerate(), array.array("h", f.readframes(f.getnframes()))
+
+
+def find_sound(samples, rate):
+    """First and last second of what is not silence."""
+    block = rate // 100
+    power = [sum(x * x for x in samples[i:i + block:2]) for i in range(0, len(samples) - block, block)]
+    least = max(power) * 1e-4
+    loud = [i for i, p in enumerate(power) if p >= least]
+    return loud[0] * block / rate, (loud[-1] + 1) * block / rate
+
+
+def join(options, draw):
+    """The recording, the text that is given, and where each sentence is said."""
+    rows = []
+    for line in (options.dataset / "metadata.csv").read_text(encoding="utf-8").splitlines():
+        cells = line.split("|")
+        if len(cells) > 1 and cells[1].strip():
+            rows.append((cells[0], cells[1].strip()))
+    texts = {}
+    rows = [r for r in rows if not (r[1] in texts or texts.setdefault(r[1]))]  # each text once
+    draw.shuffle(rows)
+    rate, sound, truth, text = None, array.array("h"), [], []
+    for name, sentence in rows:
+        if sound and len(sound) / rate > 60 * options.minutes:
+            break
+        if not sentence.endswith((".", "!", "?")):
+            sentence += "."
+        if draw.random() < options.extra:
+            text.append(sentence)  # written, and not read
+            continue
+        own_rate, samples = read_wav(options.dataset / "wavs" / (name + ".wav"))
+        rate = rate or own_rate
+        if own_rate != rate:
+            sys.exit("cut.py: the recordings have several rates")
+        start, end = find_sound(samples, rate)
+        sound.extend([draw.randint(-3, 3) for _ in range(int(rate * draw.uniform(0.3, 1.2)))])
+        at = len(sound) / rate
+        sound.extend(samples)
+        is_written = draw.random() >= options.missing
+        truth.append({"text": sentence, "start": at + start, "end": at + end, "written": is_written})
+        if is_written:
+            text.append(sentence)
+    return rate, sound, truth, text
+
+
+def judge(truth, rows):
+    """Counts of what was found, distances of cuts, rows with the wrong text."""
+    good = {i for i, t in enumerate(truth) if t["written"]}
+    found, distances, wrong = set(), [], []
+    for row in rows:
+        if not row["kept"]:
+            continue
+        inside = [i for i, t in enumerate(truth)
+                  if min(t["end"], row["end_s"]) - max(t["start"], row["start_s"]) > 0.3 * (t["end"] - t["start"])]
+        said = " ".join(truth[i]["text"] for i in inside)
+        if said != row["text"]:
+            wrong.append((row["text"], said))
+            continue
+        found.update(inside)
+        distances.append(abs(row["start_s"] + MARGIN - truth[inside[0]]["start"]))
+        distances.append(abs(row["end_s"] - MARGIN - truth[inside[-1]]["end"]))
+    return good, found & good, sorted(distances), wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures `tandem cut` on recordings whose truth is known")
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("dataset", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--missing", type=float, default=0.05, help="share of what is said that is not written")
+    parser.add_argument("--extra", type=float, default=0.05, help="share of what is written that is not said")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("more", nargs="*", help="words for tandem cut")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rate, sound, truth, text = join(options, random.Random(options.seed))
+    with wave.open(str(options.out / "long.wav"), "wb") as f:
+        f.setnchannels(1)
+        f.setsampwidth(2)
+        f.setframerate(rate)
+        f.writeframes(sound.tobytes())
+    (options.out / "long.txt").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    begin = time.time()
+    code = subprocess.run([options.program, "cut", options.out / "long.wav", "--text", options.out / "long.txt", "-o",
+                           options.out / "cut", *options.more]).returncode
+    took = time.time() - begin
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = len(sound) / rate
+    lines = (options.out / "cut" / "cut.jsonl").read_text(encoding="utf-8").splitlines()
+    good, found, distances, wrong = judge(truth, [json.loads(line) for line in lines])
+    near = sum(d <= NEAR for d in distances) / max(1, len(distances))
+    for row, said in wrong[:10]:
+        print(f"wrong text: '{row}', said was '{said}'")
+    missed = [truth[i]["text"] for i in sorted(good - found)]
+    for sentence in missed[:10]:
+        print(f"not found: '{sentence}'")
+    print(f"{seconds / 60:.1f} minutes, {len(truth)} sentences said, {len(text)} written")
+    print(f"found {len(found)} of {len(good)} good rows, {100 * len(found) / max(1, len(good)):.1f} %")
+    print(f"cuts within {1000 * NEAR:.0f} ms: {100 * near:.1f} %" +
+          (f", median {1000 * distances[len(distances) // 2]:.0f} ms, worst {1000 * distances[-1]:.0f} ms" if distances else ""))
+    print(f"rows with the text of another: {len(wrong)}")
+    print(f"{seconds / took:.1f} times real time, {seconds / (used.ru_utime + used.ru_stime):.1f} of processor time; "
+          f"{used.ru_maxrss / 1024:.0f} MiB at most")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
