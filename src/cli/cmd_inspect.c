@@ -1,4 +1,6 @@
-/* `tandem inspect`: what is in a dataset, a cache file or a checkpoint. Covered by tests/cli/test_data.py. */
+/* `tandem inspect`: what is in a dataset, a cache file or a checkpoint. Covered by tests/cli/test_data.py and
+ * test_dataset_check.py.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +13,48 @@
 
 /* ---------------------------------------------------------------- a dataset */
 
-static int show_dataset(const td_cli *cli, const td_dataset *dataset)
+/* What was made of the findings, where --html and --fix ask for it. */
+typedef struct written {
+    const char *page, *table; /* NULL: not asked for */
+    td_fixed_table fixed;
+} written;
+
+static void print_problems(const td_dataset *dataset)
+{
+    for (size_t i = 0; i < dataset->problems.count; ++i) {
+        char place[TD_FILE_PATH_BYTES + 16];
+        td_dataset_place(dataset, dataset->problems.items[i].line, place);
+        td_printf("bad row        %s: %s\n", place, dataset->problems.items[i].message);
+    }
+}
+
+static void print_written(const written *w, const td_dataset *dataset)
+{
+    if (w->page != NULL) td_printf("page           %s, to be opened in a browser\n", w->page);
+    if (w->table == NULL) return;
+    td_printf("cleaned        %s: %zu rows kept, %zu left out\n", w->table, w->fixed.n_kept, w->fixed.n_out);
+    if (w->fixed.is_elsewhere)
+        td_printf("               its recordings are looked for beside it: move it into %s\n", dataset->dir);
+}
+
+static void put_written(td_json *json, const written *w)
+{
+    td_json_put_string(json, "page", w->page);
+    td_json_key(json, "fixed");
+    if (w->table == NULL) {
+        td_json_null(json);
+        return;
+    }
+    td_json_begin_object(json);
+    td_json_put_string(json, "output", w->table);
+    td_json_put_uint(json, "kept", w->fixed.n_kept);
+    td_json_put_uint(json, "left_out", w->fixed.n_out);
+    td_json_put_bool(json, "beside_recordings", !w->fixed.is_elsewhere);
+    td_json_end_object(json);
+}
+
+static int show_dataset(const td_cli *cli, const td_dataset *dataset, const td_dataset_check *check,
+                        const written *w)
 {
     td_summary summary;
     td_json *json;
@@ -19,21 +62,29 @@ static int show_dataset(const td_cli *cli, const td_dataset *dataset)
     if (td_summary_make(dataset, &summary) != TD_OK) return td_cli_fail(cli, NULL);
     if (!cli->json) {
         td_cli_print_dataset(dataset, &summary);
-        for (size_t i = 0; i < dataset->problems.count; ++i) {
-            char place[TD_FILE_PATH_BYTES + 16];
-            td_dataset_place(dataset, dataset->problems.items[i].line, place);
-            td_printf("bad row        %s: %s\n", place, dataset->problems.items[i].message);
-        }
+        print_problems(dataset);
+        td_cli_print_check(cli, check);
+        print_written(w, dataset);
     } else if (td_cli_begin_json(&json) != TD_OK) {
         code = td_cli_fail(cli, NULL);
     } else {
         td_json_put_string(json, "kind", "dataset");
         td_json_key(json, "dataset");
         td_cli_put_dataset(json, dataset, &summary);
+        td_json_key(json, "check");
+        td_cli_put_check(json, check);
+        put_written(json, w);
         code = td_cli_print_json(cli, json, code);
     }
     td_summary_free(&summary);
     return code;
+}
+
+static td_status write_files(const td_dataset_check *check, written *w)
+{
+    if (w->page != NULL) TD_CHECK(td_dataset_check_write_page(check, w->page));
+    if (w->table != NULL) TD_CHECK(td_dataset_check_fix(check, w->table, &w->fixed));
+    return TD_OK;
 }
 
 /* A folder or a table. All bad rows are shown, so none are too many. */
@@ -43,8 +94,10 @@ static int inspect_dataset(const td_cli *cli, const char *path)
     char cache_dir[TD_FILE_PATH_BYTES];
     td_dataset_settings settings;
     td_dataset *dataset = NULL;
+    td_dataset_check *check = NULL;
     td_pool *pool = NULL;
     td_cli_progress progress = {0};
+    written w = {.page = td_cli_text(cli, "inspect.html"), .table = td_cli_text(cli, "inspect.fix")};
     int code = TD_EXIT_DONE;
     TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
     settings.dir = path;
@@ -55,11 +108,14 @@ static int inspect_dataset(const td_cli *cli, const char *path)
     }
     TD_TRY(td_settings_open_pool(cli->options, &pool));
     status = td_dataset_open(&settings, pool, &dataset);
+    if (status == TD_OK) status = td_dataset_check_run(&settings, dataset, pool, &check);
     td_cli_end_progress(&progress);
     TD_TRY(status);
-    code = show_dataset(cli, dataset);
+    TD_TRY(write_files(check, &w));
+    code = show_dataset(cli, dataset, check, &w);
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, NULL);
+    td_dataset_check_free(check);
     td_dataset_close(dataset);
     td_pool_destroy(pool);
     return code;

@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "cli/cli.h"
 #include "data/summary.h"
+#include "tools/dataset_check.h"
 
 /* Progress on stderr, a line per stage; a td_dataset_report. Starts as {0}. */
 typedef struct td_cli_progress {
@@ -19,5 +20,9 @@ void td_cli_end_progress(td_cli_progress *shown);
 /* The dataset on stdout, or as one JSON object. */
 void td_cli_print_dataset(const td_dataset *dataset, const td_summary *summary);
 void td_cli_put_dataset(td_json *json, const td_dataset *dataset, const td_summary *summary);
+
+/* What is wrong with its rows, likewise: dataset_findings.c. */
+void td_cli_print_check(const td_cli *cli, const td_dataset_check *check);
+void td_cli_put_check(td_json *json, const td_dataset_check *check);
 
 #endif

@@ -235,6 +235,12 @@ static const td_option OWN[] = {
            "Network that this computer need not have, such as ranks=64,gbps=1.25,latency_us=20,drop=0 (GB/s "
            "of a "
            "rank's link): predicts steps of 1 to 4096 ranks from the real plan")},
+    {KEY("inspect", "html"), PATH("FILE"),
+     USUAL("Output", BIT(TD_COMMAND_INSPECT),
+           "Write a page of the dataset's findings, to look at and listen to")},
+    {KEY("inspect", "fix"), PATH("FILE"),
+     USUAL("Output", BIT(TD_COMMAND_INSPECT),
+           "Write a copy of the dataset's table without the rows that are better left out")},
     {FLAG("slim"), PATH("FILE"),
      USUAL("General", BIT(TD_COMMAND_INSPECT),
            "Write a copy of the checkpoint that holds only what speaking needs")},

@@ -25,6 +25,7 @@ enum {
     MAX_PATH = 512,
     LETTER_POINTS = 3,
     WORD_POINTS = 2,
+    OTHER_SCRIPT = 100,
     FAR_BEHIND = 6, /* libexttextcat names only those within 3 % of the nearest; a point for each % */
 };
 
@@ -273,8 +274,10 @@ static td_status compare_fingerprints(td_detector *detector, const td_buffer *lo
     return TD_OK;
 }
 
-/* Latin letters. A lead that n-grams cannot make up for needs no n-grams. */
-static td_status judge_latin(td_detector *detector, const td_buffer *lower, td_lang *out)
+/* Latin letters. A lead that n-grams cannot make up for needs no n-grams. *before_told: how far the answer is before
+ * the language `told`. */
+static td_status judge_latin(td_detector *detector, const td_buffer *lower, td_lang told, td_lang *out,
+                             int *before_told)
 {
     td_status status = TD_OK;
     int points[N_LATIN] = {0};
@@ -286,11 +289,14 @@ static td_status judge_latin(td_detector *detector, const td_buffer *lower, td_l
         best = choose_best(points, &lead);
     }
     *out = latin[best].lang;
+    for (int i = 0; i < N_LATIN; ++i)
+        if (latin[i].lang == told) *before_told = points[best] - points[i];
     return status;
 }
 
 /* *out: TD_LANG_COUNT for a text without letters. */
-static td_status detect(td_detector *detector, const char *text, size_t bytes, td_lang *out)
+static td_status detect(td_detector *detector, const char *text, size_t bytes, td_lang told, td_lang *out,
+                        int *before_told)
 {
     td_status status = TD_OK;
     td_buffer lower = {0};
@@ -307,7 +313,7 @@ static td_status detect(td_detector *detector, const char *text, size_t bytes, t
     *out = judge_script(&seen);
     if (*out == TD_LANG_EN && seen.latin > 0) {
         TD_TRY(td_unicode_fold(&unicode, text, bytes, "", &lower));
-        TD_TRY(judge_latin(detector, &lower, out));
+        TD_TRY(judge_latin(detector, &lower, told, out, before_told));
     }
 fail:
     td_unicode_free(&unicode);
@@ -318,8 +324,17 @@ fail:
 td_status td_detector_run(td_detector *detector, const char *text, size_t bytes, td_lang fallback,
                           td_lang *out)
 {
+    int lead;
+    return td_detector_compare(detector, text, bytes, fallback, out, &lead);
+}
+
+td_status td_detector_compare(td_detector *detector, const char *text, size_t bytes, td_lang told,
+                              td_lang *out, int *lead)
+{
     td_lang answer = TD_LANG_COUNT;
-    td_status status = detect(detector, text, bytes, &answer);
-    if (status == TD_OK) *out = answer == TD_LANG_COUNT ? fallback : answer;
-    return status;
+    int before_told = OTHER_SCRIPT;
+    TD_CHECK(detect(detector, text, bytes, told, &answer, &before_told));
+    *out = answer == TD_LANG_COUNT ? told : answer;
+    *lead = *out == told ? 0 : before_told;
+    return TD_OK;
 }

@@ -12,4 +12,7 @@
 /* Ends the document in `json` and writes the page with it to `path`, atomically. */
 td_status td_page_write(const char *path, const void *page, size_t page_bytes, td_json *json);
 
+/* A picture or sound inside a page: "data:image/png;base64,...". *out: owned, free(). */
+td_status td_page_data_url(const char *type, const void *data, size_t bytes, char **out);
+
 #endif

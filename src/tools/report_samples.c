@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tools/page.h"
 #include "tools/report_internal.h"
 
 enum { NAME_BYTES = 96, KIND_BYTES = 32, MAX_FILES = 100000 };
@@ -130,28 +131,6 @@ static size_t choose_steps(const sample_list *list)
 
 /* ---------------------------------------------------------------- telling */
 
-/* RFC 4648; *out is owned and begins with `head`. */
-static td_status encode_base64(const char *head, const char *data, size_t bytes, char **out)
-{
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t head_bytes = strlen(head);
-    const td_status status = TD_NEW_ARRAY(out, head_bytes + (bytes + 2) / 3 * 4 + 1);
-    if (status != TD_OK) return status;
-    memcpy(*out, head, head_bytes);
-    char *to = *out + head_bytes;
-    for (size_t i = 0; i < bytes; i += 3) {
-        const size_t left = bytes - i;
-        uint32_t word = (uint32_t)(unsigned char)data[i] << 16;
-        if (left > 1) word |= (uint32_t)(unsigned char)data[i + 1] << 8;
-        if (left > 2) word |= (unsigned char)data[i + 2];
-        *to++ = DIGITS[word >> 18];
-        *to++ = DIGITS[word >> 12 & 63];
-        *to++ = left > 1 ? DIGITS[word >> 6 & 63] : '=';
-        *to++ = left > 2 ? DIGITS[word & 63] : '=';
-    }
-    return TD_OK;
-}
-
 static td_status put_sample(td_report_state *state, const sample *s)
 {
     td_status status = TD_OK;
@@ -166,9 +145,7 @@ static td_status put_sample(td_report_state *state, const sample *s)
         td_report_note(state, "%s is left out: %s", inner, td_error_last()->message);
         return TD_OK;
     }
-    if (!is_text)
-        TD_TRY(encode_base64(is_audio ? "data:audio/wav;base64," : "data:image/png;base64,", data, bytes,
-                             &text));
+    if (!is_text) TD_TRY(td_page_data_url(is_audio ? "audio/wav" : "image/png", data, bytes, &text));
     state->run->media_bytes += bytes;
     td_json_begin_object(state->json);
     td_json_put_uint(state->json, "step", s->step);
