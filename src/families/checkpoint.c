@@ -396,8 +396,9 @@ td_status td_checkpoint_take(const td_checkpoint *c, td_store *store, size_t i, 
 {
     const td_store_entry entry = td_store_get(store, i);
     const td_safetensors_tensor *t;
-    *taken = td_checkpoint_tensor(c, PREFIXES[TD_BLOCK_WEIGHT], entry.name, &t) == TD_OK &&
-             td_checkpoint_has_shape(t, entry.shape);
+    const char *prefix = entry.role == TD_TENSOR_STATE ? "state." : PREFIXES[TD_BLOCK_WEIGHT];
+    *taken =
+        td_checkpoint_tensor(c, prefix, entry.name, &t) == TD_OK && td_checkpoint_has_shape(t, entry.shape);
     return *taken ? td_store_write(store, i, TD_BLOCK_WEIGHT, t->data) : TD_OK;
 }
 

@@ -82,7 +82,7 @@ td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
  * constants. As td_checkpoint_load(). */
 td_status td_checkpoint_load_voice(const td_checkpoint *checkpoint, td_store *store);
 
-/* The parameter of entry `i` of a store, where the file has one of its name and shape; *taken if so. */
+/* The parameter or state of entry `i` of a store, where the file has one of its name and shape; *taken if so. */
 td_status td_checkpoint_take(const td_checkpoint *checkpoint, td_store *store, size_t i, bool *taken);
 
 /* Fills a block of a store: "param.", "moment1.", "moment2.", "average.", and with the weights also the

@@ -59,6 +59,7 @@
     X(align)                                                                                                 \
     X(lengths)                                                                                               \
     X(put)                                                                                                   \
+    X(assign)                                                                                                \
     X(fill)                                                                                                  \
     X(to_half)                                                                                               \
     X(to_float)                                                                                              \

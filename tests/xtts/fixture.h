@@ -47,4 +47,10 @@ void golden_compare(const golden *g, const char *name, const float *got, size_t 
 void golden_compare_strided(const golden *g, const char *name, const float *got, size_t count,
                             double tolerance);
 
+/* first_values() of the script, of a tensor whose name, dims and bytes are told. */
+void golden_fill(const char *name, const td_checkpoint_tensor_data *t, float *values);
+
+/* recording() of the script, as a file. */
+void golden_record(const char *path, long rate, long channels, long samples, long seed);
+
 #endif
