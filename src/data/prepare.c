@@ -360,17 +360,14 @@ static td_status open_tokenizer(build *b)
     return td_tokenizer_create(TD_TOKENS_CHARACTERS, b->symbols, &b->tokenizer);
 }
 
-/* *reason: why a text cannot be learnt from; owned, NULL: it can. */
+/* *reason: why a text cannot be learnt from; owned, NULL: it can. Tokens of no text, such as [STOP], cannot come about:
+ * texts are lower-cased, and marks of a tag fall away. */
 static td_status judge_tokens(const build *b, const td_prepared_row *row, const td_tokens *tokens,
                               char **reason)
 {
-    const int32_t stop = td_tokenizer_stop(b->tokenizer);
     char text[160] = "";
     *reason = NULL;
     if (!b->settings->refuses_unknown) return TD_OK;
-    for (size_t i = 0; i < tokens->count && stop >= 0; ++i)
-        if (tokens->ids[i] == stop)
-            snprintf(text, sizeof text, "the text has [STOP], the token that ends texts");
     if (tokens->n_unknown > 0)
         snprintf(text, sizeof text, "the text has U+%04X, for which the tokenizer has no token",
                  (unsigned)tokens->first_unknown);

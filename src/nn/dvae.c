@@ -187,6 +187,7 @@ void td_nn_dvae_move(td_nn *nn, const td_dvae *d, td_tensor z, td_tensor codes, 
     const td_tensor n = td_graph_sum(g, sizes, 0);
     const td_tensor smooth = td_graph_div(g, n, td_graph_shift(g, n, (float)d->codes * LEAST_SIZE));
     const td_tensor divisors = td_graph_mul(g, td_graph_shift(g, sizes, LEAST_SIZE), smooth);
+    if (pace.rate == 0) return;
     td_graph_assign(g, find_vectors(nn, d), td_graph_div(g, sums, divisors));
     td_graph_assign(g, sums_state, sums);
     td_graph_assign(g, sizes_state, sizes);

@@ -3,7 +3,8 @@
  * spectrograms of the vectors. Parameters have the names and layouts of Coqui's files, under the builder's prefix:
  * convolutions are [out, in, taps], and codebook.embed, .embed_avg and .cluster_size are states, since vectors are moving
  * averages of what they stood for. Frames behind an item are as if they were not there, so its codes are the same whatever
- * it shares a batch with. Covered by tests/nn/test_dvae.c and tests/xtts/test_xtts_dvae.c.
+ * it shares a batch with. Covered by tests/model/test_model_golden.c, tests/families/test_dvae.c and
+ * tests/xtts/test_xtts_dvae.c.
  */
 #ifndef TD_NN_DVAE_H
 #define TD_NN_DVAE_H
@@ -31,8 +32,9 @@ td_tensor td_nn_dvae_look_up(td_nn *nn, const td_dvae *d, td_tensor codes);
 
 /* Moves vectors towards the means of the z that chose them: with r = `rate`, sizes of clusters become (1 - r) of what
  * they were and r of those of this batch, and so do the sums of their z. A vector whose cluster is smaller than
- * `least` z in a batch begins anew as one of the batch's, drawn at random; 0: none does. To be called after all that
- * reads the codebook. No gradients. */
+ * `least` z in a batch begins anew as one of the batch's, drawn at random; 0: none does. With a rate of 0
+ * nothing moves, but the states are there, as every graph of a store must have them. To be called after all that reads the
+ * codebook. No gradients. */
 typedef struct td_dvae_pace {
     float rate, least;
 } td_dvae_pace;

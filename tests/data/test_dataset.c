@@ -729,7 +729,7 @@ static void rows_of_byte_pairs_are_judged(void **state)
 {
     (void)state;
     static const char VOCAB[] =
-        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"[UNK]\",\"vocab\":{\"q\":0,"
+        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"[UNK]\",\"vocab\":{\"[STOP]\":0,"
         "\"[UNK]\":1,\"h\":2,\"a\":3,\"o\":4,\"l\":5,\"n\":6,\"i\":7,\"3\":8,\"han\":9,"
         "\"ha\":10},\"merges\":[\"h a\",\"ha n\"]},\"added_tokens\":["
         "{\"id\":0,\"content\":\"[STOP]\",\"special\":true},"
@@ -739,7 +739,7 @@ static void rows_of_byte_pairs_are_judged(void **state)
         "{\"id\":13,\"content\":\"[SPACE]\",\"special\":true}],"
         "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}";
     write_text(temp_path("metadata.csv"),
-               "id|lang|text\na|en|han ha\nb|en|hat\nc|en|ha q\nd|de|ha\ne|zh|\u4f60\u597d\n");
+               "id|lang|text\na|en|han ha\nb|en|hat\nc|en|ha [STOP]\nd|de|ha\ne|zh|\u4f60\u597d\n");
     settings.tokens = TD_TOKENS_BPE;
     settings.bpe_json = VOCAB;
     settings.refuses_unknown = settings.romanizes = true;
@@ -753,7 +753,7 @@ static void rows_of_byte_pairs_are_judged(void **state)
     assert_memory_equal(td_dataset_tokens(d, 1), CHINESE, sizeof CHINESE); /* ni3hao3 */
     assert_int_equal(d->problems.total, 3);
     assert_non_null(strstr(d->problems.items[0].message, "U+0074"));
-    assert_non_null(strstr(d->problems.items[1].message, "[STOP]"));
+    assert_non_null(strstr(d->problems.items[1].message, "U+0028"));
     assert_non_null(strstr(d->problems.items[2].message, "'de'"));
     td_dataset_close(d);
     settings.refuses_unknown = false; /* other settings, another block */

@@ -87,9 +87,8 @@ static td_tensor quantise(td_nn *nn, const dvae_values *c, const td_dvae *d, td_
     const td_tensor codes = td_nn_dvae_search(nn, d, z, rest);
     const td_tensor vectors = td_nn_dvae_look_up(nn, d, codes);
     *commitment = td_graph_loss(g, TD_LOSS_MSE, z, vectors, rest, 0);
-    if (learns)
-        td_nn_dvae_move(nn, d, z, codes, rest,
-                        (td_dvae_pace){.rate = c->codebook_rate, .least = c->codebook_least});
+    td_nn_dvae_move(nn, d, z, codes, rest,
+                    (td_dvae_pace){.rate = learns ? c->codebook_rate : 0, .least = c->codebook_least});
     return td_graph_add(g, z, td_graph_stop_gradient(g, td_graph_sub(g, vectors, z)));
 }
 
