@@ -121,12 +121,17 @@ static td_status read_front_ends(td_checkpoint *c)
     return TD_OK;
 }
 
-bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
+static bool has_dims(const td_safetensors_tensor *t, td_shape shape)
 {
-    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
+    if (t->rank != shape.n_dims) return false;
     for (size_t d = 0; d < t->rank; ++d)
         if (t->dims[d] != shape.dims[d]) return false;
     return true;
+}
+
+bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
+{
+    return t->dtype == TD_SAFETENSORS_F32 && has_dims(t, shape);
 }
 
 /* Destroys the graph. */
@@ -140,7 +145,7 @@ static td_status check_parameters(const td_checkpoint *c, td_graph *graph)
         TD_FAIL_IF(t == NULL, TD_ERR_FORMAT,
                    "it has no tensor %sparam.%s, which its metadata tells of; use another checkpoint",
                    c->within, name);
-        TD_FAIL_IF(!td_checkpoint_has_shape(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
+        TD_FAIL_IF(!has_dims(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
                    "tensor %sparam.%s has another shape than its metadata tells; use another checkpoint",
                    c->within, name);
     }
@@ -150,7 +155,8 @@ fail:
 }
 
 /* Before anything is made from what the metadata tells: graphs of the smallest batch know every parameter's
- * shape and hold none of their values, so that a small file cannot ask for a large model. */
+ * shape and hold none of their values, so that a small file cannot ask for a large model. Voices of other programs may
+ * lack what only training needs; td_frozen_open() then says so. */
 static td_status check_model(const td_checkpoint *c)
 {
     td_graph *graph;
@@ -160,7 +166,7 @@ static td_status check_model(const td_checkpoint *c)
         TD_CHECK(td_family_least_graph(&c->info.model, i, NULL, &graph));
         TD_CHECK(check_parameters(c, graph));
     }
-    for (size_t i = 0; i < family->n_frozen; ++i) {
+    for (size_t i = 0; i < family->n_frozen && family->importer == NULL; ++i) {
         TD_CHECK(td_family_frozen_graph(&c->info.model, i, NULL, &graph, &output));
         TD_CHECK(check_parameters(c, graph));
     }
