@@ -288,6 +288,8 @@ td_status td_settings_add_keys(td_option_rows *rows)
     TD_CHECK(add_family_keys(rows, "model"));
     TD_CHECK(td_option_rows_add(rows, TRAINING, sizeof TRAINING / sizeof TRAINING[0]));
     TD_CHECK(add_family_keys(rows, "training"));
+    for (size_t f = 0; f < td_family_count(); ++f)
+        TD_CHECK(add_family_keys(rows, td_family_at(f)->name));
     return td_option_rows_add(rows, REST, sizeof REST / sizeof REST[0]);
 }
 

@@ -353,8 +353,8 @@ static td_status open_model(td_trainer *t)
     TD_TRY(TD_NEW_ARRAY(&constants, n_frozen + 1));
     if (n_frozen > 0) memcpy(constants, frozen, n_frozen * sizeof *constants);
     constants[n_frozen] = td_marks_tensor(&t->marks);
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, t->shards, constants,
-                              n_frozen + 1, &t->snapshot));
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, &t->info, t->shards, constants, n_frozen + 1,
+                              &t->snapshot));
 fail:
     free(constants);
     return status;
