@@ -46,12 +46,13 @@ static void add_of_width(td_checkpoint_tensor_data *to, size_t *n, const td_chec
 
 static td_status join_tensors(const td_checkpoint *rest, td_carried *c)
 {
-    const td_safetensors *file = td_checkpoint_file(rest);
+    const td_safetensors *file = rest != NULL ? td_checkpoint_file(rest) : NULL;
+    const size_t n_file = file != NULL ? td_safetensors_count(file) : 0;
     td_status status = TD_OK;
     td_checkpoint_tensor_data *further = NULL;
     size_t n_further = 0, n = 0;
-    TD_TRY(TD_NEW_ARRAY(&further, td_safetensors_count(file) + 1));
-    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+    TD_TRY(TD_NEW_ARRAY(&further, n_file + 1));
+    for (size_t i = 0; i < n_file; ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(file, i);
         if (!td_checkpoint_is_spoken(t) || has_tensor(c, get_plain(t->name))) continue;
         td_checkpoint_tensor_data *to = &further[n_further++];
@@ -95,7 +96,7 @@ fail:
 td_status td_carried_join(const td_checkpoint *rest, td_carried *c)
 {
     TD_CHECK(join_tensors(rest, c));
-    return join_pairs(rest, c);
+    return rest != NULL ? join_pairs(rest, c) : TD_OK;
 }
 
 void td_carried_free(td_carried *c)

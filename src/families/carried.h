@@ -16,8 +16,8 @@ typedef struct td_carried {
     td_checkpoint_tensor_data *all_tensors;
 } td_carried;
 
-/* Adds what `rest` has and the lists do not: tensors that are spoken with, whatever is before their names, and
- * metadata. The bytes stay those of `rest`. */
+/* Adds what `rest` (NULL: nothing) has and the lists do not: tensors that are spoken with, whatever is before their
+ * names, and metadata. The bytes stay those of `rest`. Tensors of less than four bytes an element then come last. */
 td_status td_carried_join(const td_checkpoint *rest, td_carried *carried);
 void td_carried_free(td_carried *carried);
 

@@ -285,8 +285,8 @@ static bool starts_with(const char *text, const char *prefix)
 /* A tensor of another program's, under its name there. */
 static bool is_imported(const td_safetensors_tensor *t)
 {
-    static const char *const OWN[] = {"param.", "moment1.",   "moment2.", "average.",
-                                      "state.", "optimizer.", "data.",    VOCODER};
+    static const char *const OWN[] = {"param.", "moment1.", "moment2.",   "scale1.", "scale2.",
+                                      "average.", "state.", "optimizer.", "data.",   VOCODER};
     for (size_t i = 0; i < sizeof OWN / sizeof *OWN; ++i)
         if (starts_with(t->name, OWN[i])) return false;
     return !is_header_hash(t);
@@ -386,6 +386,27 @@ static bool fits(const td_safetensors_tensor *t, td_shape shape)
     return same;
 }
 
+/* Moments in 8 bits, with the largest magnitudes of their blocks. */
+static td_status fill_packed(const td_checkpoint *c, td_store *store, size_t i, td_block block,
+                             const td_safetensors_tensor *t)
+{
+    const td_store_entry entry = td_store_get(store, i);
+    const uint64_t n = td_shape_size(entry.shape);
+    const td_safetensors_tensor *scales;
+    td_status status = TD_OK;
+    float *values = NULL;
+    TD_TRY(td_checkpoint_tensor(c, block == TD_BLOCK_MOMENT1 ? "scale1." : "scale2.", entry.name, &scales));
+    TD_FAIL_IF(t->bytes != n || scales->dtype != TD_SAFETENSORS_F32 ||
+                   scales->bytes != 4 * ((n + TD_STATE_BLOCK - 1) / TD_STATE_BLOCK),
+               TD_ERR_FORMAT, "'%s': tensor %s has another size than this model's", c->path, t->name);
+    TD_TRY(TD_NEW_ARRAY(&values, n));
+    td_packed_decode(t->data, scales->data, n, block == TD_BLOCK_MOMENT2, values);
+    TD_TRY(td_store_write(store, i, block, values));
+fail:
+    free(values);
+    return status;
+}
+
 static td_status fill_entry(td_store *store, size_t i, td_block block, const td_safetensors_tensor *t)
 {
     td_status status = TD_OK;
@@ -412,6 +433,11 @@ static td_status load_block(const td_checkpoint *c, td_store *store, td_block bl
         const char *prefix = is_state ? "state." : PREFIXES[from];
         if (is_fallback_needed(c, prefix, entry.name)) prefix = PREFIXES[TD_BLOCK_WEIGHT];
         TD_CHECK(td_checkpoint_tensor(c, prefix, entry.name, &t));
+        const bool is_moment = from == TD_BLOCK_MOMENT1 || from == TD_BLOCK_MOMENT2;
+        if (is_moment && t->dtype == TD_SAFETENSORS_U8) {
+            TD_CHECK(fill_packed(c, store, i, block, t));
+            continue;
+        }
         TD_REFUSE_IF(
             !fits(t, entry.shape), TD_ERR_FORMAT,
             "'%s': tensor %s has another shape than this model's; the checkpoint is of another model",
@@ -426,8 +452,8 @@ td_status td_checkpoint_take(const td_checkpoint *c, td_store *store, size_t i, 
 {
     const td_store_entry entry = td_store_get(store, i);
     const td_safetensors_tensor *t;
-    *taken =
-        td_checkpoint_tensor(c, PREFIXES[TD_BLOCK_WEIGHT], entry.name, &t) == TD_OK && fits(t, entry.shape);
+    const char *prefix = entry.role == TD_TENSOR_STATE ? "state." : PREFIXES[TD_BLOCK_WEIGHT];
+    *taken = td_checkpoint_tensor(c, prefix, entry.name, &t) == TD_OK && fits(t, entry.shape);
     return *taken ? fill_entry(store, i, TD_BLOCK_WEIGHT, t) : TD_OK;
 }
 
@@ -588,7 +614,7 @@ td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
 {
     td_status status = TD_OK;
     td_carried carried = {.pairs = pairs, .n_pairs = n_pairs, .tensors = tensors, .n_tensors = n_tensors};
-    if (info->rest) TD_TRY(td_carried_join(info->rest, &carried));
+    TD_TRY(td_carried_join(info->rest, &carried));
     TD_TRY(td_checkpoint_write_loaded(path, info, carried.pairs, carried.n_pairs, carried.tensors,
                                       carried.n_tensors, NULL, NULL));
 fail:

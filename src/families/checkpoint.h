@@ -1,7 +1,8 @@
 /* The checkpoint file: one safetensors file with everything a voice is. Training writes it, resuming,
  * fine-tuning and synthesis read it.
  *
- *   tensors   param.NAME, moment1.NAME, moment2.NAME, average.NAME, state.NAME (fp32), optimizer.control
+ *   tensors   param.NAME, moment1.NAME, moment2.NAME (bf16, or bytes with scale1.NAME and scale2.NAME, if they
+ * are kept so: graph/packed.h), average.NAME, state.NAME (fp32), optimizer.control
  * (uint [10]; of further learners optimizer.LEARNER.control); constants are made again from the config
  *   metadata  format, family, model.KEY for each key of the config, mel (td_mel_config_format), front_end.NAME
  * for each further front end of the family, symbols, symbols_unseen,
@@ -91,7 +92,7 @@ td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
  * constants. As td_checkpoint_load(). */
 td_status td_checkpoint_load_voice(const td_checkpoint *checkpoint, td_store *store);
 
-/* The parameter of entry `i` of a store, where the file has one of its name and shape; *taken if so. */
+/* The parameter or state of entry `i` of a store, where the file has one of its name and shape; *taken if so. */
 td_status td_checkpoint_take(const td_checkpoint *checkpoint, td_store *store, size_t i, bool *taken);
 
 /* Fills a block of a store: "param.", "moment1.", "moment2.", "average.", and with the weights also the

@@ -15,6 +15,7 @@
 
 #include "audio/mel_config.h"
 #include "data/batch.h"
+#include "data/reference.h"
 #include "graph/optimizer.h"
 #include "graph/schedule.h"
 #include "nn/nn.h"
@@ -89,8 +90,10 @@ typedef struct td_data_facts {
 /* What others must know of a model. */
 typedef struct td_model_facts {
     uint32_t n_symbols, n_speakers, n_mels, max_tokens, max_frames;
-    uint32_t frames_per_step;                 /* of a decoder that makes several at once; 0: 1 */
-    bool takes_reference;                     /* a recording that tells the speaker */
+    uint32_t frames_per_step; /* of a decoder that makes several at once; 0: 1 */
+    bool takes_reference;     /* a recording that tells the speaker */
+    td_slice slice;           /* of the recording itself that does so in training; most 0: another
+                                               * recording does */
     bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
     bool is_romanized;                        /* it reads what text/romanize.h writes */
     const uint16_t
@@ -150,6 +153,7 @@ typedef struct td_front_end_row {
 typedef struct td_frozen_row {
     const char *name;
     td_tensor (*build)(td_nn *nn, const td_build *build); /* for build->shape; returns what it makes */
+    bool is_kept; /* what it makes of a recording is kept on the disk (data/loader.h) */
 } td_frozen_row;
 
 /* A key of runs ("training.lr"), and the value that it has where nobody says another. */
@@ -185,8 +189,9 @@ struct td_family {
     const td_model_key *keys;
     size_t n_keys;
     const td_learner_row *learners;
-    size_t n_learners;                  /* 0: it is not trained here; td_model_learners() tells who learns */
-    const td_front_end_row *front_ends; /* besides that of "mel" */
+    size_t n_learners; /* 0: it is not trained here; td_model_learners() tells who learns */
+    td_mel_config (*mel)(const void *values); /* the front end of "mel" in training; NULL: the usual one */
+    const td_front_end_row *front_ends;       /* besides that of "mel" */
     size_t n_front_ends;
     const td_frozen_row *frozen;
     size_t n_frozen;

@@ -245,6 +245,7 @@ td_tensor td_graph_sum(td_graph *graph, td_tensor x, uint32_t axis);
 td_tensor td_graph_mean(td_graph *graph, td_tensor x, uint32_t axis);
 td_tensor td_graph_sum_squares(td_graph *graph, td_tensor x, uint32_t axis);
 td_tensor td_graph_largest(td_graph *graph, td_tensor x, uint32_t axis);
+td_tensor td_graph_largest_index(td_graph *graph, td_tensor x, uint32_t axis); /* uint; the first of equals */
 
 td_tensor td_graph_reshape(td_graph *graph, td_tensor x, td_shape shape); /* a view */
 td_tensor td_graph_permute(td_graph *graph, td_tensor x, const uint32_t *order);
@@ -302,6 +303,10 @@ td_tensor td_graph_diagonal(td_graph *graph, td_tensor row_counts, uint32_t rows
 
 /* Row at[b] (uint [B]) of state [B, rows, C] becomes x [B, C]; the state as it is then. */
 td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor at);
+
+/* A state becomes x, of the same shape, once all that was appended before has read it. No gradient; x may be made from
+ * the state itself. The plan runs it whether or not anybody reads the result. */
+void td_graph_assign(td_graph *graph, td_tensor state, td_tensor x);
 
 /* ---------------------------------------------------------------- sequences (uint, no gradients) */
 

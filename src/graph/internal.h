@@ -60,6 +60,7 @@
     X(lengths)                                                                                               \
     X(put)                                                                                                   \
     X(sequence)                                                                                              \
+    X(assign)                                                                                                \
     X(fill)                                                                                                  \
     X(to_half)                                                                                               \
     X(to_float)                                                                                              \

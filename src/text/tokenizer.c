@@ -107,6 +107,11 @@ bool td_tokenizer_has_language(const td_tokenizer *tokenizer, td_lang lang)
     return tokenizer->bpe != NULL && td_bpe_find(tokenizer->bpe, tag) >= 0;
 }
 
+int32_t td_tokenizer_stop(const td_tokenizer *tokenizer)
+{
+    return tokenizer->bpe != NULL ? td_bpe_find(tokenizer->bpe, "[STOP]") : -1;
+}
+
 /* "[en]hello[SPACE]world". */
 static td_status tag_text(td_lang lang, const char *text, size_t bytes, td_buffer *out)
 {

@@ -82,22 +82,30 @@ fail:
     return status;
 }
 
-/* Tokens are signed in the file. */
+/* Tokens, codes and places are signed in the file. */
+static bool is_signed(const char *name)
+{
+    static const char *const NAMES[] = {"token_ids", "text_ids", "codes", "cond_range"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
+        if (strcmp(name, NAMES[i]) == 0) return true;
+    return false;
+}
+
 static td_status add_batch(dump *d, td_trainer *t, const td_batch *batch)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < batch->n_features; ++i) {
         const td_feature *f = &batch->features[i];
         uint8_t *values = NULL;
-        const bool is_signed = strcmp(f->name, "token_ids") == 0;
+        if (f->is_inner) continue;
         TD_TRY(TD_NEW_ARRAY(&values, f->span.bytes));
         status = td_blocking_read(t->model_memory, f->span, batch->ready, values);
         if (status != TD_OK) free(values);
         TD_TRY(status);
         TD_TRY(add(d, "batch.", f->name,
-                   f->dtype == TD_F32 ? TD_SAFETENSORS_F32
-                   : is_signed        ? TD_SAFETENSORS_I32
-                                      : TD_SAFETENSORS_U32,
+                   f->dtype == TD_F32   ? TD_SAFETENSORS_F32
+                   : is_signed(f->name) ? TD_SAFETENSORS_I32
+                                        : TD_SAFETENSORS_U32,
                    f->shape, values));
     }
 fail:

@@ -48,6 +48,20 @@ static td_status mark_rows(td_trainer *t)
     return TD_OK;
 }
 
+/* The tokens of a voice of byte pairs are its own, unless a file was named. What such a model cannot read, it does not
+ * learn. */
+static void choose_byte_pairs(const td_trainer *t, td_dataset_settings *o)
+{
+    const td_checkpoint_info *voice = t->from != NULL ? td_checkpoint_get_info(t->from) : NULL;
+    if (voice != NULL && voice->token_kind == TD_TOKENS_BPE && o->bpe_path == NULL) {
+        o->tokens = TD_TOKENS_BPE;
+        o->bpe_json = voice->tokenizer_json;
+        if (o->bpe_json == NULL) o->bpe_path = voice->tokenizer;
+    }
+    o->romanizes = o->refuses_unknown =
+        o->tokens == TD_TOKENS_BPE && td_model_describe(&t->s.model).is_romanized;
+}
+
 /* Letters or phonemes, where that was left open. */
 static void choose_tokens(const td_trainer *t, td_dataset_settings *o)
 {
@@ -80,7 +94,10 @@ td_status td_trainer_open_data(td_trainer *t)
     td_data_settings *o = &t->s.data;
     TD_CHECK(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
+    choose_byte_pairs(t, &o->dataset);
     choose_tokens(t, &o->dataset);
+    o->slice = td_model_describe(&t->s.model).slice;
+    if (t->s.model.family->mel != NULL) o->mel = t->s.model.family->mel(&t->s.model.values);
     if (t->acoustic != NULL) td_predict_tokens(t->acoustic, &o->dataset);
     t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
     if (t->resumes && t->acoustic == NULL) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;

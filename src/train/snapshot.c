@@ -44,6 +44,8 @@ static const struct {
     {TD_BLOCK_MOMENT2, "moment2."},
     {TD_BLOCK_AVERAGE, "average."},
 };
+static const char *const SCALES[TD_BLOCK_COUNT] = {[TD_BLOCK_MOMENT1] = "scale1.",
+                                                   [TD_BLOCK_MOMENT2] = "scale2."};
 enum { N_BLOCKS = sizeof BLOCKS / sizeof BLOCKS[0] };
 
 /* What nobody updates is in the file that the run began with, if checkpoints take things over from there. */
@@ -69,6 +71,29 @@ static const float *find_moment(const td_snapshot *s, const td_store_entry *entr
     return td_shards_moment(s->shards[entry->learner], i, block);
 }
 
+/* Moments are written as they are kept. */
+static td_safetensors_dtype get_dtype(const td_store *store, td_block block)
+{
+    const td_state_format format =
+        block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2 ? td_store_state(store) : TD_STATE_FP32;
+    if (format == TD_STATE_FP32) return TD_SAFETENSORS_F32;
+    return format == TD_STATE_BF16 ? TD_SAFETENSORS_BF16 : TD_SAFETENSORS_U8;
+}
+
+static void describe(const td_store_entry *entry, size_t block, td_safetensors_dtype dtype, const void *data,
+                     td_checkpoint_tensor_data *out)
+{
+    *out = (td_checkpoint_tensor_data){.prefix = entry->role == TD_TENSOR_STATE ? "state."
+                                                                                : BLOCKS[block].prefix,
+                                       .name = entry->name,
+                                       .dtype = dtype,
+                                       .rank = entry->shape.n_dims,
+                                       .data = data,
+                                       .bytes = td_safetensors_dtype_bytes(dtype) * td_shape_size(entry->shape)};
+    for (size_t d = 0; d < out->rank; ++d)
+        out->dims[d] = entry->shape.dims[d];
+}
+
 /* Lists tensors and their sources, block by block; `sources` may be NULL for the first pass, which counts. */
 static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
 {
@@ -80,21 +105,24 @@ static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
             const td_span span = td_store_span(store, i, BLOCKS[b].block);
             const float *moment = find_moment(s, &entry, i, BLOCKS[b].block);
             if ((span.buffer == NULL && moment == NULL) || !is_kept(s, &entry)) continue;
+            const td_span scales = td_store_scales(store, i, BLOCKS[b].block);
             if (sources != NULL) {
-                td_checkpoint_tensor_data *t = &s->tensors[s->n_tensors];
-                *t = (td_checkpoint_tensor_data){.prefix = entry.role == TD_TENSOR_STATE ? "state."
-                                                                                         : BLOCKS[b].prefix,
-                                                 .name = entry.name,
-                                                 .dtype = TD_SAFETENSORS_F32,
-                                                 .rank = entry.shape.n_dims,
-                                                 .data = moment,
-                                                 .bytes = 4 * td_shape_size(entry.shape)};
-                for (size_t d = 0; d < t->rank; ++d)
-                    t->dims[d] = entry.shape.dims[d];
+                describe(&entry, b, get_dtype(store, BLOCKS[b].block), moment, &s->tensors[s->n_tensors]);
                 sources[s->n_tensors] = span;
             }
             ++s->n_tensors;
-            at += span.bytes;
+            at += span.bytes + scales.bytes;
+            if (scales.buffer == NULL) continue;
+            if (sources != NULL) {
+                s->tensors[s->n_tensors] = (td_checkpoint_tensor_data){.prefix = SCALES[BLOCKS[b].block],
+                                                                       .name = entry.name,
+                                                                       .dtype = TD_SAFETENSORS_F32,
+                                                                       .rank = 1,
+                                                                       .dims = {scales.bytes / 4},
+                                                                       .bytes = scales.bytes};
+                sources[s->n_tensors] = scales;
+            }
+            ++s->n_tensors;
         }
     }
     return at;

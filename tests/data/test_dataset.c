@@ -724,6 +724,44 @@ static void bpe_tokens_are_those_of_its_file(void **state)
     assert_int_not_equal(try_open(2, &none), TD_OK);
 }
 
+/* Rows that a voice of byte pairs cannot learn from are named; the others are spelled as it reads them. */
+static void rows_of_byte_pairs_are_judged(void **state)
+{
+    (void)state;
+    static const char VOCAB[] =
+        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"[UNK]\",\"vocab\":{\"q\":0,"
+        "\"[UNK]\":1,\"h\":2,\"a\":3,\"o\":4,\"l\":5,\"n\":6,\"i\":7,\"3\":8,\"han\":9,"
+        "\"ha\":10},\"merges\":[\"h a\",\"ha n\"]},\"added_tokens\":["
+        "{\"id\":0,\"content\":\"[STOP]\",\"special\":true},"
+        "{\"id\":1,\"content\":\"[UNK]\",\"special\":true},"
+        "{\"id\":11,\"content\":\"[en]\",\"special\":true},"
+        "{\"id\":12,\"content\":\"[zh-cn]\",\"special\":true},"
+        "{\"id\":13,\"content\":\"[SPACE]\",\"special\":true}],"
+        "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}";
+    write_text(temp_path("metadata.csv"),
+               "id|lang|text\na|en|han ha\nb|en|hat\nc|en|ha q\nd|de|ha\ne|zh|\u4f60\u597d\n");
+    settings.tokens = TD_TOKENS_BPE;
+    settings.bpe_json = VOCAB;
+    settings.refuses_unknown = settings.romanizes = true;
+    settings.max_bad_fraction = 1;
+    settings.val_fraction = 0;
+    td_dataset *d = open_with(2);
+    static const int32_t EXPECTED[] = {11, 9, 13, 10}, CHINESE[] = {12, 6, 7, 8, 10, 4, 8};
+    assert_int_equal(d->view.n_rows, 2);
+    assert_memory_equal(td_dataset_tokens(d, 0), EXPECTED, sizeof EXPECTED);
+    assert_int_equal(d->view.rows[1].n_tokens, 7);
+    assert_memory_equal(td_dataset_tokens(d, 1), CHINESE, sizeof CHINESE); /* ni3hao3 */
+    assert_int_equal(d->problems.total, 3);
+    assert_non_null(strstr(d->problems.items[0].message, "U+0074"));
+    assert_non_null(strstr(d->problems.items[1].message, "[STOP]"));
+    assert_non_null(strstr(d->problems.items[2].message, "'de'"));
+    td_dataset_close(d);
+    settings.refuses_unknown = false; /* other settings, another block */
+    d = open_with(2);
+    assert_int_equal(d->view.n_rows, 5);
+    td_dataset_close(d);
+}
+
 /* Told on any thread, where cmocka cannot fail: judged afterwards. */
 typedef struct told {
     uint64_t done, total, calls, faults;
@@ -779,6 +817,7 @@ int main(void)
         TEST(texts_without_a_word_are_bad_rows),
         TEST(what_is_not_there_is_named),
         TEST(bpe_tokens_are_those_of_its_file),
+        TEST(rows_of_byte_pairs_are_judged),
         TEST(progress_rises_to_the_end),
     };
     return cmocka_run_group_tests_name("data_dataset", tests, NULL, NULL);

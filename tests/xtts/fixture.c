@@ -220,23 +220,28 @@ static int16_t record(int64_t i, int64_t rate, int64_t channel, int64_t seed)
     return (int16_t)((product >= 0 ? product / 256 : -((-product + 255) / 256)) + noise);
 }
 
-static void write_reference(golden *g, const char *line)
+void golden_record(const char *path, long rate, long channels, long samples, long seed)
 {
-    long rate, channels, samples, seed;
-    char *path = g->references[g->n_references];
-    assert_int_equal(sscanf(line, "%ld %ld %ld %ld", &rate, &channels, &samples, &seed), 4);
     SF_INFO info = {
         .samplerate = (int)rate, .channels = (int)channels, .format = SF_FORMAT_WAV | SF_FORMAT_PCM_16};
     int16_t *values = calloc((size_t)(samples * channels), sizeof *values);
     assert_non_null(values);
     for (long i = 0; i < samples * channels; i++)
         values[i] = record(i / channels, rate, i % channels, seed);
-    snprintf(path, sizeof g->references[0], "%s/reference-%zu.wav", g->folder, g->n_references);
     SNDFILE *file = sf_open(path, SFM_WRITE, &info);
     assert_non_null(file);
     assert_int_equal(sf_writef_short(file, values, samples), samples);
     sf_close(file);
     free(values);
+}
+
+static void write_reference(golden *g, const char *line)
+{
+    long rate, channels, samples, seed;
+    char *path = g->references[g->n_references];
+    assert_int_equal(sscanf(line, "%ld %ld %ld %ld", &rate, &channels, &samples, &seed), 4);
+    snprintf(path, sizeof g->references[0], "%s/reference-%zu.wav", g->folder, g->n_references);
+    golden_record(path, rate, channels, samples, seed);
     g->paths[g->n_references++] = path;
 }
 

@@ -55,4 +55,7 @@ void golden_compare(const golden *g, const char *name, const float *got, size_t 
 void golden_compare_strided(const golden *g, const char *name, const float *got, size_t count,
                             double tolerance);
 
+/* recording() of the script, as a file. */
+void golden_record(const char *path, long rate, long channels, long samples, long seed);
+
 #endif

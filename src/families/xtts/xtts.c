@@ -1,5 +1,6 @@
 /* The family of XTTS-v2: a GPT over audio codes, told the speaker by a recording, and a HiFi-GAN that speaks
  * what the GPT has thought. docs/xtts.md. */
+#include "families/xtts/dvae.h"
 #include "families/xtts/engine.h"
 #include "families/xtts/graphs.h"
 #include "families/xtts/talk.h"
@@ -46,8 +47,11 @@ const td_family td_family_xtts = {
     .n_keys = TD_XTTS_KEY_COUNT,
     .learners = learners,
     .n_learners = sizeof learners / sizeof *learners,
+    .mel = td_xtts_conditioning_mel,
     .front_ends = front_ends,
     .n_front_ends = sizeof front_ends / sizeof *front_ends,
+    .frozen = td_xtts_frozen,
+    .n_frozen = TD_XTTS_FROZEN_PARTS,
     .preset = td_xtts_preset,
     .check = td_xtts_check,
     .describe = td_xtts_describe,

@@ -188,6 +188,7 @@ void td_xtts_describe(const void *values, td_model_facts *out)
     out->max_tokens = c->gpt_max_text_tokens - 1; /* the package takes fewer than that, too */
     out->max_frames = c->gpt_max_audio_tokens * (c->gpt_code_stride_len / c->output_hop_length);
     out->takes_reference = true;
+    out->slice = (td_slice){.least = 3 * c->input_sample_rate, .most = 6 * c->input_sample_rate};
     out->sets_speed = true;
     out->is_romanized = true;
     out->piece_characters = PIECE_CHARACTERS;
@@ -204,20 +205,10 @@ void td_xtts_fit(const td_data_facts *facts, const void *old, void *values)
 static td_mel_config make_mel(const void *values, uint32_t n_fft)
 {
     const td_xtts *c = values;
-    td_mel_config mel = td_mel_config_default();
+    td_mel_config mel = td_mel_config_torch();
     mel.rate = c->input_sample_rate;
     mel.n_fft = n_fft;
-    mel.win_samples = 1024;
-    mel.hop_samples = 256;
     mel.n_mels = c->n_mels;
-    mel.fmin_hz = 0;
-    mel.fmax_hz = 8000;
-    mel.mel_scale = TD_MEL_HTK;
-    mel.area_norm = true;
-    mel.power = true;
-    mel.floor = 1e-5F;
-    mel.mean = 0;
-    mel.scale = 1;
     return mel;
 }
 

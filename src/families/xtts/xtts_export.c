@@ -34,7 +34,7 @@ static const char *skip(const char *name, const char *prefix)
 /* Coqui's name of a tensor of the voice; NULL for what is of training alone. */
 static const char *find_name(const char *name)
 {
-    static const char *const TRAINING[] = {"moment1.", "moment2.", "average.", "optimizer.", "header.hash"};
+    static const char *const TRAINING[] = {"moment1.", "moment2.", "scale1.", "scale2.", "average.", "optimizer.", "data.", "header.hash"};
     for (size_t i = 0; i < sizeof TRAINING / sizeof *TRAINING; i++)
         if (skip(name, TRAINING[i]) != NULL) return NULL;
     const char *param = skip(name, "param."), *state = skip(name, "state.");
