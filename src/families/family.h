@@ -28,12 +28,13 @@ typedef enum td_key_type {
     TD_KEY_COUNT,  /* uint32_t */
     TD_KEY_NUMBER, /* float */
     TD_KEY_FLAG,   /* bool */
-    TD_KEY_CHOICE  /* uint32_t: which of the choices */
+    TD_KEY_CHOICE, /* uint32_t: which of the choices */
+    TD_KEY_SET     /* uint32_t: a bit for each of the choices; "l1,huber" */
 } td_key_type;
 
 /* A key of an INI file, and the member of the family's own struct that holds its value. */
 typedef struct td_model_key {
-    const char *section; /* "model": part of checkpoints; "training": of a run alone */
+    const char *section; /* "model", or the family's name: part of checkpoints; "training": of a run alone */
     const char *name, *help;
     td_key_type type;
     size_t offset;
@@ -155,6 +156,11 @@ typedef struct td_frozen_row {
     bool is_kept; /* what it makes of a recording is kept on the disk (data/loader.h) */
 } td_frozen_row;
 
+/* A key of runs ("training.lr"), and the value that it has where nobody says another. */
+typedef struct td_usual {
+    const char *key, *value;
+} td_usual;
+
 typedef struct td_part {
     const char *name, *prefix; /* a sub-model, and how the names of its tensors begin; "": the others */
 } td_part;
@@ -189,7 +195,9 @@ struct td_family {
     size_t n_front_ends;
     const td_frozen_row *frozen;
     size_t n_frozen;
-    size_t judge;              /* the learner whose loss says which checkpoint is the best */
+    bool carries; /* voices hold tensors that no graph of training has: checkpoints take them, and what
+                             else the file says, from the one that a run began with */
+    size_t judge; /* the learner whose loss says which checkpoint is the best */
     uint64_t least_steps;      /* updates from nothing that a voice took to be understood, as measured; 0: not
                              known, or so few that nobody has to be told */
     const char *symbol_table;  /* names of the parameters with a row for each symbol and speaker; */
@@ -201,6 +209,8 @@ struct td_family {
     void (*describe)(const void *values, td_model_facts *out);
     /* Fits values to the data; `old`: those of a run that goes on, or NULL. */
     void (*fit)(const td_data_facts *facts, const void *old, void *values);
+    /* What it is usually trained with, ended by a key that is NULL. NULL: as every family. */
+    const td_usual *(*usual)(const void *values);
     /* How many of the learners there are with these values: the first ones. NULL: all. */
     size_t (*count_learners)(const void *values);
     /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */

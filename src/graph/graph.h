@@ -19,6 +19,7 @@
 #include "ops/move.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
+#include "ops/sequence.h"
 
 typedef struct td_graph td_graph;
 
@@ -306,6 +307,23 @@ td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor 
 /* A state becomes x, of the same shape, once all that was appended before has read it. No gradient; x may be made from
  * the state itself. The plan runs it whether or not anybody reads the result. */
 void td_graph_assign(td_graph *graph, td_tensor state, td_tensor x);
+
+/* ---------------------------------------------------------------- sequences (uint, no gradients) */
+
+/* [B, columns]: the first counts[b] of ids [B, n] with what is wrapped around them, as ops/sequence.h. */
+td_tensor td_graph_wrap(td_graph *graph, td_tensor ids, td_tensor counts, uint32_t columns,
+                        const td_wrapping *wrapping);
+
+/* Of items with start + width rows of a first part, start + counts[b] of which count, and a second part behind: which rows
+ * to gather so that the second part follows the first, and where its rows are then. [B, columns] */
+td_tensor td_graph_join_rows(td_graph *graph, td_tensor counts, uint32_t start, uint32_t width,
+                             uint32_t columns);
+td_tensor td_graph_joined_rows(td_graph *graph, td_tensor counts, uint32_t start, uint32_t width,
+                               uint32_t columns);
+
+/* x [B, n] with `value` in the ranges [B, 2] (first, one past the last; divided by `divisor`) of the items from `item` on. */
+td_tensor td_graph_hide(td_graph *graph, td_tensor x, td_tensor ranges, uint32_t item, uint32_t divisor,
+                        uint32_t value);
 
 /* ---------------------------------------------------------------- gradients */
 

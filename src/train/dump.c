@@ -241,7 +241,7 @@ static td_status describe_losses(dump *d, const td_trainer *t)
     const td_model_config *model = &t->info.model;
     for (size_t i = 0; i < model->family->n_keys; ++i) {
         char value[TD_MODEL_VALUE_BYTES];
-        if (strcmp(model->family->keys[i].section, "training") != 0) continue;
+        if (strcmp(model->family->keys[i].section, "model") == 0) continue;
         td_model_config_get(model, i, value);
         TD_CHECK(add_pair(d, NULL, model->family->keys[i].name, value));
     }
@@ -266,13 +266,15 @@ td_status td_trainer_dump(td_trainer *t)
 {
     td_status status = TD_OK;
     dump d = {0};
+    td_checkpoint_info info = t->info;
+    info.rest = NULL; /* the step alone */
     TD_TRY(add_whole(&d, NULL, "seed", t->s.seed));
     TD_TRY(add_whole(&d, NULL, "step", t->state.step));
     for (size_t i = 0; i < t->n_learners; ++i)
         TD_TRY(describe_learner(&d, t, i));
     TD_TRY(describe_losses(&d, t));
     TD_TRY(run_step(t, &d));
-    TD_TRY(td_checkpoint_write(t->s.dump_step, &t->info, d.pairs, d.n_pairs, d.tensors, d.count));
+    TD_TRY(td_checkpoint_write(t->s.dump_step, &info, d.pairs, d.n_pairs, d.tensors, d.count));
     t->result->reason = TD_END_DUMPED;
 fail:
     free_dump(&d);

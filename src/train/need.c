@@ -115,6 +115,7 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, cons
     const td_store_options options = {.training = true,
                                       .average = s->average,
                                       .half = s->plan.half,
+                                      .state = s->state,
                                       .no_moments = cluster != NULL && s->shard_optimizer};
     td_learner_settings settings = {.model = fit_model(s, shape),
                                     .grad_accum = s->grad_accum,

@@ -129,6 +129,14 @@ static td_data_facts measure_data(const td_trainer *t)
     return facts;
 }
 
+/* A voice that is trained further keeps its speakers, and what no graph of training has. */
+static void take_over(td_trainer *t)
+{
+    if (t->from == NULL || td_checkpoint_get_info(t->from)->model.family != t->info.model.family) return;
+    t->info.rest = t->from;
+    t->info.speakers = td_checkpoint_get_info(t->from)->speakers;
+}
+
 td_status td_trainer_describe(td_trainer *t)
 {
     const td_dataset *dataset = t->data.dataset;
@@ -143,6 +151,7 @@ td_status td_trainer_describe(td_trainer *t)
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
+    if (t->info.model.family->carries) take_over(t);
     for (size_t i = 0; i < t->s.data.n_front_ends; ++i)
         t->info.front_ends[i] = t->s.data.front_ends[i].config;
     const td_data_facts facts = measure_data(t);

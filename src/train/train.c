@@ -341,6 +341,7 @@ static td_status open_model(td_trainer *t)
     const td_store_options options = {.training = true,
                                       .average = t->s.average,
                                       .half = t->s.plan.half,
+                                      .state = t->s.state,
                                       .no_moments = t->n_ranks > 1 && t->s.shard_optimizer};
     td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
@@ -356,8 +357,8 @@ static td_status open_model(td_trainer *t)
     TD_TRY(TD_NEW_ARRAY(&constants, n_frozen + 1));
     if (n_frozen > 0) memcpy(constants, frozen, n_frozen * sizeof *constants);
     constants[n_frozen] = td_marks_tensor(&t->marks);
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, t->shards, constants,
-                              n_frozen + 1, &t->snapshot));
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, &t->info, t->shards, constants, n_frozen + 1,
+                              &t->snapshot));
 fail:
     free(constants);
     return status;
