@@ -123,17 +123,18 @@ static td_status read_front_ends(td_checkpoint *c)
     return TD_OK;
 }
 
-static bool has_dims(const td_safetensors_tensor *t, td_shape shape)
+/* Of the same shape, in a format that a store can be filled from. */
+static bool fits(const td_safetensors_tensor *t, td_shape shape)
 {
-    if (t->rank != shape.n_dims) return false;
-    for (size_t d = 0; d < t->rank; ++d)
-        if (t->dims[d] != shape.dims[d]) return false;
-    return true;
+    bool same = t->rank == shape.n_dims && td_convert_can(t->dtype, TD_SAFETENSORS_F32);
+    for (size_t d = 0; same && d < t->rank; ++d)
+        same = t->dims[d] == shape.dims[d];
+    return same;
 }
 
 bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
 {
-    return t->dtype == TD_SAFETENSORS_F32 && has_dims(t, shape);
+    return t->dtype == TD_SAFETENSORS_F32 && fits(t, shape);
 }
 
 /* Destroys the graph. */
@@ -147,7 +148,7 @@ static td_status check_parameters(const td_checkpoint *c, td_graph *graph)
         TD_FAIL_IF(t == NULL, TD_ERR_FORMAT,
                    "it has no tensor %sparam.%s, which its metadata tells of; use another checkpoint",
                    c->within, name);
-        TD_FAIL_IF(!has_dims(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
+        TD_FAIL_IF(!fits(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
                    "tensor %sparam.%s has another shape than its metadata tells; use another checkpoint",
                    c->within, name);
     }
@@ -157,8 +158,8 @@ fail:
 }
 
 /* Before anything is made from what the metadata tells: graphs of the smallest batch know every parameter's
- * shape and hold none of their values, so that a small file cannot ask for a large model. Voices of other programs may
- * lack what only training needs; td_frozen_open() then says so. */
+ * shape and hold none of their values, so that a small file cannot ask for a large model. Imported voices may lack what
+ * only training needs; td_frozen_open() says so. */
 static td_status check_model(const td_checkpoint *c)
 {
     td_graph *graph;
@@ -291,8 +292,8 @@ static bool starts_with(const char *text, const char *prefix)
 /* A tensor of another program's, under its name there. */
 static bool is_imported(const td_safetensors_tensor *t)
 {
-    static const char *const OWN[] = {"param.", "moment1.", "moment2.",   "scale1.", "scale2.",
-                                      "average.", "state.", "optimizer.", "data.",   VOCODER};
+    static const char *const OWN[] = {"param.",   "moment1.", "moment2.",   "scale1.", "scale2.",
+                                      "average.", "state.",   "optimizer.", "data.",   VOCODER};
     for (size_t i = 0; i < sizeof OWN / sizeof *OWN; ++i)
         if (starts_with(t->name, OWN[i])) return false;
     return !is_header_hash(t);
@@ -381,15 +382,6 @@ td_status td_checkpoint_verify(const td_checkpoint *c)
 static bool is_fallback_needed(const td_checkpoint *c, const char *prefix, const char *name)
 {
     return strcmp(prefix, PREFIXES[TD_BLOCK_AVERAGE]) == 0 && find_tensor(c, prefix, name) == NULL;
-}
-
-/* Of the same shape, in a format that a store can be filled from. */
-static bool fits(const td_safetensors_tensor *t, td_shape shape)
-{
-    bool same = t->rank == shape.n_dims && td_convert_can(t->dtype, TD_SAFETENSORS_F32);
-    for (size_t d = 0; same && d < t->rank; ++d)
-        same = t->dims[d] == shape.dims[d];
-    return same;
 }
 
 /* Moments in 8 bits, with the largest magnitudes of their blocks. */

@@ -23,6 +23,7 @@ struct td_frozen {
     td_blob_cache *kept;                /* what parts made of recordings; NULL: nothing is kept */
     td_checkpoint_tensor_data *tensors; /* owned, and their data */
     size_t n_tensors, capacity;
+    size_t n_taken; /* of what a run is initialised from */
 };
 
 static td_status build_part(void *context, const td_batch_shape *shape, td_graph **graph, td_tensor *output)
@@ -39,35 +40,37 @@ static bool is_filed(const td_store_entry *entry)
     return entry->role == TD_TENSOR_PARAMETER || entry->state_kind == TD_STATE_KEPT;
 }
 
-/* Tensors of another model that fit; the others keep what the seed gave. A model of the same family has all: what a part
- * makes with half of its parameters is of no use to anybody. */
-static td_status take_part(td_store *store, const char *part, const td_checkpoint *from, bool is_same_family)
+/* All tensors of another model, or none, and what the seed gave is kept: what a part makes with half of its parameters is
+ * of no use to anybody. A model of the same family has them. */
+static td_status take_part(td_frozen *f, size_t part, const td_checkpoint *from)
 {
-    size_t n_taken = 0, n_all = 0;
+    td_store *store = f->parts[part].store;
+    const char *lacks = NULL;
+    size_t n_taken = 0;
     for (size_t i = 0; i < td_store_count(store); ++i) {
         const td_store_entry entry = td_store_get(store, i);
         bool taken = false;
         if (!is_filed(&entry)) continue;
         TD_CHECK(td_checkpoint_take(from, store, i, &taken));
-        TD_REFUSE_IF(!taken && is_same_family, TD_ERR_CONFIG,
-                     "'%s' has no %s in the shape that '%s' is made with", td_checkpoint_path(from),
-                     entry.name, part);
         n_taken += taken;
-        ++n_all;
+        if (!taken && lacks == NULL) lacks = entry.name;
     }
-    if (n_taken == 0 && n_all > 0) td_log_warn("'%s' has nothing for %s", td_checkpoint_path(from), part);
+    const bool is_same = td_checkpoint_get_info(from)->model.family == f->makers[part].model->family;
+    TD_REFUSE_IF(lacks != NULL && (is_same || n_taken > 0), TD_ERR_CONFIG,
+                 "'%s' has no %s in the shape that '%s' is made with", td_checkpoint_path(from), lacks,
+                 f->parts[part].name);
+    if (lacks != NULL) td_log_warn("'%s' has nothing for %s", td_checkpoint_path(from), f->parts[part].name);
+    f->n_taken += n_taken;
     return TD_OK;
 }
 
-static td_status fill_part(const td_frozen *f, size_t part, uint64_t seed, const td_checkpoint *from,
-                           bool resumes)
+static td_status fill_part(td_frozen *f, size_t part, uint64_t seed, const td_checkpoint *from, bool resumes)
 {
     td_store *store = f->parts[part].store;
     TD_CHECK(td_store_init(store, seed));
     if (from == NULL) return TD_OK;
     if (resumes) return td_checkpoint_load(from, store, TD_BLOCK_WEIGHT);
-    return take_part(store, f->parts[part].name, from,
-                     td_checkpoint_get_info(from)->model.family == f->makers[part].model->family);
+    return take_part(f, part, from);
 }
 
 static const td_checkpoint_tensor_data *find_kept(const td_frozen *f, const char *name)
@@ -220,4 +223,9 @@ const td_checkpoint_tensor_data *td_frozen_tensors(const td_frozen *f, size_t *c
 {
     *count = f != NULL ? f->n_tensors : 0;
     return f != NULL ? f->tensors : NULL;
+}
+
+size_t td_frozen_taken(const td_frozen *f)
+{
+    return f != NULL ? f->n_taken : 0;
 }
