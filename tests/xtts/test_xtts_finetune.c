@@ -98,7 +98,7 @@ static td_train_settings begin(const char *run, uint64_t steps, bool lora)
 static void check_run(bool lora)
 {
     run_losses losses = {0};
-    char whole[512];
+    char whole[TD_FILE_PATH_BYTES];
     td_train_settings s = begin("whole", 6, lora);
     s.tell = run_keep_loss;
     s.context = &losses;
