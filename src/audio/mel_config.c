@@ -49,6 +49,16 @@ td_mel_config td_mel_config_default(void)
                            .pitch_max_hz = 500};
 }
 
+td_mel_config td_mel_config_torch(void)
+{
+    td_mel_config c = td_mel_config_default();
+    c.mel_scale = TD_MEL_HTK;
+    c.power = true;
+    c.mean = 0;
+    c.scale = 1;
+    return c;
+}
+
 /* A comparison with NaN is false, so that each is written as what must hold. */
 td_status td_mel_config_check(const td_mel_config *c)
 {

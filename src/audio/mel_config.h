@@ -31,6 +31,9 @@ typedef struct td_mel_config {
 /* 22050 Hz, 1024, hop 256, 80 Slaney bands of area 1 to 8000 Hz, magnitude, floor 1e-5, (y + 5.6) / 3. */
 td_mel_config td_mel_config_default(void);
 
+/* As torchaudio makes them for XTTS: the same sizes, HTK bands of area 1, power, plain logarithms. */
+td_mel_config td_mel_config_torch(void);
+
 /* TD_ERR_CONFIG names the first key whose value cannot be, and what it can be. */
 td_status td_mel_config_check(const td_mel_config *config);
 

@@ -24,7 +24,7 @@ uint64_t td_batch_bytes(const td_batch *batch)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < batch->n_features; ++i)
-        bytes += td_round_up(batch->features[i].span.bytes, PACK_ALIGN);
+        if (!batch->features[i].is_inner) bytes += td_round_up(batch->features[i].span.bytes, PACK_ALIGN);
     return bytes;
 }
 
@@ -45,10 +45,13 @@ td_batch td_batch_packed(const td_batch *batch, td_span room)
 {
     td_batch packed = *batch;
     uint64_t at = 0;
+    packed.n_features = 0;
     for (size_t i = 0; i < batch->n_features; ++i) {
-        td_span *span = &packed.features[i].span;
-        *span = td_span_part(room, at, span->bytes);
-        at += td_round_up(span->bytes, PACK_ALIGN);
+        if (batch->features[i].is_inner) continue;
+        td_feature *feature = &packed.features[packed.n_features++];
+        *feature = batch->features[i];
+        feature->span = td_span_part(room, at, feature->span.bytes);
+        at += td_round_up(feature->span.bytes, PACK_ALIGN);
     }
     return packed;
 }
@@ -56,7 +59,8 @@ td_batch td_batch_packed(const td_batch *batch, td_span room)
 td_status td_batch_pack(const td_batch *batch, td_span room, td_list *list)
 {
     const td_batch packed = td_batch_packed(batch, room);
-    for (size_t i = 0; i < batch->n_features; ++i)
-        TD_CHECK(td_list_copy(list, packed.features[i].span, batch->features[i].span));
+    for (size_t i = 0; i < packed.n_features; ++i)
+        TD_CHECK(
+            td_list_copy(list, packed.features[i].span, td_batch_find(batch, packed.features[i].name)->span));
     return TD_OK;
 }

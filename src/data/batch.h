@@ -17,6 +17,7 @@ typedef struct td_feature {
     td_dtype dtype;   /* TD_F32 or TD_U32 */
     td_shape shape;   /* [B, T, n_mels] */
     td_span span;     /* where it lies; exact */
+    bool is_inner;    /* others are made from it on this device, and nobody else takes it: it is not packed */
 } td_feature;
 
 /* What graphs are built for: B, the length of texts, of recordings and of references (0: without). */
@@ -57,10 +58,10 @@ const float *td_batch_share(const td_batch *batch, const char *name);
 /* Room that the batch's features take when packed. */
 uint64_t td_batch_bytes(const td_batch *batch);
 
-/* Records copies of all features into `room`, which has td_batch_bytes(). */
+/* Records copies of all features but inner ones into `room`, which has td_batch_bytes(). */
 td_status td_batch_pack(const td_batch *batch, td_span room, td_list *list);
 
-/* The same batch with its features where td_batch_pack() puts them in `room`, which may be another memory
+/* The same batch, without inner features, with its features where td_batch_pack() puts them in `room`, which may be another memory
  * that got its bytes. `ready` stays. Cannot fail. */
 td_batch td_batch_packed(const td_batch *batch, td_span room);
 

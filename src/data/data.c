@@ -9,26 +9,44 @@
 
 enum { N_BUCKETS = 8, ROUND_FRAMES = 32, N_READY = 3 };
 
+typedef char feature_name[TD_FEATURE_NAME_BYTES];
+
+static bool has_name(const feature_name *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; ++i)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
 bool td_data_wants(const td_data_settings *settings, const char *name)
 {
-    for (size_t i = 0; i < settings->n_features; ++i)
-        if (strcmp(settings->features[i], name) == 0) return true;
-    return false;
+    return has_name(settings->features, settings->n_features, name) ||
+           has_name(settings->inner_features, settings->n_inner_features, name);
+}
+
+static td_status add_name(feature_name *names, size_t *n, const char *name)
+{
+    if (has_name(names, *n, name)) return TD_OK;
+    if (*n == TD_BATCH_FEATURES || strlen(name) >= TD_FEATURE_NAME_BYTES)
+        return TD_FAIL(TD_ERR_LIMIT, "'%s' is too long a name, or one feature more than the %d of a batch",
+                       name, TD_BATCH_FEATURES);
+    snprintf(names[(*n)++], TD_FEATURE_NAME_BYTES, "%s", name);
+    return TD_OK;
 }
 
 td_status td_data_want(td_data_settings *settings, const char *name)
 {
-    if (td_data_wants(settings, name)) return TD_OK;
-    if (settings->n_features == TD_BATCH_FEATURES || strlen(name) >= TD_FEATURE_NAME_BYTES)
-        return TD_FAIL(TD_ERR_LIMIT, "'%s' is too long a name, or one feature more than the %d of a batch",
-                       name, TD_BATCH_FEATURES);
-    snprintf(settings->features[settings->n_features++], TD_FEATURE_NAME_BYTES, "%s", name);
-    return TD_OK;
+    return add_name(settings->features, &settings->n_features, name);
+}
+
+td_status td_data_want_inner(td_data_settings *settings, const char *name)
+{
+    return add_name(settings->inner_features, &settings->n_inner_features, name);
 }
 
 td_status td_data_open(td_memory *memory, const td_data_settings *settings, td_data *data)
 {
-    const td_mel_config config = td_mel_config_default();
+    const td_mel_config config = settings->mel.rate > 0 ? settings->mel : td_mel_config_default();
     const td_device_info *info = td_device_get_info(td_memory_device(memory));
     *data = (td_data){.settings = *settings, .memory = memory};
     TD_REFUSE_IF(settings->dataset.dir == NULL, TD_ERR_CONFIG, "no dataset was named; set data.train_data");
@@ -140,9 +158,11 @@ td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_
                               td_loader **out)
 {
     const td_data_settings *s = &data->settings;
-    const char *features[TD_BATCH_FEATURES];
+    const char *features[TD_BATCH_FEATURES], *inner[TD_BATCH_FEATURES];
     for (size_t i = 0; i < s->n_features; ++i)
         features[i] = s->features[i];
+    for (size_t i = 0; i < s->n_inner_features; ++i)
+        inner[i] = s->inner_features[i];
     const td_loader_settings settings = {.dataset = data->dataset,
                                          .rows = rows->rows,
                                          .n_rows = rows->n_rows,
@@ -160,8 +180,12 @@ td_status td_data_open_loader(const td_data *data, const td_data_rows *rows, td_
                                          .crop_frames = s->crop_frames,
                                          .features = features,
                                          .n_features = s->n_features,
+                                         .inner_features = inner,
+                                         .n_inner_features = s->n_inner_features,
                                          .n_ready = s->n_ready > 0 ? s->n_ready : N_READY,
                                          .reference_s = s->reference_s,
+                                         .slice = s->slice,
+                                         .is_slice_fixed = rows->in_order,
                                          .max_bad_fraction = s->dataset.max_bad_fraction,
                                          .seed = s->dataset.seed,
                                          .n_batches = rows->n_batches};

@@ -22,17 +22,23 @@ typedef struct td_data_settings {
     uint64_t mel_cache_bytes;                                /* 0: by what is free */
     char features[TD_BATCH_FEATURES][TD_FEATURE_NAME_BYTES]; /* what is wanted of a batch (loader.h) */
     size_t n_features;
+    char inner_features[TD_BATCH_FEATURES][TD_FEATURE_NAME_BYTES]; /* what parts alone take */
+    size_t n_inner_features;
     struct {
         const char *name;
         td_mel_config config;
     } front_ends[TD_DATA_FRONT_ENDS]; /* besides that of "mel" */
     size_t n_front_ends;
+    td_mel_config mel;  /* the front end of "mel"; rate 0: the usual one */
     double reference_s; /* length of references at most */
+    td_slice slice;     /* as td_loader_settings; fixed where rows are gone through in order */
     uint32_t n_ready;   /* batches on the device at a time; 0: 3 */
 } td_data_settings;
 
-/* Adds a feature to those wanted, unless it is among them. TD_ERR_LIMIT for too many or too long a name. */
+/* Adds a feature to those wanted, or to those that parts alone take, unless it is among them; whether it is wanted
+ * by anybody. TD_ERR_LIMIT for too many or too long a name. */
 td_status td_data_want(td_data_settings *settings, const char *name);
+td_status td_data_want_inner(td_data_settings *settings, const char *name);
 bool td_data_wants(const td_data_settings *settings, const char *name);
 
 /* Open; fields are borrowed until close. The settings may be changed between loaders, not the dataset's. */

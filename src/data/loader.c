@@ -155,6 +155,7 @@ static td_status measure_shapes(td_loader *loader)
 {
     const td_loader_settings *s = &loader->settings;
     td_batch_shape *largest = &loader->largest;
+    const bool is_sliced = s->slice.most > 0;
     const double samples = s->reference_s * loader->config.rate;
     *largest = (td_batch_shape){.items = s->batch_size};
     for (size_t i = 0; i < td_sampler_shape_count(s->sampler); ++i) {
@@ -163,12 +164,13 @@ static td_status measure_shapes(td_loader *loader)
         largest->frames = frames > largest->frames ? frames : largest->frames;
         largest->tokens = tokens > largest->tokens ? tokens : largest->tokens;
     }
-    if (!td_loader_wants(loader, "reference_mel") && !td_loader_wants(loader, "reference_counts"))
+    if (!td_loader_wants(loader, "reference_mel") && !td_loader_wants(loader, "reference_counts") &&
+        !td_loader_wants(loader, "cond_range"))
         return TD_OK;
-    if (!(samples >= 1 && samples < 1e8))
+    if (!is_sliced && !(samples >= 1 && samples < 1e8))
         return TD_FAIL(TD_ERR_CONFIG, "references of %g s are too %s", s->reference_s,
                        samples < 1 ? "short" : "long");
-    loader->reference_samples = (size_t)samples;
+    loader->reference_samples = is_sliced ? s->slice.most : (size_t)samples;
     loader->reference_stride = td_loader_stride(loader->reference_samples);
     largest->reference_frames = td_mel_frames(&loader->config, loader->reference_samples);
     return TD_OK;
@@ -190,7 +192,7 @@ td_status td_loader_create(const td_loader_settings *settings, td_loader **out)
     TD_TRY(td_loader_choose_features(loader));
     TD_TRY(measure_shapes(loader));
     TD_TRY(td_loader_sort_rows(loader));
-    if (loader->reference_samples > 0)
+    if (loader->reference_samples > 0 && settings->slice.most == 0)
         TD_TRY(
             td_references_create(settings->dataset, settings->rows, settings->n_rows, &loader->references));
     TD_TRY(td_loader_make_slots(loader));

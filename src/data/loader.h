@@ -12,11 +12,13 @@
 #include <pthread.h>
 
 #include "audio/mel.h"
+#include "base/blob_cache.h"
 #include "base/pool.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/mel_cache.h"
 #include "data/predictions.h"
+#include "data/reference.h"
 #include "graph/plan.h"
 
 /* The features there are. B, S, T, R: items, tokens, frames and reference frames of the batch's shape.
@@ -30,6 +32,11 @@
  *   pitch             [B, T]               in Hz, 0 where unvoiced and behind; made along with mel alone
  *   reference_mel     [B, R, n_mels]       as mel
  *   reference_counts  uint [B]             frames of each reference
+ *   text_ids          uint [B, S]          of models of byte pairs: as token_ids, 0 behind a text
+ *   text_counts       uint [B]
+ *   wave_counts       uint [B]             samples of each recording
+ *   cond_range        uint [B, 2]          where its slice begins and ends, in samples, if references are slices;
+ *                                          0, 0 in validation
  *   wave              [B, (T - 1) hop]     samples; of crops alone
  *   predicted_mel     [B, T, n_mels]       what a voice makes of the crop's part of the text; with predictions alone
  *   is_predicted      [B]                  1; 0 for a row without a prediction
@@ -50,10 +57,14 @@ typedef struct td_frozen_part {
     td_store *store;       /* its parameters, on the loader's memory */
     pthread_mutex_t *lock; /* held while the store is used; all loaders of a store have the same one */
     /* The part for batches of this shape: its inputs have the names of features that are wanted too, *output
-     * is of TD_F32 and marked with td_graph_output(), and no larger than for the largest batch. *graph: the
+     * is marked with td_graph_output(), and no larger than for the largest batch. *graph: the
      * loader's from then on. Called by who creates the loader, then by its thread. */
     td_status (*build)(void *context, const td_batch_shape *shape, td_graph **graph, td_tensor *output);
     void *context;
+    /* Where what it makes of each recording is kept, by the recording's samples and `key`, which is of all else that
+     * decides it. NULL: it is not kept. The output is then [B, ..], of words, with zeros behind what an item has. */
+    td_blob_cache *kept;
+    td_digest key;
 } td_frozen_part;
 
 /* Everything is borrowed until destroy; the sampler is the loader's alone until then. */
@@ -79,8 +90,12 @@ typedef struct td_loader_settings {
     const char *const *features; /* names of what is wanted of a batch; borrowed during create
                                   * only. What is not wanted is not made either */
     size_t n_features;
+    const char *const *inner_features; /* names of further ones that only parts take; the same. NULL: none */
+    size_t n_inner_features;
     uint32_t n_ready;   /* batches on the device at a time, waiting and in use; at least 2 */
     double reference_s; /* length of references at most */
+    td_slice slice;     /* references are slices of the recordings themselves; most 0: they are not */
+    bool is_slice_fixed;
     double max_bad_fraction;
     uint64_t seed;      /* of the references */
     uint64_t n_batches; /* to make in all; 0: without end */
@@ -90,11 +105,12 @@ typedef struct td_loader_stats {
     uint64_t n_batches, n_items; /* handed out */
     uint64_t n_decoded;          /* recordings, references too */
     uint64_t n_bad;              /* rows that failed */
-    uint64_t decode_ns;          /* of all threads together */
-    uint64_t wait_ns;            /* that td_loader_next() waited for a batch */
-    uint64_t full_ns;            /* that the loader waited for a batch to be released */
-    uint64_t host_ns;            /* CPU time for handing batches to the device, without decoding */
-    uint64_t n_host;             /* batches in host_ns: the first ones, where much is done once, are not */
+    uint64_t n_kept;    /* features of items that were found on the disk instead of being made by a part */
+    uint64_t decode_ns; /* of all threads together */
+    uint64_t wait_ns;   /* that td_loader_next() waited for a batch */
+    uint64_t full_ns;   /* that the loader waited for a batch to be released */
+    uint64_t host_ns;   /* CPU time for handing batches to the device, without decoding */
+    uint64_t n_host;    /* batches in host_ns: the first ones, where much is done once, are not */
 } td_loader_stats;
 
 typedef struct td_loader td_loader;

@@ -61,6 +61,7 @@ static td_status make_host_slot(td_loader *loader, td_host_slot *slot)
     slot->head = td_span_host(slot->head_span);
     slot->pcm = td_span_host(slot->pcm_span);
     memset(slot->head, 0, 4 * loader->head_words);
+    TD_CHECK(td_loader_make_kept(loader, slot));
     if (!uses_cache(loader)) return TD_OK;
     TD_CHECK(take(loader, TD_MEMORY_HOST, count_mel_words(loader), &slot->mel_span));
     slot->mel = td_span_host(slot->mel_span);
@@ -124,8 +125,12 @@ void td_loader_free_slots(td_loader *loader)
         td_memory_free(memory, slot->head_span);
         td_memory_free(memory, slot->pcm_span);
         td_memory_free(memory, slot->mel_span);
-        for (uint32_t k = 0; slot->items != NULL && k < loader->settings.batch_size; ++k)
+        for (size_t k = 0; k < TD_LOADER_KEPT; ++k)
+            td_memory_free(memory, slot->kept_spans[k]);
+        for (uint32_t k = 0; slot->items != NULL && k < loader->settings.batch_size; ++k) {
             free_failures(&slot->items[k]);
+            td_loader_free_kept(&slot->items[k]);
+        }
         free(slot->items);
         free(slot->rows);
     }
@@ -196,14 +201,14 @@ static td_status record_head(const td_loader *loader, td_list *list, const td_ho
     return td_list_copy(list, cut(device->head, 0, words), cut(slot->head_span, 0, words));
 }
 
-static td_status record_further(const td_loader *loader, td_list *list, const td_batch *batch,
-                                td_mel_args args)
+static td_status record_further(const td_loader *loader, td_list *list, const td_host_slot *slot,
+                                const td_batch *batch, td_mel_args args)
 {
     const td_loader_settings *s = &loader->settings;
     args.energy = args.pitch = (td_span){0};
     for (size_t i = 0; i < s->n_front_ends; ++i) {
         const td_feature *feature = td_batch_find(batch, s->front_ends[i].name);
-        if (feature == NULL) continue;
+        if (feature == NULL || td_loader_skips_front_end(loader, slot, feature->name)) continue;
         args.max_frames = feature->shape.dims[1];
         args.mel = feature->span;
         TD_CHECK(td_mel_record(s->front_ends[i].mel, list, &args));
@@ -233,7 +238,7 @@ static td_status record_mels(const td_loader *loader, td_list *list, const td_ho
         TD_CHECK(
             td_list_copy(list, cut(args.pcm, first, all - first), cut(slot->pcm_span, first, all - first)));
     if (!all_hit && args.mel.bytes > 0) TD_CHECK(td_mel_record(loader->settings.mel, list, &args));
-    TD_CHECK(record_further(loader, list, batch, args));
+    TD_CHECK(record_further(loader, list, slot, batch, args));
     if (reference.mel.bytes > 0) TD_CHECK(td_mel_record(loader->settings.mel, list, &reference));
     return TD_OK;
 }
@@ -271,6 +276,7 @@ td_status td_loader_send(td_loader *loader, td_host_slot *slot, td_device_slot *
         all_hit = all_hit && slot->items[i].is_hit;
     TD_TRY(td_list_create(target, TD_QUEUE_COMPUTE, &slot->list));
     TD_TRY(record_head(loader, slot->list, slot, device));
+    TD_TRY(td_loader_record_kept(loader, slot, &device->batch));
     TD_TRY(record_mels(loader, slot->list, slot, device, all_hit));
     TD_TRY(record_cached(loader, slot->list, slot, &device->batch));
     TD_TRY(td_list_finish(slot->list));
@@ -309,6 +315,7 @@ td_status td_loader_retire(td_loader *loader, td_host_slot *slot)
     td_status status = TD_OK;
     if (slot->list == NULL) return TD_OK;
     TD_TRY(td_point_wait(slot->done, TD_WAIT_FOREVER));
+    td_loader_store_kept(loader, slot);
     if (slot->mel != NULL) {
         keep_work work = {.loader = loader, .slot = slot};
         TD_TRY(td_pool_map(loader->settings.pool, slot->shape.items, keep_item, &work));

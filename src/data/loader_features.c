@@ -55,6 +55,17 @@ static void write_wave(const td_loader *loader, const td_host_slot *slot, uint32
     memcpy(to, slot->pcm + item * slot->stride, samples * sizeof *to);
 }
 
+static void write_wave_count(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    *to = slot->head[loader->ranges + 2 * (size_t)item + 1];
+}
+
+static void write_range(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    (void)loader;
+    memcpy(to, slot->items[item].slice, sizeof slot->items[item].slice);
+}
+
 static bool cut_predicted(const td_loader *loader, const td_host_slot *slot, uint32_t item, float *to,
                           uint32_t frames)
 {
@@ -86,6 +97,10 @@ static const td_feature_row TABLE[] = {
     {"pitch", TD_F32, {B, T}, TD_MAKER_FRONT_END, NULL, NULL, NULL},
     {"reference_mel", TD_F32, {B, TD_AXIS_REFERENCE, TD_AXIS_BANDS}, TD_MAKER_REFERENCE, NULL, NULL, NULL},
     {"reference_counts", TD_U32, {B}, TD_MAKER_HOST, write_reference_count, NULL, NULL},
+    {"text_ids", TD_U32, {B, TD_AXIS_TOKENS}, TD_MAKER_HOST, write_tokens, NULL, NULL},
+    {"text_counts", TD_U32, {B}, TD_MAKER_HOST, write_token_count, NULL, NULL},
+    {"wave_counts", TD_U32, {B}, TD_MAKER_HOST, write_wave_count, NULL, NULL},
+    {"cond_range", TD_U32, {B, TD_AXIS_RANGE}, TD_MAKER_HOST, write_range, NULL, NULL},
     {"wave", TD_F32, {B, TD_AXIS_SAMPLES}, TD_MAKER_HOST, write_wave, NULL, NULL},
     {"predicted_mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_HOST, write_predicted, NULL, NULL},
     {"is_predicted", TD_F32, {B}, TD_MAKER_HOST, write_is_predicted, NULL, NULL},
@@ -136,7 +151,7 @@ static td_status list_rows(const td_loader_settings *s, td_feature_row rows[TD_L
         TD_CHECK(add_row(rows, n, counts, s->front_ends[i].name, "_counts"));
     }
     for (size_t i = 0; i < s->n_parts; ++i) {
-        const td_feature_row row = {.dtype = TD_F32, .maker = TD_MAKER_PART, .part = &s->parts[i]};
+        const td_feature_row row = {.maker = TD_MAKER_PART, .part = &s->parts[i]};
         TD_CHECK(add_row(rows, n, row, s->parts[i].name, ""));
     }
     return TD_OK;
@@ -159,22 +174,32 @@ static td_status refuse_name(const td_loader *loader, const char *name)
     return TD_FAIL(TD_ERR_ARGUMENT, "no feature is called '%s'; there are %s", name, known);
 }
 
-td_status td_loader_choose_features(td_loader *loader)
+static td_status mark_wanted(const td_loader *loader, const char *const *names, size_t n, bool *is_wanted)
 {
-    bool is_wanted[TD_LOADER_MAX_ROWS] = {0};
-    TD_CHECK(list_rows(&loader->settings, loader->rows, &loader->n_rows));
-    for (size_t i = 0; i < loader->settings.n_features; ++i) {
-        const char *name = loader->settings.features[i];
-        const td_feature_row *row = find_feature(loader->rows, loader->n_rows, name);
-        if (row == NULL) TD_CHECK(refuse_name(loader, name));
+    for (size_t i = 0; i < n; ++i) {
+        const td_feature_row *row = find_feature(loader->rows, loader->n_rows, names[i]);
+        if (row == NULL) TD_CHECK(refuse_name(loader, names[i]));
         is_wanted[row - loader->rows] = true;
     }
+    return TD_OK;
+}
+
+td_status td_loader_choose_features(td_loader *loader)
+{
+    size_t n_kept = 0;
+    bool is_wanted[TD_LOADER_MAX_ROWS] = {0}, is_inner[TD_LOADER_MAX_ROWS] = {0};
+    TD_CHECK(list_rows(&loader->settings, loader->rows, &loader->n_rows));
+    TD_CHECK(mark_wanted(loader, loader->settings.features, loader->settings.n_features, is_wanted));
+    TD_CHECK(
+        mark_wanted(loader, loader->settings.inner_features, loader->settings.n_inner_features, is_inner));
     for (size_t i = 0; i < loader->n_rows; ++i) {
         const td_feature_row *row = &loader->rows[i];
-        if (!is_wanted[i]) continue;
+        if (!is_wanted[i] && !is_inner[i]) continue;
         TD_REFUSE_IF(loader->n_features == TD_BATCH_FEATURES, TD_ERR_LIMIT,
                      "a batch has no room for more than %d features", TD_BATCH_FEATURES);
-        loader->features[loader->n_features++].row = row;
+        td_loader_feature *feature = &loader->features[loader->n_features++];
+        *feature = (td_loader_feature){.row = row, .is_inner = !is_wanted[i]};
+        if (row->part != NULL && row->part->kept != NULL && n_kept < TD_LOADER_KEPT) feature->kept = ++n_kept;
         TD_REFUSE_IF(row->maker == TD_MAKER_FRONT_END && !td_loader_wants(loader, "mel"), TD_ERR_ARGUMENT,
                      "'%s' is made along with 'mel', which is not wanted", row->name);
     }
@@ -183,6 +208,8 @@ td_status td_loader_choose_features(td_loader *loader)
     TD_REFUSE_IF((td_loader_wants(loader, "predicted_mel") || td_loader_wants(loader, "is_predicted")) &&
                      (loader->settings.predictions == NULL || loader->settings.crop_frames == 0),
                  TD_ERR_ARGUMENT, "'predicted_mel' is made of crops alone, from what a voice predicts");
+    TD_REFUSE_IF(td_loader_wants(loader, "cond_range") && loader->settings.slice.most == 0, TD_ERR_ARGUMENT,
+                 "'cond_range' is of slices, but references are other recordings");
     TD_REFUSE_IF(td_loader_wants(loader, "reference_mel") && loader->settings.crop_frames > 0,
                  TD_ERR_ARGUMENT, "crops of recordings have no references");
     TD_REFUSE_IF(loader->n_features == 0, TD_ERR_ARGUMENT, "a loader needs at least one feature to make");
@@ -211,11 +238,19 @@ static td_shape find_shape(const td_loader *loader, const td_feature_row *row, c
                               [TD_AXIS_FRAMES] = td_mel_frames(config, samples),
                               [TD_AXIS_REFERENCE] = shape->reference_frames,
                               [TD_AXIS_BANDS] = config->n_mels,
-                              [TD_AXIS_SAMPLES] = (shape->frames - 1) * loader->config.hop_samples};
+                              [TD_AXIS_SAMPLES] = (shape->frames - 1) * loader->config.hop_samples,
+                              [TD_AXIS_RANGE] = 2};
     td_shape out = {.n_dims = 0};
     for (size_t i = 0; i < 3 && row->axes[i] != TD_AXIS_END; ++i)
         out.dims[out.n_dims++] = sizes[row->axes[i]];
     return out;
+}
+
+static td_dtype find_dtype(const td_loader *loader, const td_feature_row *row, const td_batch_shape *shape)
+{
+    if (row->maker != TD_MAKER_PART) return row->dtype;
+    const td_part_plan *made = td_loader_find_part(loader, row->part, shape);
+    return td_graph_dtype(made->graph, made->output);
 }
 
 uint64_t td_loader_count_words(const td_loader *loader, const td_feature_row *row,
@@ -255,8 +290,11 @@ void td_loader_describe(const td_loader *loader, const td_device_slot *device, t
         if (device != NULL)
             span = f->row->maker == TD_MAKER_HOST ? td_span_part(device->head, 4 * f->at, span.bytes)
                                                   : td_span_part(device->made[i], 0, span.bytes);
-        batch->features[i] =
-            (td_feature){.name = f->row->name, .dtype = f->row->dtype, .shape = shape, .span = span};
+        batch->features[i] = (td_feature){.name = f->row->name,
+                                          .dtype = find_dtype(loader, f->row, &batch->shape),
+                                          .shape = shape,
+                                          .span = span,
+                                          .is_inner = f->is_inner};
     }
 }
 

@@ -1,6 +1,6 @@
 /* What the files of the loader share: loader.c has the threads and the queue, loader_features.c the table of
  * features, loader_item.c fills host batches, loader_device.c takes them to the device, loader_parts.c runs
- * frozen parts there.
+ * frozen parts there, loader_kept.c keeps what they make.
  */
 #ifndef TD_DATA_LOADER_INTERNAL_H
 #define TD_DATA_LOADER_INTERNAL_H
@@ -8,7 +8,6 @@
 #include <pthread.h>
 
 #include "data/loader.h"
-#include "data/reference.h"
 
 enum {
     TD_LOADER_AHEAD = 2,     /* batches that are decoded before the oldest of them is whole */
@@ -24,11 +23,22 @@ typedef struct td_load_failure {
     char message[sizeof((td_error *)0)->message];
 } td_load_failure;
 
+enum { TD_LOADER_KEPT = 2 }; /* parts at most that are kept */
+
+/* What a part makes of an item, found on the disk or to be put there. */
+typedef struct td_kept_item {
+    td_digest key;
+    uint32_t *values; /* owned; NULL: it was not found */
+    size_t count;
+} td_kept_item;
+
 typedef struct td_load_item {
     uint32_t row; /* that was used in the end */
     uint32_t n_frames, n_reference_frames;
     uint32_t first_frame; /* of a crop, with predictions */
+    uint32_t slice[2];    /* where the slice that is its reference begins and ends */
     bool is_hit;          /* its mel came from the cache */
+    td_kept_item kept[TD_LOADER_KEPT];
     double audio_s;
     uint64_t start_ns, end_ns; /* of its loading */
     td_load_failure *failures; /* owned; in the order they came */
@@ -43,7 +53,8 @@ typedef enum td_axis {
     TD_AXIS_FRAMES,
     TD_AXIS_REFERENCE,
     TD_AXIS_BANDS,
-    TD_AXIS_SAMPLES
+    TD_AXIS_SAMPLES,
+    TD_AXIS_RANGE
 } td_axis;
 
 typedef enum td_maker {
@@ -70,7 +81,9 @@ enum { TD_LOADER_MAX_ROWS = 32 };
 /* A feature that is wanted. */
 typedef struct td_loader_feature {
     const td_feature_row *row;
-    size_t at; /* host-made: words from the start of the head */
+    bool is_inner; /* for parts alone */
+    size_t kept;   /* of a part that is kept: its number, from 1 on; 0: it is not */
+    size_t at;     /* host-made: words from the start of the head */
 } td_loader_feature;
 
 /* A frozen part ready for batches of one shape. */
@@ -95,7 +108,9 @@ struct td_host_slot {
     float *pcm;    /* samples: item i's from i * stride on, then its reference's from count * stride +
                     * i * reference_stride on */
     size_t stride; /* room of an item: a hop more than the batch's length */
-    float *mel;    /* what the front end makes, feature after feature: from and for the cache; or NULL */
+    td_span kept_spans[TD_LOADER_KEPT];
+    bool is_kept[TD_LOADER_KEPT]; /* all items have it from the disk: the part need not run */
+    float *mel; /* what the front end makes, feature after feature: from and for the cache; or NULL */
     uint64_t number;
     td_list *list;                      /* NULL: not with the device */
     td_list *copies[TD_BATCH_FEATURES]; /* of what parts made; owned */
@@ -178,6 +193,23 @@ void td_loader_free_parts(td_loader *loader);
 
 /* Submits the parts of a batch whose other features are there when slot->done is reached; moves that on. */
 td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_device_slot *device);
+
+/* Looks for what parts made of an item's samples before. Any thread. */
+void td_loader_find_kept(td_loader *loader, td_host_slot *slot, uint32_t index);
+
+/* Memory for it, in a host slot. */
+td_status td_loader_make_kept(td_loader *loader, td_host_slot *slot);
+
+/* Puts what was found of all items on the way to the device. */
+td_status td_loader_record_kept(td_loader *loader, td_host_slot *slot, const td_batch *batch);
+
+/* Whether the part of a feature, or a front end that parts alone take, has nothing to do in this batch. */
+bool td_loader_skips_part(const td_host_slot *slot, const td_loader_feature *feature);
+bool td_loader_skips_front_end(const td_loader *loader, const td_host_slot *slot, const char *name);
+
+/* Puts what parts made on the disk, where it was not there; frees what was found. The device is done. */
+void td_loader_store_kept(td_loader *loader, td_host_slot *slot);
+void td_loader_free_kept(td_load_item *item);
 
 /* Loads item `index` of what was drawn, or a replacement. Any thread. */
 td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index);

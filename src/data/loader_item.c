@@ -238,6 +238,29 @@ fail:
     return status;
 }
 
+/* A slice of the row itself, and silence. */
+static td_status load_slice(td_loader *loader, td_host_slot *slot, uint32_t index, td_load_item *item,
+                            td_audio *audio)
+{
+    const td_loader_settings *s = &loader->settings;
+    float *own = slot->pcm + index * slot->stride;
+    const size_t to = slot->shape.items * slot->stride + index * loader->reference_stride;
+    const size_t range_at = loader->reference_ranges + (size_t)2 * index;
+    size_t first, count;
+    bool is_bad;
+    if (audio->count == 0) TD_CHECK(decode_row(loader, item->row, own, slot->stride, audio, &is_bad));
+    td_slice_choose(s->slice, s->is_slice_fixed, s->seed, slot->drawn.epoch, item->row, audio->count, &first,
+                    &count);
+    memcpy(slot->pcm + to, own + first, count * sizeof *own);
+    memset(slot->pcm + to + count, 0, (s->slice.most - count) * sizeof *own);
+    slot->head[range_at] = (uint32_t)to;
+    slot->head[range_at + 1] = s->slice.most;
+    item->n_reference_frames = td_mel_frames(&loader->config, s->slice.most);
+    item->slice[0] = s->is_slice_fixed ? 0 : (uint32_t)first;
+    item->slice[1] = s->is_slice_fixed ? 0 : (uint32_t)(first + count);
+    return TD_OK;
+}
+
 td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t index)
 {
     td_status status = TD_OK;
@@ -245,8 +268,12 @@ td_status td_loader_load_item(td_loader *loader, td_host_slot *slot, uint32_t in
     td_load_item *item = &slot->items[index];
     item->start_ns = td_clock_ns();
     TD_TRY(load_row(loader, slot, index, item, &audio));
-    if (loader->references != NULL) TD_TRY(load_reference(loader, slot, index, item, &audio));
+    if (loader->reference_samples > 0 && loader->settings.slice.most > 0)
+        TD_TRY(load_slice(loader, slot, index, item, &audio));
+    else if (loader->references != NULL)
+        TD_TRY(load_reference(loader, slot, index, item, &audio));
     td_loader_write_item(loader, slot, index);
+    td_loader_find_kept(loader, slot, index);
     item->end_ns = td_clock_ns();
 fail:
     td_audio_free(&audio);

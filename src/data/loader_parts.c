@@ -102,7 +102,8 @@ static td_status bind_inputs(td_part_plan *p, uint32_t slot, const td_batch *bat
 }
 
 /* The queue runs in order: what is submitted here is over before another plan of the store begins. */
-static td_status run_part(td_loader *loader, td_host_slot *slot, td_part_plan *p, td_span to, td_list **copy)
+static td_status run_part(td_loader *loader, td_host_slot *slot, td_part_plan *p,
+                          const td_loader_feature *feature, td_span to, td_list **copy)
 {
     td_device *target = td_memory_device(loader->settings.memory);
     const uint32_t at = (uint32_t)(slot->number % loader->settings.n_ready);
@@ -111,6 +112,8 @@ static td_status run_part(td_loader *loader, td_host_slot *slot, td_part_plan *p
     TD_CHECK(td_plan_output(p->plan, p->output, &made));
     TD_CHECK(td_list_create(target, TD_QUEUE_COMPUTE, copy));
     TD_CHECK(td_list_copy(*copy, to, td_span_part(made, 0, to.bytes)));
+    if (feature->kept > 0)
+        TD_CHECK(td_list_copy(*copy, td_span_part(slot->kept_spans[feature->kept - 1], 0, to.bytes), to));
     TD_CHECK(td_list_finish(*copy));
     const td_submission work = {.list = *copy, .waits = &slot->done, .n_waits = 1};
     return td_queue_submit(td_device_queue(target, TD_QUEUE_COMPUTE), &work, &slot->done);
@@ -121,11 +124,12 @@ td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_de
     td_status status = TD_OK;
     for (size_t i = 0; i < loader->n_features; ++i) {
         const td_frozen_part *part = loader->features[i].row->part;
-        if (part == NULL) continue;
+        if (part == NULL || td_loader_skips_part(slot, &loader->features[i])) continue;
         td_part_plan *p = find_plan(loader, part, &slot->shape);
         TD_TRY(bind_inputs(p, (uint32_t)(slot->number % loader->settings.n_ready), &device->batch));
         pthread_mutex_lock(part->lock);
-        status = run_part(loader, slot, p, device->batch.features[i].span, &slot->copies[i]);
+        status =
+            run_part(loader, slot, p, &loader->features[i], device->batch.features[i].span, &slot->copies[i]);
         pthread_mutex_unlock(part->lock);
         TD_TRY(status);
     }

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "text/alphabet.h"
 #include "text/language.h"
 #include "text/normalize.h"
+#include "text/romanize.h"
 #include "text/unicode.h"
 
 enum { CHUNK_ROWS = 64, SAMPLE_ROWS = 200, SPLIT_STREAM = 0x5b117 };
@@ -24,6 +26,7 @@ enum { CHUNK_ROWS = 64, SAMPLE_ROWS = 200, SPLIT_STREAM = 0x5b117 };
 typedef struct workspace {
     struct workspace *next;
     td_normalizer *normalizers[TD_LANG_COUNT];
+    td_romanizer *romanizers[TD_LANG_COUNT];
     td_tokens tokens;
 } workspace;
 
@@ -68,12 +71,16 @@ td_status td_prepare_digest(const td_dataset_settings *settings, const td_metada
     td_hasher_string(&hasher, form->speakers);
     td_hasher_string(&hasher, settings->language);
     td_hasher_string(&hasher, settings->symbols);
-    if (settings->tokens == TD_TOKENS_BPE) {
+    if (settings->bpe_json != NULL) {
+        td_hasher_string(&hasher, settings->bpe_json);
+    } else if (settings->tokens == TD_TOKENS_BPE) {
         const td_status status = td_file_read(settings->bpe_path, 1 << 30, &bpe, &bpe_bytes);
         if (status != TD_OK) return status;
         td_hasher_bytes(&hasher, bpe, bpe_bytes);
         free(bpe);
     }
+    if (settings->romanizes) td_hasher_string(&hasher, "romanized");
+    if (settings->refuses_unknown) td_hasher_string(&hasher, "known");
     *out = td_hasher_digest(&hasher);
     return TD_OK;
 }
@@ -91,6 +98,7 @@ static td_digest make_text_key(const build *b, const td_metadata_row *row, td_la
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_bytes(&hasher, icu, sizeof icu);
     td_hasher_bytes(&hasher, row->text, row->text_bytes);
+    if (b->settings->romanizes) td_hasher_string(&hasher, "romanized");
     return (td_digest){.low = td_hash64(row->text, row->text_bytes), .high = td_hasher_digest(&hasher).high};
 }
 
@@ -178,6 +186,8 @@ static void destroy_workspaces(workspace *w)
         workspace *next = w->next;
         for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
             td_normalizer_destroy(w->normalizers[lang]);
+        for (int lang = 0; lang < TD_LANG_COUNT; ++lang)
+            td_romanizer_destroy(w->romanizers[lang]);
         td_tokens_free(&w->tokens);
         free(w);
         w = next;
@@ -204,6 +214,10 @@ static td_status spell(build *b, workspace *w, const td_metadata_row *row, td_la
     const char *text = NULL;
     if (w->normalizers[lang] == NULL) TD_CHECK(td_normalizer_create(lang, &w->normalizers[lang]));
     TD_CHECK(td_normalizer_run(w->normalizers[lang], row->text, row->text_bytes, &text));
+    if (b->settings->romanizes) {
+        if (w->romanizers[lang] == NULL) TD_CHECK(td_romanizer_create(lang, &w->romanizers[lang]));
+        return td_romanizer_run(w->romanizers[lang], text, strlen(text), out);
+    }
     return td_tokenizer_spell(b->settings->tokens, lang, text, strlen(text), out);
 }
 
@@ -336,12 +350,32 @@ fail:
 static td_status open_tokenizer(build *b)
 {
     const td_dataset_settings *settings = b->settings;
+    if (settings->bpe_json != NULL)
+        return td_tokenizer_parse_bpe(settings->bpe_json, strlen(settings->bpe_json), &b->tokenizer);
     if (settings->tokens == TD_TOKENS_BPE) return td_tokenizer_open_bpe(settings->bpe_path, &b->tokenizer);
     if (settings->symbols != NULL)
         TD_CHECK(td_symbols_parse(settings->symbols, &b->symbols));
     else
         TD_CHECK(collect_symbols(b));
     return td_tokenizer_create(TD_TOKENS_CHARACTERS, b->symbols, &b->tokenizer);
+}
+
+/* *reason: why a text cannot be learnt from; owned, NULL: it can. Tokens of no text, such as [STOP], cannot come about:
+ * texts are lower-cased, and marks of a tag fall away. */
+static td_status judge_tokens(const build *b, const td_prepared_row *row, const td_tokens *tokens,
+                              char **reason)
+{
+    char text[160] = "";
+    *reason = NULL;
+    if (!b->settings->refuses_unknown) return TD_OK;
+    if (tokens->n_unknown > 0)
+        snprintf(text, sizeof text, "the text has U+%04X, for which the tokenizer has no token",
+                 (unsigned)tokens->first_unknown);
+    if (!td_tokenizer_has_language(b->tokenizer, row->lang))
+        snprintf(text, sizeof text, "the tokenizer has no tag for language '%s'", td_lang_code(row->lang));
+    if (text[0] == '\0') return TD_OK;
+    *reason = strdup(text);
+    return *reason != NULL ? TD_OK : TD_FAIL(TD_ERR_HOST_MEMORY, "no memory left for a message");
 }
 
 static td_status encode_chunk(void *context, size_t chunk)
@@ -356,13 +390,25 @@ static td_status encode_chunk(void *context, size_t chunk)
         if (row->reason != NULL) continue;
         status = td_tokenizer_encode(b->tokenizer, row->lang, c->texts.data + row->text_at, row->text_bytes,
                                      &w->tokens);
+        if (status == TD_OK) status = judge_tokens(b, row, &w->tokens, &row->reason);
         if (status != TD_OK) break;
+        if (row->reason != NULL) continue;
         row->n_tokens = w->tokens.count;
         row->n_unknown = w->tokens.n_unknown;
         status = td_buffer_append(&c->tokens, w->tokens.ids, w->tokens.count * sizeof *w->tokens.ids);
     }
     return_workspace(b, w, NULL, 0, 0);
     return status;
+}
+
+/* Symbols are those of the training rows; byte pairs are given, and tell first which rows are good. */
+static td_status divide_and_encode(build *b)
+{
+    const bool is_given = b->settings->tokens == TD_TOKENS_BPE;
+    if (!is_given) TD_CHECK(split_rows(b));
+    TD_CHECK(open_tokenizer(b));
+    TD_CHECK(td_pool_map(b->pool, b->n_chunks, encode_chunk, b));
+    return is_given ? split_rows(b) : TD_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -398,9 +444,7 @@ td_status td_prepare_build(const td_metadata *table, const td_dataset_settings *
     TD_TRY(TD_NEW_ARRAY(&b.chunks, b.n_chunks + 1));
     TD_TRY(choose_language(&b));
     TD_TRY(td_pool_map(pool, b.n_chunks, prepare_chunk, &b));
-    TD_TRY(split_rows(&b));
-    TD_TRY(open_tokenizer(&b));
-    TD_TRY(td_pool_map(pool, b.n_chunks, encode_chunk, &b));
+    TD_TRY(divide_and_encode(&b));
     const td_prepared prepared = {
         .table = table,
         .rows = b.rows,

@@ -9,6 +9,7 @@
 /* Streams of the generator: one per epoch and purpose, apart from the sampler's by the high bit. */
 #define ROW_STREAM (UINT64_C(1) << 63)
 #define PLACE_STREAM (UINT64_C(3) << 62)
+#define SLICE_STREAM UINT64_C(0x736c696365000000) /* and the epoch */
 
 typedef struct spoken {
     uint32_t speaker, row;
@@ -89,4 +90,14 @@ void td_reference_part(const td_reference *reference, size_t samples, size_t max
     const size_t most = reference->is_own ? (samples + 1) / 2 : samples;
     *count = most < max_samples ? most : max_samples;
     *first = (size_t)((double)reference->place * (double)(samples - *count + 1));
+}
+
+void td_slice_choose(td_slice slice, bool is_fixed, uint64_t seed, uint64_t epoch, uint32_t row,
+                     size_t samples, size_t *first, size_t *count)
+{
+    const uint64_t stream = SLICE_STREAM + epoch, more = slice.most - slice.least;
+    const uint64_t at = 2 * (uint64_t)row; /* of its numbers: the length's, then the place's */
+    *count = slice.least + (size_t)(is_fixed ? more / 2 : td_rng_below(seed, stream, at, more + 1));
+    if (samples < *count) *count = samples / 2;
+    *first = is_fixed ? 0 : (size_t)td_rng_below(seed, stream, at + 1, samples - *count + 1);
 }

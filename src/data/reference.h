@@ -1,5 +1,5 @@
 /* Which recording conditions the speaker of a row: another one of the same speaker, or a part of the row's
- * own where there is no other. A pure function of seed, epoch and row, so that it is the same for any number
+ * own where there is no other, or where that is the rule. A pure function of seed, epoch and row, so that it is the same for any number
  * of threads and after a restart. Covered by tests/data/test_reference.c.
  */
 #ifndef TD_DATA_REFERENCE_H
@@ -29,5 +29,15 @@ td_reference td_reference_choose(const td_references *references, uint64_t seed,
  * from *first on. */
 void td_reference_part(const td_reference *reference, size_t samples, size_t max_samples, size_t *first,
                        size_t *count);
+
+/* References that are slices of the recording itself, of a random length and place. */
+typedef struct td_slice {
+    uint32_t least, most; /* samples; silence is put behind up to `most`. most 0: there are no slices */
+} td_slice;
+
+/* The slice of a recording of `samples`: half of it where it is shorter than what was drawn. For validation
+ * (`is_fixed`) of the length in the middle, from the start on. */
+void td_slice_choose(td_slice slice, bool is_fixed, uint64_t seed, uint64_t epoch, uint32_t row,
+                     size_t samples, size_t *first, size_t *count);
 
 #endif

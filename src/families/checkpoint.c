@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "families/carried.h"
+#include "torch/convert.h"
 
 #define FORMAT "tandem checkpoint 3"
 #define FORMAT_WITHOUT_FAMILY "tandem checkpoint 2"
@@ -62,7 +64,7 @@ static td_status need_text(const td_checkpoint *c, const char *key, const char *
 
 static bool is_model_key(const td_model_key *key)
 {
-    return strcmp(key->section, "model") == 0;
+    return strcmp(key->section, "training") != 0;
 }
 
 /* Version 0.1 told the family by the strategy of its decoder. */
@@ -121,12 +123,18 @@ static td_status read_front_ends(td_checkpoint *c)
     return TD_OK;
 }
 
+/* Of the same shape, in a format that a store can be filled from. */
+static bool fits(const td_safetensors_tensor *t, td_shape shape)
+{
+    bool same = t->rank == shape.n_dims && td_convert_can(t->dtype, TD_SAFETENSORS_F32);
+    for (size_t d = 0; same && d < t->rank; ++d)
+        same = t->dims[d] == shape.dims[d];
+    return same;
+}
+
 bool td_checkpoint_has_shape(const td_safetensors_tensor *t, td_shape shape)
 {
-    if (t->dtype != TD_SAFETENSORS_F32 || t->rank != shape.n_dims) return false;
-    for (size_t d = 0; d < t->rank; ++d)
-        if (t->dims[d] != shape.dims[d]) return false;
-    return true;
+    return t->dtype == TD_SAFETENSORS_F32 && fits(t, shape);
 }
 
 /* Destroys the graph. */
@@ -140,7 +148,7 @@ static td_status check_parameters(const td_checkpoint *c, td_graph *graph)
         TD_FAIL_IF(t == NULL, TD_ERR_FORMAT,
                    "it has no tensor %sparam.%s, which its metadata tells of; use another checkpoint",
                    c->within, name);
-        TD_FAIL_IF(!td_checkpoint_has_shape(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
+        TD_FAIL_IF(!fits(t, td_graph_shape(graph, p)), TD_ERR_FORMAT,
                    "tensor %sparam.%s has another shape than its metadata tells; use another checkpoint",
                    c->within, name);
     }
@@ -150,7 +158,8 @@ fail:
 }
 
 /* Before anything is made from what the metadata tells: graphs of the smallest batch know every parameter's
- * shape and hold none of their values, so that a small file cannot ask for a large model. */
+ * shape and hold none of their values, so that a small file cannot ask for a large model. Imported voices may lack what
+ * only training needs; td_frozen_open() says so. */
 static td_status check_model(const td_checkpoint *c)
 {
     td_graph *graph;
@@ -160,7 +169,7 @@ static td_status check_model(const td_checkpoint *c)
         TD_CHECK(td_family_least_graph(&c->info.model, i, NULL, &graph));
         TD_CHECK(check_parameters(c, graph));
     }
-    for (size_t i = 0; i < family->n_frozen; ++i) {
+    for (size_t i = 0; i < family->n_frozen && family->importer == NULL; ++i) {
         TD_CHECK(td_family_frozen_graph(&c->info.model, i, NULL, &graph, &output));
         TD_CHECK(check_parameters(c, graph));
     }
@@ -283,11 +292,16 @@ static bool starts_with(const char *text, const char *prefix)
 /* A tensor of another program's, under its name there. */
 static bool is_imported(const td_safetensors_tensor *t)
 {
-    static const char *const OWN[] = {"param.", "moment1.",   "moment2.", "average.",
-                                      "state.", "optimizer.", "data.",    VOCODER};
+    static const char *const OWN[] = {"param.",   "moment1.", "moment2.",   "scale1.", "scale2.",
+                                      "average.", "state.",   "optimizer.", "data.",   VOCODER};
     for (size_t i = 0; i < sizeof OWN / sizeof *OWN; ++i)
         if (starts_with(t->name, OWN[i])) return false;
     return !is_header_hash(t);
+}
+
+bool td_checkpoint_is_spoken(const td_safetensors_tensor *t)
+{
+    return starts_with(t->name, "param.") || starts_with(t->name, "state.") || is_imported(t);
 }
 
 /* The first value that is no number, or the count. */
@@ -370,6 +384,41 @@ static bool is_fallback_needed(const td_checkpoint *c, const char *prefix, const
     return strcmp(prefix, PREFIXES[TD_BLOCK_AVERAGE]) == 0 && find_tensor(c, prefix, name) == NULL;
 }
 
+/* Moments in 8 bits, with the largest magnitudes of their blocks. */
+static td_status fill_packed(const td_checkpoint *c, td_store *store, size_t i, td_block block,
+                             const td_safetensors_tensor *t)
+{
+    const td_store_entry entry = td_store_get(store, i);
+    const uint64_t n = td_shape_size(entry.shape);
+    const td_safetensors_tensor *scales;
+    td_status status = TD_OK;
+    float *values = NULL;
+    TD_TRY(td_checkpoint_tensor(c, block == TD_BLOCK_MOMENT1 ? "scale1." : "scale2.", entry.name, &scales));
+    TD_FAIL_IF(t->bytes != n || scales->dtype != TD_SAFETENSORS_F32 ||
+                   scales->bytes != 4 * ((n + TD_STATE_BLOCK - 1) / TD_STATE_BLOCK),
+               TD_ERR_FORMAT, "'%s': tensor %s has another size than this model's", c->path, t->name);
+    TD_TRY(TD_NEW_ARRAY(&values, n));
+    td_packed_decode(t->data, scales->data, n, block == TD_BLOCK_MOMENT2, values);
+    TD_TRY(td_store_write(store, i, block, values));
+fail:
+    free(values);
+    return status;
+}
+
+static td_status fill_entry(td_store *store, size_t i, td_block block, const td_safetensors_tensor *t)
+{
+    td_status status = TD_OK;
+    float *values = NULL;
+    if (t->dtype == TD_SAFETENSORS_F32) return td_store_write(store, i, block, t->data);
+    const size_t n = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
+    TD_TRY(TD_NEW_ARRAY(&values, n));
+    td_convert(t->data, t->dtype, TD_SAFETENSORS_F32, n, values);
+    TD_TRY(td_store_write(store, i, block, values));
+fail:
+    free(values);
+    return status;
+}
+
 /* The tensors of block `from` in the file become block `block` of the store. */
 static td_status load_block(const td_checkpoint *c, td_store *store, td_block block, td_block from)
 {
@@ -382,11 +431,16 @@ static td_status load_block(const td_checkpoint *c, td_store *store, td_block bl
         const char *prefix = is_state ? "state." : PREFIXES[from];
         if (is_fallback_needed(c, prefix, entry.name)) prefix = PREFIXES[TD_BLOCK_WEIGHT];
         TD_CHECK(td_checkpoint_tensor(c, prefix, entry.name, &t));
+        const bool is_moment = from == TD_BLOCK_MOMENT1 || from == TD_BLOCK_MOMENT2;
+        if (is_moment && t->dtype == TD_SAFETENSORS_U8) {
+            TD_CHECK(fill_packed(c, store, i, block, t));
+            continue;
+        }
         TD_REFUSE_IF(
-            !td_checkpoint_has_shape(t, entry.shape), TD_ERR_FORMAT,
+            !fits(t, entry.shape), TD_ERR_FORMAT,
             "'%s': tensor %s has another shape than this model's; the checkpoint is of another model",
             c->path, t->name);
-        TD_CHECK(td_store_write(store, i, block, t->data));
+        TD_CHECK(fill_entry(store, i, block, t));
     }
     if (block == TD_BLOCK_WEIGHT) TD_CHECK(td_store_init_constants(store));
     return TD_OK;
@@ -396,9 +450,9 @@ td_status td_checkpoint_take(const td_checkpoint *c, td_store *store, size_t i, 
 {
     const td_store_entry entry = td_store_get(store, i);
     const td_safetensors_tensor *t;
-    *taken = td_checkpoint_tensor(c, PREFIXES[TD_BLOCK_WEIGHT], entry.name, &t) == TD_OK &&
-             td_checkpoint_has_shape(t, entry.shape);
-    return *taken ? td_store_write(store, i, TD_BLOCK_WEIGHT, t->data) : TD_OK;
+    const char *prefix = entry.role == TD_TENSOR_STATE ? "state." : PREFIXES[TD_BLOCK_WEIGHT];
+    *taken = td_checkpoint_tensor(c, prefix, entry.name, &t) == TD_OK && fits(t, entry.shape);
+    return *taken ? fill_entry(store, i, TD_BLOCK_WEIGHT, t) : TD_OK;
 }
 
 td_status td_checkpoint_load(const td_checkpoint *c, td_store *store, td_block block)
@@ -556,12 +610,17 @@ td_status td_checkpoint_write(const char *path, const td_checkpoint_info *info,
                               const td_safetensors_pair *pairs, size_t n_pairs,
                               const td_checkpoint_tensor_data *tensors, size_t n_tensors)
 {
-    return td_checkpoint_write_loaded(path, info, pairs, n_pairs, tensors, n_tensors, NULL, NULL);
+    td_status status = TD_OK;
+    td_carried carried = {.pairs = pairs, .n_pairs = n_pairs, .tensors = tensors, .n_tensors = n_tensors};
+    TD_TRY(td_carried_join(info->rest, &carried));
+    TD_TRY(td_checkpoint_write_loaded(path, info, carried.pairs, carried.n_pairs, carried.tensors,
+                                      carried.n_tensors, NULL, NULL));
+fail:
+    td_carried_free(&carried);
+    return status;
 }
 
-/* Metadata that a voice keeps besides what td_checkpoint_info has: where it came from, what it speaks. *out: owned,
- * free(). */
-static td_status list_kept(const td_checkpoint *c, td_safetensors_pair **out, size_t *n)
+td_status td_checkpoint_list_kept(const td_checkpoint *c, td_safetensors_pair **out, size_t *n)
 {
     static const char *const OTHERS[] = {
         "format",   "family",  "mel",         "symbols", "token_kind", "tokenizer",      "language",
@@ -588,7 +647,7 @@ static td_status list_slim(const td_checkpoint *c, const char *prefix, td_checkp
         if (!starts_with(t->name, c->within)) continue;
         const char *name = t->name + skip;
         const bool is_param = starts_with(name, "param.");
-        if (!is_param && !starts_with(name, "state.") && !is_imported(t)) continue;
+        if (!td_checkpoint_is_spoken(t)) continue;
         const td_safetensors_tensor *average = is_param ? find_tensor(c, "average.", name + 6) : NULL;
         const td_safetensors_tensor *from = average != NULL ? average : t;
         TD_CHECK(check_tensor(c, from));
@@ -610,7 +669,7 @@ td_status td_checkpoint_write_bundle(const td_checkpoint *c, const td_checkpoint
     td_safetensors_pair *pairs = NULL;
     size_t n = 0, n_pairs;
     const size_t most = td_safetensors_count(c->file) + (vocoder ? td_safetensors_count(vocoder->file) : 0);
-    TD_TRY(list_kept(c, &pairs, &n_pairs));
+    TD_TRY(td_checkpoint_list_kept(c, &pairs, &n_pairs));
     TD_TRY(TD_NEW_ARRAY(&tensors, most + 1));
     TD_TRY(list_slim(c, "", tensors, &n));
     if (vocoder) TD_TRY(list_slim(vocoder, VOCODER, tensors, &n));

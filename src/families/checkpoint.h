@@ -1,7 +1,8 @@
 /* The checkpoint file: one safetensors file with everything a voice is. Training writes it, resuming,
  * fine-tuning and synthesis read it.
  *
- *   tensors   param.NAME, moment1.NAME, moment2.NAME, average.NAME, state.NAME (fp32), optimizer.control
+ *   tensors   param.NAME, moment1.NAME, moment2.NAME (bf16, or bytes with scale1.NAME and scale2.NAME, if they
+ * are kept so: graph/packed.h), average.NAME, state.NAME (fp32), optimizer.control
  * (uint [10]; of further learners optimizer.LEARNER.control); constants are made again from the config
  *   metadata  format, family, model.KEY for each key of the config, mel (td_mel_config_format), front_end.NAME
  * for each further front end of the family, symbols, symbols_unseen,
@@ -46,6 +47,8 @@ typedef struct td_checkpoint_info {
         *tokenizer_json;  /* what is in it, where the file of the voice holds it; else NULL. Not written */
     const char *language; /* code of the language most training texts are in */
     const char *speakers; /* names in the order of their ids, one a line; "" for none */
+    const struct td_checkpoint
+        *rest; /* a file whose further tensors and metadata are written too (carried.h); or NULL */
 } td_checkpoint_info;
 
 typedef struct td_checkpoint td_checkpoint;
@@ -75,6 +78,13 @@ bool td_checkpoint_has_shape(const td_safetensors_tensor *tensor, td_shape shape
 /* Parameters (elements of param.*, or of an imported voice's tensors that are no buffers) of part `i` of the family. */
 uint64_t td_checkpoint_part_size(const td_checkpoint *checkpoint, size_t i);
 
+/* Whether a tensor of a file is spoken with: a parameter, a state, or one that was imported. */
+bool td_checkpoint_is_spoken(const td_safetensors_tensor *tensor);
+
+/* Metadata that a voice keeps besides what td_checkpoint_info has: where it came from, what it speaks. *out: owned,
+ * free(). */
+td_status td_checkpoint_list_kept(const td_checkpoint *checkpoint, td_safetensors_pair **out, size_t *n);
+
 /* Checks every tensor. */
 td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
 
@@ -82,7 +92,7 @@ td_status td_checkpoint_verify(const td_checkpoint *checkpoint);
  * constants. As td_checkpoint_load(). */
 td_status td_checkpoint_load_voice(const td_checkpoint *checkpoint, td_store *store);
 
-/* The parameter of entry `i` of a store, where the file has one of its name and shape; *taken if so. */
+/* The parameter or state of entry `i` of a store, where the file has one of its name and shape; *taken if so. */
 td_status td_checkpoint_take(const td_checkpoint *checkpoint, td_store *store, size_t i, bool *taken);
 
 /* Fills a block of a store: "param.", "moment1.", "moment2.", "average.", and with the weights also the

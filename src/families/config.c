@@ -26,6 +26,7 @@ static double get_number(const td_model_config *config, const td_model_key *key)
         return flag ? 1 : 0;
     case TD_KEY_COUNT:
     case TD_KEY_CHOICE:
+    case TD_KEY_SET:
         break;
     }
     memcpy(&count, at, sizeof count);
@@ -47,6 +48,7 @@ static void put_number(td_model_config *config, const td_model_key *key, double 
         break;
     case TD_KEY_COUNT:
     case TD_KEY_CHOICE:
+    case TD_KEY_SET:
         memcpy(at, &count, sizeof count);
         break;
     }
@@ -76,6 +78,18 @@ static size_t find_choice(const char *choices, uint32_t i, const char **out)
     return strcspn(choices, "|");
 }
 
+/* "a,c" of "a|b|c" and the bits 1 and 4. */
+static void format_set(const char *choices, uint32_t bits, char out[TD_MODEL_VALUE_BYTES])
+{
+    const char *word;
+    size_t bytes, used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; (bytes = find_choice(choices, i, &word)) > 0 && used < TD_MODEL_VALUE_BYTES; i++)
+        if (bits >> i & 1)
+            used += (size_t)snprintf(out + used, TD_MODEL_VALUE_BYTES - used, "%s%.*s", used ? "," : "",
+                                     (int)bytes, word);
+}
+
 void td_model_config_get(const td_model_config *config, size_t i, char out[TD_MODEL_VALUE_BYTES])
 {
     const td_model_key *key = &config->family->keys[i];
@@ -88,6 +102,9 @@ void td_model_config_get(const td_model_config *config, size_t i, char out[TD_MO
         return;
     case TD_KEY_NUMBER:
         format_float(value, out);
+        return;
+    case TD_KEY_SET:
+        format_set(key->choices, (uint32_t)value, out);
         return;
     case TD_KEY_CHOICE:
         bytes = find_choice(key->choices, (uint32_t)value, &word);
@@ -130,6 +147,26 @@ static bool parse_choice(const char *choices, const char *text, double *out)
     return false;
 }
 
+/* Words of the choices, separated by commas; at least one. */
+static bool parse_set(const char *choices, const char *text, double *out)
+{
+    uint32_t bits = 0;
+    do {
+        char word[TD_MODEL_VALUE_BYTES];
+        double which;
+        text += strspn(text, " ");
+        const size_t bytes = strcspn(text, ", ");
+        snprintf(word, sizeof word, "%.*s", (int)bytes, text);
+        if (!parse_choice(choices, word, &which)) return false;
+        bits |= UINT32_C(1) << (uint32_t)which;
+        text += bytes;
+        text += strspn(text, " ");
+        if (*text != ',' && *text != '\0') return false;
+    } while (*text++ == ',');
+    *out = bits;
+    return true;
+}
+
 static td_status parse_value(const td_model_key *key, const char *text, double *out)
 {
     const bool is_flag = key->type == TD_KEY_FLAG;
@@ -146,6 +183,11 @@ static td_status parse_value(const td_model_key *key, const char *text, double *
                      "%s.%s is \"%.40s\", but must be a number from %g to %g", key->section, key->name, text,
                      key->least, key->most);
         break;
+    case TD_KEY_SET:
+        TD_REFUSE_IF(!parse_set(key->choices, text, out), TD_ERR_CONFIG,
+                     "%s.%s is \"%.40s\", but can be any of %s, separated by commas", key->section, key->name,
+                     text, key->choices);
+        break;
     case TD_KEY_FLAG:
     case TD_KEY_CHOICE:
         TD_REFUSE_IF(!parse_choice(is_flag ? "false|true" : key->choices, text, out), TD_ERR_CONFIG,
@@ -161,7 +203,7 @@ td_status td_model_config_put(td_model_config *config, const char *name, const c
     double value = 0;
     TD_CHECK(find_key(config->family, name, &key));
     TD_CHECK(parse_value(key, text, &value));
-    if (key->type != TD_KEY_CHOICE) TD_CHECK(check_range(key, value));
+    if (!key->choices) TD_CHECK(check_range(key, value));
     put_number(config, key, value);
     return TD_OK;
 }
@@ -182,7 +224,7 @@ td_status td_model_config_check(const td_model_config *config)
 {
     const td_family *family = config->family;
     for (size_t i = 0; i < family->n_keys; i++) {
-        if (family->keys[i].type != TD_KEY_CHOICE)
+        if (!family->keys[i].choices)
             TD_CHECK(check_range(&family->keys[i], get_number(config, &family->keys[i])));
     }
     if (family->check) TD_CHECK(family->check(&config->values));

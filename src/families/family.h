@@ -15,6 +15,7 @@
 
 #include "audio/mel_config.h"
 #include "data/batch.h"
+#include "data/reference.h"
 #include "graph/optimizer.h"
 #include "graph/schedule.h"
 #include "nn/nn.h"
@@ -27,12 +28,13 @@ typedef enum td_key_type {
     TD_KEY_COUNT,  /* uint32_t */
     TD_KEY_NUMBER, /* float */
     TD_KEY_FLAG,   /* bool */
-    TD_KEY_CHOICE  /* uint32_t: which of the choices */
+    TD_KEY_CHOICE, /* uint32_t: which of the choices */
+    TD_KEY_SET     /* uint32_t: a bit for each of the choices; "l1,huber" */
 } td_key_type;
 
 /* A key of an INI file, and the member of the family's own struct that holds its value. */
 typedef struct td_model_key {
-    const char *section; /* "model": part of checkpoints; "training": of a run alone */
+    const char *section; /* "model", or the family's name: part of checkpoints; "training": of a run alone */
     const char *name, *help;
     td_key_type type;
     size_t offset;
@@ -88,9 +90,10 @@ typedef struct td_data_facts {
 /* What others must know of a model. */
 typedef struct td_model_facts {
     uint32_t n_symbols, n_speakers, n_mels, max_tokens, max_frames;
-    uint32_t frames_per_step;                 /* of a model that makes several at once; 0: 1 */
-    uint32_t reach;                           /* frames at each side that a step of `classify` depends on */
-    bool takes_reference;                     /* a recording that tells the speaker */
+    uint32_t frames_per_step; /* of a model that makes several at once; 0: 1 */
+    uint32_t reach;           /* frames at each side that a step of `classify` depends on */
+    bool takes_reference;     /* a recording that tells the speaker */
+    td_slice slice; /* of the recording itself that does so in training; most 0: another recording does */
     bool sets_speed, sets_pitch, sets_energy; /* in speech, as wished */
     bool is_romanized;                        /* it reads what text/romanize.h writes */
     const uint16_t
@@ -150,7 +153,13 @@ typedef struct td_front_end_row {
 typedef struct td_frozen_row {
     const char *name;
     td_tensor (*build)(td_nn *nn, const td_build *build); /* for build->shape; returns what it makes */
+    bool is_kept; /* what it makes of a recording is kept on the disk (data/loader.h) */
 } td_frozen_row;
+
+/* A key of runs ("training.lr"), and the value that it has where nobody says another. */
+typedef struct td_usual {
+    const char *key, *value;
+} td_usual;
 
 typedef struct td_part {
     const char *name, *prefix; /* a sub-model, and how the names of its tensors begin; "": the others */
@@ -180,12 +189,15 @@ struct td_family {
     const td_model_key *keys;
     size_t n_keys;
     const td_learner_row *learners;
-    size_t n_learners;                  /* 0: it is not trained here; td_model_learners() tells who learns */
-    const td_front_end_row *front_ends; /* besides that of "mel" */
+    size_t n_learners; /* 0: it is not trained here; td_model_learners() tells who learns */
+    td_mel_config (*mel)(const void *values); /* the front end of "mel" in training; NULL: the usual one */
+    const td_front_end_row *front_ends;       /* besides that of "mel" */
     size_t n_front_ends;
     const td_frozen_row *frozen;
     size_t n_frozen;
-    size_t judge;              /* the learner whose loss says which checkpoint is the best */
+    bool carries; /* voices hold tensors that no graph of training has: checkpoints take them, and what
+                             else the file says, from the one that a run began with */
+    size_t judge; /* the learner whose loss says which checkpoint is the best */
     uint64_t least_steps;      /* updates from nothing that a voice took to be understood, as measured; 0: not
                              known, or so few that nobody has to be told */
     const char *symbol_table;  /* names of the parameters with a row for each symbol and speaker; */
@@ -197,6 +209,8 @@ struct td_family {
     void (*describe)(const void *values, td_model_facts *out);
     /* Fits values to the data; `old`: those of a run that goes on, or NULL. */
     void (*fit)(const td_data_facts *facts, const void *old, void *values);
+    /* What it is usually trained with, ended by a key that is NULL. NULL: as every family. */
+    const td_usual *(*usual)(const void *values);
     /* How many of the learners there are with these values: the first ones. NULL: all. */
     size_t (*count_learners)(const void *values);
     /* The part of a shape that graphs depend on; TD_ERR_LIMIT for one that is too large. May be NULL. */

@@ -251,6 +251,14 @@ td_tensor td_graph_largest(td_graph *graph, td_tensor x, uint32_t axis)
     return reduce(graph, TD_OP_max, TD_REDUCE_SUM, x, axis);
 }
 
+td_tensor td_graph_largest_index(td_graph *graph, td_tensor x, uint32_t axis)
+{
+    const td_tensor largest = td_graph_largest(graph, x, axis);
+    if (!largest.id) return TD_NO_TENSOR;
+    const td_tensor index = {graph->nodes[graph->n_nodes - 1].out[1]};
+    return td_graph_reshape(graph, index, td_graph_shape(graph, largest));
+}
+
 td_tensor td_graph_permute(td_graph *graph, td_tensor x, const uint32_t *order)
 {
     td_node node = {.kind = TD_OP_permute, .in = {x.id}};

@@ -75,7 +75,8 @@ void td_uses_clear(td_uses *uses)
 
 bool td_node_has_effect(const td_node *node)
 {
-    return node->kind == TD_OP_channel_norm && node->info.channel_norm.kind == TD_NORM_BATCH_TRAIN;
+    return node->kind == TD_OP_assign ||
+           (node->kind == TD_OP_channel_norm && node->info.channel_norm.kind == TD_NORM_BATCH_TRAIN);
 }
 
 static bool is_wanted(const td_node *node, const bool *wanted)

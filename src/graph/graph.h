@@ -20,6 +20,7 @@
 #include "ops/move.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
+#include "ops/sequence.h"
 
 typedef struct td_graph td_graph;
 
@@ -245,6 +246,7 @@ td_tensor td_graph_sum(td_graph *graph, td_tensor x, uint32_t axis);
 td_tensor td_graph_mean(td_graph *graph, td_tensor x, uint32_t axis);
 td_tensor td_graph_sum_squares(td_graph *graph, td_tensor x, uint32_t axis);
 td_tensor td_graph_largest(td_graph *graph, td_tensor x, uint32_t axis);
+td_tensor td_graph_largest_index(td_graph *graph, td_tensor x, uint32_t axis); /* uint; the first of equals */
 
 td_tensor td_graph_reshape(td_graph *graph, td_tensor x, td_shape shape); /* a view */
 td_tensor td_graph_permute(td_graph *graph, td_tensor x, const uint32_t *order);
@@ -306,6 +308,27 @@ td_tensor td_graph_diagonal(td_graph *graph, td_tensor row_counts, uint32_t rows
 
 /* Row at[b] (uint [B]) of state [B, rows, C] becomes x [B, C]; the state as it is then. */
 td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor at);
+
+/* A state becomes x, of the same shape, once all that was appended before has read it. No gradient; x may be made from
+ * the state itself. The plan runs it whether or not anybody reads the result. */
+void td_graph_assign(td_graph *graph, td_tensor state, td_tensor x);
+
+/* ---------------------------------------------------------------- sequences (uint, no gradients) */
+
+/* [B, columns]: the first counts[b] of ids [B, n] with what is wrapped around them, as ops/sequence.h. */
+td_tensor td_graph_wrap(td_graph *graph, td_tensor ids, td_tensor counts, uint32_t columns,
+                        const td_wrapping *wrapping);
+
+/* Of items with start + width rows of a first part, start + counts[b] of which count, and a second part behind: which rows
+ * to gather so that the second part follows the first, and where its rows are then. [B, columns] */
+td_tensor td_graph_join_rows(td_graph *graph, td_tensor counts, uint32_t start, uint32_t width,
+                             uint32_t columns);
+td_tensor td_graph_joined_rows(td_graph *graph, td_tensor counts, uint32_t start, uint32_t width,
+                               uint32_t columns);
+
+/* x [B, n] with `value` in the ranges [B, 2] (first, one past the last; divided by `divisor`) of the items from `item` on. */
+td_tensor td_graph_hide(td_graph *graph, td_tensor x, td_tensor ranges, uint32_t item, uint32_t divisor,
+                        uint32_t value);
 
 /* ---------------------------------------------------------------- gradients */
 

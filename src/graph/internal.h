@@ -60,6 +60,8 @@
     X(align)                                                                                                 \
     X(lengths)                                                                                               \
     X(put)                                                                                                   \
+    X(sequence)                                                                                              \
+    X(assign)                                                                                                \
     X(fill)                                                                                                  \
     X(to_half)                                                                                               \
     X(to_float)                                                                                              \
@@ -144,6 +146,16 @@ typedef struct td_length_info {
     uint32_t rows, columns; /* of the result */
 } td_length_info;
 
+typedef enum td_sequence_kind { TD_SEQUENCE_WRAP, TD_SEQUENCE_ROWS, TD_SEQUENCE_HIDE } td_sequence_kind;
+
+typedef struct td_sequence_info {
+    td_sequence_kind kind;
+    uint32_t columns;
+    uint32_t start, width; /* of what is hidden: the first item, and what ranges are divided by */
+    bool joins;
+    td_wrapping wrapping; /* of what is hidden: `rest` stands in its place */
+} td_sequence_info;
+
 typedef union td_node_info {
     td_program program;
     td_matmul_info matmul;
@@ -156,6 +168,7 @@ typedef union td_node_info {
     td_move_info move;
     td_loss_info loss;
     td_length_info lengths;
+    td_sequence_info sequence;
     struct {
         uint64_t offset; /* of a view: elements */
         bool stops;      /* no gradient passes */

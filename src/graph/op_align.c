@@ -228,6 +228,31 @@ static td_status record_put(td_recorder *r, const td_node *node)
 
 const td_op_row td_op_row_put = {.required = 3, .shape = shape_put, .record = record_put};
 
+/* ---------------------------------------------------------------- a whole state */
+
+static void shape_assign(td_graph *graph, td_node *node)
+{
+    const td_tensor_info *state = td_graph_at(graph, node->in[PUT_STATE]);
+    if (state->role != TD_TENSOR_STATE ||
+        !td_shape_equal(state->shape, td_graph_at(graph, node->in[PUT_X])->shape))
+        td_graph_blame(graph, node, "a state takes values of its own shape");
+    td_graph_make_output(graph, node, 0, state->shape, TD_F32);
+    if (node->out[0]) td_graph_at(graph, node->out[0])->root = node->in[PUT_STATE];
+}
+
+static td_status record_assign(td_recorder *r, const td_node *node)
+{
+    return td_list_copy(r->list, td_recorder_span(r, node->in[PUT_STATE]),
+                        td_recorder_span(r, node->in[PUT_X]));
+}
+
+const td_op_row td_op_row_assign = {.required = 2, .shape = shape_assign, .record = record_assign};
+
+void td_graph_assign(td_graph *graph, td_tensor state, td_tensor x)
+{
+    td_graph_append(graph, (td_node){.kind = TD_OP_assign, .in = {state.id, x.id}});
+}
+
 td_tensor td_graph_put(td_graph *graph, td_tensor state, td_tensor x, td_tensor at)
 {
     return td_graph_append(graph, (td_node){.kind = TD_OP_put, .in = {state.id, x.id, at.id}});

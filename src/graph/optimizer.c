@@ -39,9 +39,30 @@ typedef struct update_range {
     td_span w, g, m, v, shadow;
 } update_range;
 
+static td_status update_packed(const td_optimizer *optimizer, td_list *list, const update_range *u)
+{
+    const td_optimizer_options *o = &optimizer->options;
+    const td_store_options *store = &optimizer->store->options;
+    return td_op_adamw_packed(
+        list, &(td_adamw_packed_args){.bits = store->state == TD_STATE_BF16 ? 16 : 8,
+                                      .n = (uint32_t)u->elements,
+                                      .beta1 = o->beta1,
+                                      .beta2 = o->beta2,
+                                      .eps = o->eps,
+                                      .decay = u->group == TD_PARAM_DECAY ? o->decay : 0,
+                                      .g = u->g,
+                                      .control = td_store_control(optimizer->store, optimizer->learner),
+                                      .w = u->w,
+                                      .m = u->m,
+                                      .v = u->v,
+                                      .format = td_dtype_format(store->half),
+                                      .shadow = u->shadow});
+}
+
 static td_status update_range_of(const td_optimizer *optimizer, td_list *list, const update_range *u)
 {
     const td_optimizer_options *o = &optimizer->options;
+    if (optimizer->store->options.state != TD_STATE_FP32) return update_packed(optimizer, list, u);
     const td_decay_range range = {.count = (uint32_t)u->elements,
                                   .decay = u->group == TD_PARAM_DECAY ? o->decay : 0};
     return td_op_adamw(list,
@@ -186,6 +207,9 @@ td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimi
     optimizer->learner = learner;
     optimizer->options = *options;
     optimizer->shards = options->shards;
+    TD_FAIL_IF(options->shards && store->options.state != TD_STATE_FP32, TD_ERR_UNSUPPORTED,
+               "moments that are cut among ranks are fp32; set training.optimizer_state = fp32 or "
+               "cluster.shard_optimizer = false");
     const uint32_t parts = count_parts(optimizer);
     TD_FAIL_IF(parts == 0, TD_ERR_ARGUMENT, "the store has nothing to train; create it for training");
     TD_TRY(td_memory_alloc(store->memory, TD_MEMORY_DEVICE, 4 * (uint64_t)parts, &optimizer->partial));

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "graph/graph.h"
+#include "graph/packed.h"
 #include "kernels/optim_geometry.h"
 
 /* ---------------------------------------------------------------- store */
@@ -42,6 +43,7 @@ typedef struct td_store_options {
      * them brings up to date; the group DECAY has one. Else none. With TD_F16 the loss scale starts at
      * TD_LOSS_SCALE_START, else it is 1 and stays. */
     td_dtype half;
+    td_state_format state; /* of the moments */
 } td_store_options;
 
 /* Room, filled with zeros, for the parameters and states of `graph`; other graphs with the same ones can be
@@ -84,8 +86,13 @@ typedef struct td_store_entry {
 size_t td_store_count(const td_store *store);
 td_store_entry td_store_get(const td_store *store, size_t i);
 
-/* Where entry i lies in a block; a zero span where it has no place (states have weights alone). */
+/* Where entry i lies in a block; a zero span where it has no place (states have weights alone). Moments that are packed
+ * lie there in their format. */
 td_span td_store_span(const td_store *store, size_t i, td_block block);
+
+/* The same of the largest magnitudes, where moments are kept in 8 bits; else a zero span. */
+td_span td_store_scales(const td_store *store, size_t i, td_block block);
+td_state_format td_store_state(const td_store *store);
 
 /* Copies an entry between the host and the device, and waits; for loading, saving and looking. `values` has
  * as many floats as the entry; gradients come without the loss scale, if no update came after them. */

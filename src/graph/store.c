@@ -2,6 +2,7 @@
  * Groups lie together, so that an update is one launch per group and piece; every entry starts where any
  * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
 #include "graph/store.h"
+#include "base/half.h"
 #include "device/blocking.h"
 #include "ops/move.h"
 
@@ -23,7 +24,9 @@ static bool is_kept(const td_tensor_info *t)
 static uint64_t align_elements(const td_store *store)
 {
     const uint32_t least = td_device_get_info(store->device)->caps.offset_align;
-    return (least > USUAL_ALIGN ? TD_OFFSET_ALIGN : USUAL_ALIGN) / (store->options.half ? 2 : 4);
+    const uint64_t bytes = least > USUAL_ALIGN ? TD_OFFSET_ALIGN : USUAL_ALIGN;
+    if (store->options.state == TD_STATE_INT8) return bytes > TD_STATE_BLOCK ? bytes : TD_STATE_BLOCK;
+    return bytes / (store->options.half || store->options.state == TD_STATE_BF16 ? 2 : 4);
 }
 
 static uint64_t padded(const td_store *store, td_shape shape)
@@ -176,10 +179,15 @@ static bool has_block(const td_store *store, const td_segment *segment, td_block
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
 }
 
-/* In a block. */
-static uint64_t bytes_per_element(int block)
+static bool is_moment(int block)
 {
-    return block == TD_BLOCK_HALF ? 2 : 4;
+    return block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2;
+}
+
+static uint64_t block_bytes(const td_store *store, const td_segment *segment, int block)
+{
+    if (is_moment(block)) return td_packed_bytes(store->options.state, segment->elements);
+    return (block == TD_BLOCK_HALF ? 2 : 4) * segment->elements;
 }
 
 static td_status take(td_store *store, td_list *list, uint64_t bytes, td_span *out)
@@ -220,8 +228,7 @@ static td_status allocate(td_store *store)
         td_segment *segment = &store->segments[s];
         for (int block = 0; block < TD_BLOCK_COUNT; block++) {
             if (has_block(store, segment, (td_block)block))
-                TD_TRY(
-                    take(store, list, bytes_per_element(block) * segment->elements, &segment->blocks[block]));
+                TD_TRY(take(store, list, block_bytes(store, segment, block), &segment->blocks[block]));
         }
     }
     TD_TRY(td_blocking_run(list, NULL));
@@ -418,8 +425,26 @@ td_span td_store_span(const td_store *store, size_t i, td_block block)
     const td_span whole = store->segments[e->segment].blocks[block];
     if (!whole.buffer) return (td_span){0};
     const uint64_t size = td_shape_size(e->entry.shape);
-    if (block == TD_BLOCK_HALF) return td_span_part(whole, 2 * e->offset, 4 * TD_HALF_WORDS(size));
+    const td_state_format state = is_moment(block) ? store->options.state : TD_STATE_FP32;
+    if (block == TD_BLOCK_HALF || state == TD_STATE_BF16)
+        return td_span_part(whole, 2 * e->offset, 4 * TD_HALF_WORDS(size));
+    if (state == TD_STATE_INT8) return td_span_part(whole, e->offset, td_round_up(size, 4));
     return td_span_part(whole, 4 * e->offset, 4 * size);
+}
+
+td_span td_store_scales(const td_store *store, size_t i, td_block block)
+{
+    const td_placed_entry *e = &store->entries[i];
+    const td_segment *segment = &store->segments[e->segment];
+    const td_span whole = segment->blocks[block];
+    if (!whole.buffer || !is_moment(block) || store->options.state != TD_STATE_INT8) return (td_span){0};
+    const uint64_t blocks = td_round_up(td_shape_size(e->entry.shape), TD_STATE_BLOCK) / TD_STATE_BLOCK;
+    return td_span_part(whole, segment->elements + 4 * (e->offset / TD_STATE_BLOCK), 4 * blocks);
+}
+
+td_state_format td_store_state(const td_store *store)
+{
+    return store->options.state;
 }
 
 td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
@@ -467,10 +492,80 @@ fail:
     return status;
 }
 
+/* Moments of an entry in fewer bits, on the host. */
+typedef struct packed_entry {
+    uint8_t *bytes; /* owned, as is the next */
+    float *scales;
+    td_span span, scale_span;
+    uint64_t n;
+} packed_entry;
+
+static td_status open_packed(const td_store *store, size_t i, td_block block, packed_entry *out)
+{
+    *out = (packed_entry){.span = td_store_span(store, i, block),
+                          .scale_span = td_store_scales(store, i, block),
+                          .n = td_shape_size(store->entries[i].entry.shape)};
+    TD_CHECK(TD_NEW_ARRAY(&out->bytes, out->span.bytes));
+    return TD_NEW_ARRAY(&out->scales, out->scale_span.bytes / 4 + 1);
+}
+
+static void close_packed(packed_entry *p)
+{
+    free(p->bytes);
+    free(p->scales);
+}
+
+static td_status write_packed(td_store *store, size_t i, td_block block, const float *values)
+{
+    packed_entry p = {0};
+    td_status status = TD_OK;
+    TD_TRY(open_packed(store, i, block, &p));
+    if (store->options.state == TD_STATE_BF16) {
+        for (uint64_t k = 0; k < p.n; k++) {
+            const uint16_t half = td_bf16_from_float(values[k]);
+            memcpy(p.bytes + 2 * k, &half, sizeof half);
+        }
+    } else {
+        td_packed_encode(values, p.n, block == TD_BLOCK_MOMENT2, p.bytes, p.scales);
+        TD_TRY(td_blocking_write(store->memory, p.scale_span, p.scales));
+    }
+    TD_TRY(td_blocking_write(store->memory, p.span, p.bytes));
+fail:
+    close_packed(&p);
+    return status;
+}
+
+static td_status read_packed(td_store *store, size_t i, td_block block, float *values)
+{
+    packed_entry p = {0};
+    td_status status = TD_OK;
+    TD_TRY(open_packed(store, i, block, &p));
+    TD_TRY(td_blocking_read(store->memory, p.span, (td_point){0}, p.bytes));
+    if (store->options.state == TD_STATE_BF16) {
+        for (uint64_t k = 0; k < p.n; k++) {
+            uint16_t half;
+            memcpy(&half, p.bytes + 2 * k, sizeof half);
+            values[k] = td_bf16_to_float(half);
+        }
+    } else {
+        TD_TRY(td_blocking_read(store->memory, p.scale_span, (td_point){0}, p.scales));
+        td_packed_decode(p.bytes, p.scales, p.n, block == TD_BLOCK_MOMENT2, values);
+    }
+fail:
+    close_packed(&p);
+    return status;
+}
+
+static bool is_packed(const td_store *store, td_block block)
+{
+    return is_moment(block) && store->options.state != TD_STATE_FP32;
+}
+
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
     TD_CHECK(find_values(store, i, block, &span));
+    if (is_packed(store, block)) return write_packed(store, i, block, values);
     TD_CHECK(td_blocking_write(store->memory, span, values));
     if (block == TD_BLOCK_WEIGHT) TD_CHECK(cast_entry(store, i));
     return TD_OK;
@@ -493,6 +588,7 @@ td_status td_store_read(td_store *store, size_t i, td_block block, float *values
 {
     td_span span;
     TD_CHECK(find_values(store, i, block, &span));
+    if (is_packed(store, block)) return read_packed(store, i, block, values);
     TD_CHECK(td_blocking_read(store->memory, span, (td_point){0}, values));
     if (block == TD_BLOCK_GRADIENT) TD_CHECK(unscale(store, &store->entries[i].entry, values));
     return TD_OK;

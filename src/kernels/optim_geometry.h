@@ -27,6 +27,9 @@
 #define TD_LOSS_SCALE_LEAST 1.0f
 #define TD_LOSS_SCALE_MOST 16777216.0f
 
+/* Elements that share their largest magnitude, where moments are kept in 8 bits. */
+#define TD_STATE_BLOCK 256u
+
 /* Elements a group takes. */
 #define TD_OPTIM_BLOCK_CPU 4096u
 #define TD_OPTIM_BLOCK_GPU 512u

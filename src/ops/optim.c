@@ -120,6 +120,45 @@ td_status td_op_adamw(td_list *list, const td_adamw_args *a)
     return TD_OK;
 }
 
+/* Words of a moment. */
+static uint64_t packed_words(const td_adamw_packed_args *a)
+{
+    return a->bits == 16 ? TD_HALF_WORDS(a->n) : a->n / 4 + a->n / TD_STATE_BLOCK;
+}
+
+static td_status check_packed(const td_adamw_packed_args *a)
+{
+    static const char op[] = "adamw packed";
+    const bool has_shadow = td_op_given(a->shadow);
+    TD_CHECK(check_betas(a->beta1, a->beta2, op));
+    TD_CHECK(td_op_check_size(a->n, 1, 1, op));
+    TD_REFUSE_IF((a->bits != 16 && a->bits != 8) || (a->bits == 8 && a->n % TD_STATE_BLOCK != 0),
+                 TD_ERR_ARGUMENT, "%s: %u elements in %u bits; 16, or 8 and blocks of %u", op, a->n, a->bits,
+                 TD_STATE_BLOCK);
+    TD_CHECK(td_op_check_span(a->g, a->n, op, "g"));
+    TD_CHECK(td_op_check_span(a->w, a->n, op, "w"));
+    TD_CHECK(td_op_check_span(a->m, packed_words(a), op, "m"));
+    TD_CHECK(td_op_check_span(a->v, packed_words(a), op, "v"));
+    if (has_shadow) TD_CHECK(td_op_check_span(a->shadow, TD_HALF_WORDS(a->n), op, "shadow"));
+    return td_op_check_span(a->control, TD_CONTROL_WORDS, op, "control");
+}
+
+td_status td_op_adamw_packed(td_list *list, const td_adamw_packed_args *a)
+{
+    const td_span spans[] = {a->g, a->control, a->w, a->m, a->v, td_op_or(a->shadow, a->g)};
+    TD_CHECK(check_packed(a));
+    const td_adamw_packed_params params = {.n = a->n,
+                                           .format = td_op_given(a->shadow) ? a->format : TD_FORMAT_FP32,
+                                           .scales = a->n / 4,
+                                           .one_minus_beta1 = (float)(1.0 - (double)a->beta1),
+                                           .one_minus_beta2 = (float)(1.0 - (double)a->beta2),
+                                           .eps = a->eps,
+                                           .decay = a->decay};
+    return td_list_dispatch(list, a->bits == 16 ? TD_K_adamw_bf16 : TD_K_adamw_int8, spans, &params,
+                            grid_of(list, a->n),
+                            (td_cost){.flops = 32.0 * a->n, .bytes = (12.0 + a->bits / 2.0) * a->n});
+}
+
 /* ---------------------------------------------------------------- running average */
 
 td_status td_op_ema(td_list *list, const td_ema_args *a)

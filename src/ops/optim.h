@@ -56,6 +56,19 @@ typedef struct td_adamw_args {
 
 td_status td_op_adamw(td_list *list, const td_adamw_args *args);
 
+/* The same over n elements with moments in fewer bits, as src/kernels/adamw_packed.kh has them. */
+typedef struct td_adamw_packed_args {
+    uint32_t bits; /* 16 or 8 */
+    uint32_t n;    /* with 8 bits a multiple of TD_STATE_BLOCK */
+    float beta1, beta2, eps, decay;
+    td_span g, control;
+    td_span w, m, v; /* updated; m and v: n numbers, with 8 bits the largest magnitudes of the blocks behind them */
+    uint32_t format; /* of the shadow, as above */
+    td_span shadow;
+} td_adamw_packed_args;
+
+td_status td_op_adamw_packed(td_list *list, const td_adamw_packed_args *args);
+
 /* average += (1 - decay) (w - average). With control given, decay is at most (1 + t) / (10 + t), t = steps
  * taken. */
 typedef struct td_ema_args {

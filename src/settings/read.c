@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "families/checkpoint.h"
 #include "text/phonemes.h"
 
 static const td_option_value *get(const td_options *options, const char *key)
@@ -232,16 +233,55 @@ static void warn_lost(const td_option_value *given, const char *name, const char
                     given->place, name, given->text);
 }
 
+/* A voice that a run begins from says what it is, unless the user does. */
+static td_status begin_model(td_options *options, td_model_config *out, char place[64])
+{
+    td_status status = TD_OK;
+    td_checkpoint *voice = NULL;
+    const char *from = get(options, "training.init_from")->text;
+    const char *size = get(options, "model.model_size")->text;
+    const td_family *family = td_settings_family(options);
+    const bool is_told = get(options, "model.model_size")->origin > TD_ORIGIN_DEFAULT ||
+                         get(options, "model.family")->origin > TD_ORIGIN_DEFAULT ||
+                         get(options, "model.decoder_strategy")->origin > TD_ORIGIN_DEFAULT;
+    snprintf(place, 64, "preset %s", size);
+    TD_TRY(td_model_preset(family, size, out));
+    if (from == NULL || (is_told && !family->carries)) goto fail;
+    TD_TRY(td_checkpoint_open(from, &voice));
+    const td_model_config *model = &td_checkpoint_get_info(voice)->model;
+    if (!model->family->carries || (is_told && model->family != family)) goto fail;
+    snprintf(place, 64, "%.60s", "the voice");
+    TD_TRY(td_model_preset(model->family, size, out));
+    for (size_t i = 0; i < model->family->n_keys; ++i) {
+        char value[TD_MODEL_VALUE_BYTES];
+        if (strcmp(model->family->keys[i].section, "model") != 0) continue;
+        td_model_config_get(model, i, value);
+        TD_TRY(td_model_config_put(out, model->family->keys[i].name, value));
+    }
+    if (!is_told)
+        TD_TRY(td_options_assign(options, "model.family", model->family->name, TD_ORIGIN_PRESET, place));
+fail:
+    td_checkpoint_close(voice);
+    return status;
+}
+
+/* What a family is usually trained with, where the user says nothing. */
+static td_status assign_usual(td_options *options, const td_model_config *model)
+{
+    if (model->family->usual == NULL) return TD_OK;
+    for (const td_usual *row = model->family->usual(&model->values); row->key != NULL; ++row)
+        TD_CHECK(td_options_assign(options, row->key, row->value, TD_ORIGIN_PRESET, model->family->name));
+    return TD_OK;
+}
+
 /* The preset's values become options of little authority; then what came out on top is the model. */
 static td_status read_model(td_options *options, td_model_config *out)
 {
     char place[64], name[64], value[TD_MODEL_VALUE_BYTES];
-    const char *size = get(options, "model.model_size")->text;
-    const td_family *family = td_settings_family(options);
+    TD_CHECK(begin_model(options, out, place));
+    const td_family *family = out->family;
     TD_CHECK(name_family(options, family));
-    TD_CHECK(check_unread(options, family, size));
-    TD_CHECK(td_model_preset(family, size, out));
-    snprintf(place, sizeof place, "preset %s", size);
+    TD_CHECK(check_unread(options, family, get(options, "model.model_size")->text));
     for (size_t i = 0; i < family->n_keys; ++i) {
         const td_model_key *key = &family->keys[i];
         snprintf(name, sizeof name, "%s.%s", key->section, key->name);
@@ -250,7 +290,7 @@ static td_status read_model(td_options *options, td_model_config *out)
         TD_CHECK(put_key(options, key, out));
         warn_lost(get(options, name), name, value, out, i);
     }
-    return TD_OK;
+    return assign_usual(options, out);
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -306,6 +346,13 @@ static td_dtype read_half(const td_options *options)
     return td_settings_precision(get(options, "training.mixed_format")->text);
 }
 
+static td_state_format read_state(const td_options *options)
+{
+    const char *name = get_text(options, "training.optimizer_state");
+    if (strcmp(name, "fp32") == 0) return TD_STATE_FP32;
+    return strcmp(name, "bf16") == 0 ? TD_STATE_BF16 : TD_STATE_INT8;
+}
+
 static void read_training(const td_options *options, td_train_settings *out)
 {
     out->optimizer = (td_optimizer_options){.beta1 = get_float(options, "training.beta1"),
@@ -315,6 +362,7 @@ static void read_training(const td_options *options, td_train_settings *out)
                                             .max_norm = get_float(options, "training.grad_clip"),
                                             .average_decay = get_float(options, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
+    out->state = read_state(options);
     out->plan = (td_plan_options){.checkpoint = get(options, "model.gradient_checkpointing")->truth,
                                   .half = read_half(options)};
     if (out->plan.half == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;

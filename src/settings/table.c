@@ -145,6 +145,9 @@ static const td_option TRAINING[] = {
      FOR("Training", TD_TOPIC_PIPELINE, "Keep activations and read weights in 16 bits: half the memory")},
     {KEY("training", "mixed_format"), CHOICE("bf16", "bf16|fp16"),
      FOR("Training", TD_TOPIC_PIPELINE, "With mixed-precision: bfloat16, or half with dynamic loss scaling")},
+    {KEY("training", "optimizer_state"), CHOICE("fp32", "fp32|bf16|int8"),
+     FOR("Training", TD_TOPIC_PIPELINE,
+         "How AdamW's moments are kept: 8 bytes for each parameter, 4, or 2 (8 bits and a scale per block)")},
     {KEY("training", "resume"), PATH("FILE"),
      FOR("Training", TD_TOPIC_TRAIN, "Checkpoint to go on from; the newest of the folder if not given")},
     {KEY("training", "reset_training"), BOOL("false"),
@@ -288,6 +291,8 @@ td_status td_settings_add_keys(td_option_rows *rows)
     TD_CHECK(add_family_keys(rows, "model"));
     TD_CHECK(td_option_rows_add(rows, TRAINING, sizeof TRAINING / sizeof TRAINING[0]));
     TD_CHECK(add_family_keys(rows, "training"));
+    for (size_t f = 0; f < td_family_count(); ++f)
+        TD_CHECK(add_family_keys(rows, td_family_at(f)->name));
     return td_option_rows_add(rows, REST, sizeof REST / sizeof REST[0]);
 }
 

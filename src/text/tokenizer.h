@@ -47,10 +47,10 @@ td_status td_tokenizer_encode(const td_tokenizer *tokenizer, td_lang lang, const
 td_status td_tokenizer_encode_spelled(const td_tokenizer *tokenizer, td_lang lang, const char *text,
                                       size_t bytes, td_tokens *tokens);
 
-/* Whether a character of spelled text has a token. */
 /* Whether a BPE tokenizer has a tag for the language. */
 bool td_tokenizer_has_language(const td_tokenizer *tokenizer, td_lang lang);
 
+/* Whether a character of spelled text has a token. */
 bool td_tokenizer_knows(const td_tokenizer *tokenizer, uint32_t codepoint);
 
 #endif

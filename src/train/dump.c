@@ -82,22 +82,30 @@ fail:
     return status;
 }
 
-/* Tokens are signed in the file. */
+/* Tokens, codes and places are signed in the file. */
+static bool is_signed(const char *name)
+{
+    static const char *const NAMES[] = {"token_ids", "text_ids", "codes", "cond_range"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
+        if (strcmp(name, NAMES[i]) == 0) return true;
+    return false;
+}
+
 static td_status add_batch(dump *d, td_trainer *t, const td_batch *batch)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < batch->n_features; ++i) {
         const td_feature *f = &batch->features[i];
         uint8_t *values = NULL;
-        const bool is_signed = strcmp(f->name, "token_ids") == 0;
+        if (f->is_inner) continue;
         TD_TRY(TD_NEW_ARRAY(&values, f->span.bytes));
         status = td_blocking_read(t->model_memory, f->span, batch->ready, values);
         if (status != TD_OK) free(values);
         TD_TRY(status);
         TD_TRY(add(d, "batch.", f->name,
-                   f->dtype == TD_F32 ? TD_SAFETENSORS_F32
-                   : is_signed        ? TD_SAFETENSORS_I32
-                                      : TD_SAFETENSORS_U32,
+                   f->dtype == TD_F32   ? TD_SAFETENSORS_F32
+                   : is_signed(f->name) ? TD_SAFETENSORS_I32
+                                        : TD_SAFETENSORS_U32,
                    f->shape, values));
     }
 fail:
@@ -233,7 +241,7 @@ static td_status describe_losses(dump *d, const td_trainer *t)
     const td_model_config *model = &t->info.model;
     for (size_t i = 0; i < model->family->n_keys; ++i) {
         char value[TD_MODEL_VALUE_BYTES];
-        if (strcmp(model->family->keys[i].section, "training") != 0) continue;
+        if (strcmp(model->family->keys[i].section, "model") == 0) continue;
         td_model_config_get(model, i, value);
         TD_CHECK(add_pair(d, NULL, model->family->keys[i].name, value));
     }
@@ -258,13 +266,15 @@ td_status td_trainer_dump(td_trainer *t)
 {
     td_status status = TD_OK;
     dump d = {0};
+    td_checkpoint_info info = t->info;
+    info.rest = NULL; /* the step alone */
     TD_TRY(add_whole(&d, NULL, "seed", t->s.seed));
     TD_TRY(add_whole(&d, NULL, "step", t->state.step));
     for (size_t i = 0; i < t->n_learners; ++i)
         TD_TRY(describe_learner(&d, t, i));
     TD_TRY(describe_losses(&d, t));
     TD_TRY(run_step(t, &d));
-    TD_TRY(td_checkpoint_write(t->s.dump_step, &t->info, d.pairs, d.n_pairs, d.tensors, d.count));
+    TD_TRY(td_checkpoint_write(t->s.dump_step, &info, d.pairs, d.n_pairs, d.tensors, d.count));
     t->result->reason = TD_END_DUMPED;
 fail:
     free_dump(&d);

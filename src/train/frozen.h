@@ -19,8 +19,11 @@ td_status td_frozen_open(td_memory *memory, const td_model_config *model, uint64
 /* Loaders of the parts are closed before. NULL is fine. */
 void td_frozen_close(td_frozen *frozen);
 
-/* Lets data make what the parts make. */
-void td_frozen_join(const td_frozen *frozen, td_data *data);
+/* Lets data make what the parts make; what they make of recordings is kept in the cache folder of the first data. */
+td_status td_frozen_join(td_frozen *frozen, td_data *data);
+
+/* Tensors that came from what the run is initialised from. */
+size_t td_frozen_taken(const td_frozen *frozen);
 
 /* What checkpoints hold of them; borrowed. */
 const td_checkpoint_tensor_data *td_frozen_tensors(const td_frozen *frozen, size_t *count);

@@ -22,7 +22,9 @@ uint32_t td_run_prefetch(const td_train_settings *s)
 uint32_t td_run_reference_frames(const td_train_settings *s, const td_mel_config *mel)
 {
     const double seconds = s->data.reference_s > 0 ? s->data.reference_s : TD_REFERENCE_S;
-    if (!td_model_describe(&s->model).takes_reference) return 0;
+    const td_model_facts facts = td_model_describe(&s->model);
+    if (!facts.takes_reference) return 0;
+    if (facts.slice.most > 0) return td_mel_frames(mel, facts.slice.most);
     return td_mel_frames(mel, (uint64_t)(seconds * mel->rate));
 }
 
@@ -113,6 +115,7 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, cons
     const td_store_options options = {.training = true,
                                       .average = s->average,
                                       .half = s->plan.half,
+                                      .state = s->state,
                                       .no_moments = cluster != NULL && s->shard_optimizer};
     td_learner_settings settings = {.model = fit_model(s, shape),
                                     .grad_accum = s->grad_accum,

@@ -48,6 +48,20 @@ static td_status mark_rows(td_trainer *t)
     return TD_OK;
 }
 
+/* The tokens of a voice of byte pairs are its own, unless a file was named. What such a model cannot read, it does not
+ * learn. */
+static void choose_byte_pairs(const td_trainer *t, td_dataset_settings *o)
+{
+    const td_checkpoint_info *voice = t->from != NULL ? td_checkpoint_get_info(t->from) : NULL;
+    if (voice != NULL && voice->token_kind == TD_TOKENS_BPE && o->bpe_path == NULL) {
+        o->tokens = TD_TOKENS_BPE;
+        o->bpe_json = voice->tokenizer_json;
+        if (o->bpe_json == NULL) o->bpe_path = voice->tokenizer;
+    }
+    o->romanizes = o->refuses_unknown =
+        o->tokens == TD_TOKENS_BPE && td_model_describe(&t->s.model).is_romanized;
+}
+
 /* Letters or phonemes, where that was left open. */
 static void choose_tokens(const td_trainer *t, td_dataset_settings *o)
 {
@@ -80,7 +94,10 @@ td_status td_trainer_open_data(td_trainer *t)
     td_data_settings *o = &t->s.data;
     TD_CHECK(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
+    choose_byte_pairs(t, &o->dataset);
     choose_tokens(t, &o->dataset);
+    o->slice = td_model_describe(&t->s.model).slice;
+    if (t->s.model.family->mel != NULL) o->mel = t->s.model.family->mel(&t->s.model.values);
     if (t->acoustic != NULL) td_predict_tokens(t->acoustic, &o->dataset);
     t->has_val = o->dataset.dir != NULL && td_dataset_pair_plan(t->s.val_dir, &o->dataset, &t->val_plan);
     if (t->resumes && t->acoustic == NULL) o->dataset.symbols = td_checkpoint_get_info(t->from)->symbols;
@@ -112,6 +129,14 @@ static td_data_facts measure_data(const td_trainer *t)
     return facts;
 }
 
+/* A voice that is trained further keeps its speakers, and what no graph of training has. */
+static void take_over(td_trainer *t)
+{
+    if (t->from == NULL || td_checkpoint_get_info(t->from)->model.family != t->info.model.family) return;
+    t->info.rest = t->from;
+    t->info.speakers = td_checkpoint_get_info(t->from)->speakers;
+}
+
 td_status td_trainer_describe(td_trainer *t)
 {
     const td_dataset *dataset = t->data.dataset;
@@ -126,6 +151,7 @@ td_status td_trainer_describe(td_trainer *t)
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
+    if (t->info.model.family->carries) take_over(t);
     for (size_t i = 0; i < t->s.data.n_front_ends; ++i)
         t->info.front_ends[i] = t->s.data.front_ends[i].config;
     const td_data_facts facts = measure_data(t);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "families/carried.h"
 
 enum {
     N_KEYS = 16,
@@ -28,6 +29,7 @@ struct td_snapshot {
     size_t n_tensors;
     td_shards *const *shards; /* by learner; NULL where all moments are the store's */
     uint64_t constant_bytes;
+    const td_checkpoint *rest; /* as td_checkpoint_info */
     char control_names[TD_MAX_LEARNERS][NAME_BYTES];
 };
 
@@ -42,11 +44,15 @@ static const struct {
     {TD_BLOCK_MOMENT2, "moment2."},
     {TD_BLOCK_AVERAGE, "average."},
 };
+static const char *const SCALES[TD_BLOCK_COUNT] = {[TD_BLOCK_MOMENT1] = "scale1.",
+                                                   [TD_BLOCK_MOMENT2] = "scale2."};
 enum { N_BLOCKS = sizeof BLOCKS / sizeof BLOCKS[0] };
 
-static bool is_kept(const td_store_entry *entry)
+/* What nobody updates is in the file that the run began with, if checkpoints take things over from there. */
+static bool is_kept(const td_snapshot *s, const td_store_entry *entry)
 {
-    return entry->role != TD_TENSOR_STATE || entry->state_kind == TD_STATE_KEPT;
+    if (entry->role == TD_TENSOR_STATE) return entry->state_kind == TD_STATE_KEPT;
+    return entry->learner != TD_MAX_LEARNERS || s->rest == NULL || !td_carried_has(s->rest, entry->name);
 }
 
 /* The first learner's block has the name that it had when there was one alone. */
@@ -65,6 +71,29 @@ static const float *find_moment(const td_snapshot *s, const td_store_entry *entr
     return td_shards_moment(s->shards[entry->learner], i, block);
 }
 
+/* Moments are written as they are kept. */
+static td_safetensors_dtype get_dtype(const td_store *store, td_block block)
+{
+    const td_state_format format =
+        block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2 ? td_store_state(store) : TD_STATE_FP32;
+    if (format == TD_STATE_FP32) return TD_SAFETENSORS_F32;
+    return format == TD_STATE_BF16 ? TD_SAFETENSORS_BF16 : TD_SAFETENSORS_U8;
+}
+
+static void describe(const td_store_entry *entry, size_t block, td_safetensors_dtype dtype, const void *data,
+                     td_checkpoint_tensor_data *out)
+{
+    *out = (td_checkpoint_tensor_data){.prefix = entry->role == TD_TENSOR_STATE ? "state."
+                                                                                : BLOCKS[block].prefix,
+                                       .name = entry->name,
+                                       .dtype = dtype,
+                                       .rank = entry->shape.n_dims,
+                                       .data = data,
+                                       .bytes = td_safetensors_dtype_bytes(dtype) * td_shape_size(entry->shape)};
+    for (size_t d = 0; d < out->rank; ++d)
+        out->dims[d] = entry->shape.dims[d];
+}
+
 /* Lists tensors and their sources, block by block; `sources` may be NULL for the first pass, which counts. */
 static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
 {
@@ -75,22 +104,25 @@ static uint64_t list_tensors(td_snapshot *s, td_store *store, td_span *sources)
             const td_store_entry entry = td_store_get(store, i);
             const td_span span = td_store_span(store, i, BLOCKS[b].block);
             const float *moment = find_moment(s, &entry, i, BLOCKS[b].block);
-            if ((span.buffer == NULL && moment == NULL) || !is_kept(&entry)) continue;
+            if ((span.buffer == NULL && moment == NULL) || !is_kept(s, &entry)) continue;
+            const td_span scales = td_store_scales(store, i, BLOCKS[b].block);
             if (sources != NULL) {
-                td_checkpoint_tensor_data *t = &s->tensors[s->n_tensors];
-                *t = (td_checkpoint_tensor_data){.prefix = entry.role == TD_TENSOR_STATE ? "state."
-                                                                                         : BLOCKS[b].prefix,
-                                                 .name = entry.name,
-                                                 .dtype = TD_SAFETENSORS_F32,
-                                                 .rank = entry.shape.n_dims,
-                                                 .data = moment,
-                                                 .bytes = 4 * td_shape_size(entry.shape)};
-                for (size_t d = 0; d < t->rank; ++d)
-                    t->dims[d] = entry.shape.dims[d];
+                describe(&entry, b, get_dtype(store, BLOCKS[b].block), moment, &s->tensors[s->n_tensors]);
                 sources[s->n_tensors] = span;
             }
             ++s->n_tensors;
-            at += span.bytes;
+            at += span.bytes + scales.bytes;
+            if (scales.buffer == NULL) continue;
+            if (sources != NULL) {
+                s->tensors[s->n_tensors] = (td_checkpoint_tensor_data){.prefix = SCALES[BLOCKS[b].block],
+                                                                       .name = entry.name,
+                                                                       .dtype = TD_SAFETENSORS_F32,
+                                                                       .rank = 1,
+                                                                       .dims = {scales.bytes / 4},
+                                                                       .bytes = scales.bytes};
+                sources[s->n_tensors] = scales;
+            }
+            ++s->n_tensors;
         }
     }
     return at;
@@ -134,7 +166,7 @@ static void add_constants(td_snapshot *s, const td_checkpoint_tensor_data *const
     }
 }
 
-td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family,
+td_status td_snapshot_create(td_memory *memory, td_store *store, const td_checkpoint_info *info,
                              td_shards *const *shards, const td_checkpoint_tensor_data *constants,
                              size_t n_constants, td_snapshot **out)
 {
@@ -145,6 +177,8 @@ td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family
     TD_TRY(TD_NEW(&s));
     s->memory = memory;
     s->shards = shards;
+    s->rest = info->rest;
+    if (s->rest != NULL) s->constant_bytes = td_carried_bytes(s->rest);
     s->queue = td_device_queue(td_memory_device(memory), TD_QUEUE_COMPUTE);
     const uint64_t bytes = list_tensors(s, store, NULL);
     const size_t n_learners = td_store_learners(store);
@@ -152,7 +186,7 @@ td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family
     TD_TRY(TD_NEW_ARRAY(&sources, s->n_tensors + 1));
     (void)list_tensors(s, store, sources);
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, bytes + n_learners * CONTROL_BYTES, &s->host));
-    TD_TRY(record(s, store, family, sources));
+    TD_TRY(record(s, store, info->model.family, sources));
     add_constants(s, constants, n_constants);
     *out = s;
     s = NULL;

@@ -30,10 +30,10 @@ typedef struct td_train_state {
 
 typedef struct td_snapshot td_snapshot;
 
-/* Records the copies of a store, made for a family's learners, and takes the pinned memory. `constants` are
- * tensors that never change, written along. Where moments are cut among ranks, `shards` (by learner; NULL
+/* Records the copies of a store, made for a family's learners, and takes the pinned memory. What nobody updates is not
+ * copied where info->rest has it. `constants` are tensors that never change, written along. Where moments are cut among ranks, `shards` (by learner; NULL
  * ones where they are not) has them, and was gathered before each save. All is borrowed until destroy. *out: owned. */
-td_status td_snapshot_create(td_memory *memory, td_store *store, const td_family *family,
+td_status td_snapshot_create(td_memory *memory, td_store *store, const td_checkpoint_info *info,
                              td_shards *const *shards, const td_checkpoint_tensor_data *constants,
                              size_t n_constants, td_snapshot **out);
 

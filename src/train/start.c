@@ -281,7 +281,7 @@ static td_status take_matching(td_trainer *t)
         n_taken += is_taken;
         n_made += !is_taken;
     }
-    TD_FAIL_IF(n_taken == 0, TD_ERR_CONFIG,
+    TD_FAIL_IF(n_taken == 0 && td_frozen_taken(t->frozen) == 0, TD_ERR_CONFIG,
                "no tensor of '%s' fits this model; choose the model it was made with",
                td_checkpoint_path(t->from));
     td_log_info("%zu tensors come from '%s': %s", n_taken, td_checkpoint_path(t->from), taken);

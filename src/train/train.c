@@ -108,8 +108,7 @@ static td_status open_frozen(td_trainer *t)
     const td_checkpoint *from = t->from;
     if (t->resumes && td_checkpoint_get_info(from)->model.family != t->info.model.family) from = NULL;
     TD_CHECK(td_frozen_open(t->data_memory, &t->info.model, t->s.seed, from, t->resumes, &t->frozen));
-    td_frozen_join(t->frozen, &t->data);
-    return TD_OK;
+    return td_frozen_join(t->frozen, &t->data);
 }
 
 /* What the voice predicts of the rows, if there is one. */
@@ -122,26 +121,29 @@ static td_status open_predictions(td_trainer *t, td_data *data, td_predictions *
 }
 
 /* What an input is filled with: a feature of batches, or a number that the family tells. */
-static td_status choose_feature(td_trainer *t, const td_graph *graph, td_tensor input)
+static td_status choose_feature(td_trainer *t, const td_graph *graph, td_tensor input, bool is_inner)
 {
     const td_family *family = t->info.model.family;
     const char *name = td_graph_name(graph, input);
-    if (td_data_knows(&t->data, name)) return td_data_want(&t->s.data, name);
+    if (td_data_knows(&t->data, name))
+        return is_inner ? td_data_want_inner(&t->s.data, name) : td_data_want(&t->s.data, name);
     if (family->scalar != NULL && td_shape_size(td_graph_shape(graph, input)) == 1) return TD_OK;
     return TD_FAIL(TD_ERR_ARGUMENT, "a graph of family %s takes '%s', which no batch has", family->name,
                    name);
 }
 
-/* What frozen parts read must be made too. */
+/* What frozen parts read must be made too, if anybody takes what they make. */
 static td_status choose_frozen_features(td_trainer *t)
 {
+    const td_family *family = t->info.model.family;
     td_status status = TD_OK;
     td_graph *graph = NULL;
     td_tensor output;
-    for (size_t p = 0; p < t->info.model.family->n_frozen; ++p) {
+    for (size_t p = 0; p < family->n_frozen; ++p) {
+        if (!td_data_wants(&t->s.data, family->frozen[p].name)) continue;
         TD_TRY(td_family_frozen_graph(&t->info.model, p, NULL, &graph, &output));
         for (size_t i = 0; i < td_graph_input_count(graph); ++i)
-            TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i)));
+            TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i), true));
         td_graph_destroy(graph);
         graph = NULL;
     }
@@ -155,16 +157,17 @@ static td_status choose_features(td_trainer *t)
 {
     td_status status = TD_OK;
     td_graph *graph = NULL;
-    t->s.data.n_features = 0;
-    TD_TRY(choose_frozen_features(t));
+    t->s.data.n_features = t->s.data.n_inner_features = 0;
     for (uint32_t l = 0; l < td_model_learners(&t->info.model); ++l) {
         TD_TRY(td_family_least_graph(&t->info.model, l, NULL, &graph));
         for (size_t i = 0; i < td_graph_input_count(graph); ++i)
-            TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i)));
+            TD_TRY(choose_feature(t, graph, td_graph_input_at(graph, i), false));
         td_graph_destroy(graph);
         graph = NULL;
     }
-    if (td_data_wants(&t->s.data, "reference_mel") && !(t->s.data.reference_s > 0))
+    TD_TRY(choose_frozen_features(t));
+    if (td_data_wants(&t->s.data, "reference_mel") && !(t->s.data.reference_s > 0) &&
+        t->s.data.slice.most == 0)
         t->s.data.reference_s = TD_REFERENCE_S;
     TD_FAIL_IF(t->acoustic != NULL && !td_data_wants(&t->s.data, "predicted_mel"), TD_ERR_CONFIG,
                "training.acoustic is for vocoders; a model of family %s does not learn from predictions",
@@ -268,7 +271,7 @@ static td_status open_validation(td_trainer *t)
         TD_CHECK(td_data_open(t->data_memory, &settings, &t->val_data));
         TD_CHECK(td_dataset_pair_check(t->data.dataset, t->val_data.dataset));
         leave_out_strangers(t);
-        td_frozen_join(t->frozen, &t->val_data);
+        TD_CHECK(td_frozen_join(t->frozen, &t->val_data));
         TD_CHECK(open_predictions(t, &t->val_data, &t->val_predictions));
         TD_CHECK(td_data_open_cache(&t->val_data, &t->val_cache));
         data = &t->val_data;
@@ -338,6 +341,7 @@ static td_status open_model(td_trainer *t)
     const td_store_options options = {.training = true,
                                       .average = t->s.average,
                                       .half = t->s.plan.half,
+                                      .state = t->s.state,
                                       .no_moments = t->n_ranks > 1 && t->s.shard_optimizer};
     td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
@@ -353,8 +357,8 @@ static td_status open_model(td_trainer *t)
     TD_TRY(TD_NEW_ARRAY(&constants, n_frozen + 1));
     if (n_frozen > 0) memcpy(constants, frozen, n_frozen * sizeof *constants);
     constants[n_frozen] = td_marks_tensor(&t->marks);
-    TD_TRY(td_snapshot_create(t->model_memory, t->store, t->info.model.family, t->shards, constants,
-                              n_frozen + 1, &t->snapshot));
+    TD_TRY(td_snapshot_create(t->model_memory, t->store, &t->info, t->shards, constants, n_frozen + 1,
+                              &t->snapshot));
 fail:
     free(constants);
     return status;

@@ -94,6 +94,7 @@ typedef struct td_train_settings {
     td_schedule schedule;
     td_optimizer_options optimizer;
     bool average;
+    td_state_format state; /* of the optimizer's moments */
     td_plan_options plan;
     uint64_t model_limit_bytes;
     uint64_t data_limit_bytes;

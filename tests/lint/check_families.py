@@ -13,7 +13,7 @@ from pathlib import Path
 
 SHARED = {"src/families/acoustic.h"}  # the keys of both acoustic families, with those that only one of them has
 PHRASES = re.compile(r"\bin parallel\b")  # a plain word of English
-NOUNS = {"vocoder", "aligner"}  # also what everybody calls the thing: only what asks for the family itself counts
+NOUNS = {"vocoder", "aligner", "dvae"}  # also what everybody calls the thing: only what asks for the family itself counts
 
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.S)
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')

@@ -1,5 +1,5 @@
-/* Loss, gradients and one update against tests/oracle/make_model_golden.py and make_vocoder_golden.py, in all
- * families, with and without speakers, on every device: loss within 1e-5, each gradient within 1e-4, parameters
+/* Loss, gradients and one update against tests/oracle/make_model_golden.py, make_vocoder_golden.py and
+ * make_dvae_golden.py, in all families, with and without speakers, on every device: loss within 1e-5, each gradient within 1e-4, parameters
  * after an update within 1e-5; and what a flow decoder makes within 1e-5. */
 #include <math.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "rig.h"
 
 static const char *const cases[] = {
-    "nar",         "nar_speaker",           "nar_flow",       "ar", "ar_speaker", "vocoder",
-    "vocoder_gan", "vocoder_discriminator", "vocoder_hifigan"};
+    "nar",         "nar_speaker",           "nar_flow",        "ar",   "ar_speaker", "vocoder",
+    "vocoder_gan", "vocoder_discriminator", "vocoder_hifigan", "dvae", "dvae_one"};
 
 #define RATE 1e-3
 static const td_optimizer_options adam = {
@@ -175,26 +175,47 @@ static td_batch_shape read_shape(const td_safetensors *file)
                             .reference_frames = reference ? (uint32_t)reference->dims[1] : 0};
 }
 
-/* What the file has in place of a constant. */
-static void fill_state(const td_safetensors *file, const trainer *t, size_t i)
+static const td_safetensors_tensor *find_given(const td_safetensors *file, const char *prefix,
+                                               const td_store_entry *entry)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s%s", prefix, entry->name);
+    const td_safetensors_tensor *given = td_safetensors_find(file, name);
+    if (given) assert_int_equal(given->bytes, 4 * td_shape_size(entry->shape));
+    return given;
+}
+
+/* What the file has in place of a constant, of a state, or of a parameter that is not trained; false: nothing. */
+static bool fill_given(const td_safetensors *file, const trainer *t, size_t i)
 {
     const td_store_entry entry = td_store_get(t->store, i);
-    char name[128];
-    snprintf(name, sizeof name, "state.%s", entry.name);
-    const td_safetensors_tensor *given = td_safetensors_find(file, name);
-    if (!given) return;
-    assert_int_equal(given->bytes, 4 * td_shape_size(entry.shape));
-    check(td_store_write(t->store, i, TD_BLOCK_WEIGHT, given->data));
+    const td_safetensors_tensor *given =
+        find_given(file, entry.role == TD_TENSOR_PARAMETER ? "param." : "state.", &entry);
+    if (given) check(td_store_write(t->store, i, TD_BLOCK_WEIGHT, given->data));
+    return given;
+}
+
+/* States that a step has moved. */
+static void compare_states(const td_safetensors *file, const trainer *t)
+{
+    for (size_t i = 0; i < td_store_count(t->store); i++) {
+        const td_store_entry entry = td_store_get(t->store, i);
+        const td_safetensors_tensor *after = find_given(file, "after.", &entry);
+        if (!after) continue;
+        const size_t n = (size_t)td_shape_size(entry.shape);
+        float *got = calloc(n, sizeof *got);
+        check(td_store_read(t->store, i, TD_BLOCK_WEIGHT, got));
+        const double error = relative_error(got, after->data, n);
+        if (!(error <= 1e-5)) fail_msg("%s is off by %g behind a step", entry.name, error);
+        free(got);
+    }
 }
 
 static void put_first_values(const td_safetensors *file, const trainer *t)
 {
     for (size_t i = 0; i < td_store_count(t->store); i++) {
         const td_store_entry entry = td_store_get(t->store, i);
-        if (entry.role != TD_TENSOR_PARAMETER) {
-            fill_state(file, t, i);
-            continue;
-        }
+        if (fill_given(file, t, i) || entry.role != TD_TENSOR_PARAMETER) continue;
         float *values = calloc((size_t)td_shape_size(entry.shape), sizeof *values);
         first_values(entry.name, entry.shape, values);
         check(td_store_write(t->store, i, TD_BLOCK_WEIGHT, values));
@@ -220,6 +241,7 @@ static void compare(const rig *r, const char *name)
     fill_inputs(file, t.plan, t.graph);
     run_plan(t.plan, 0, optimizer, (float)RATE);
     compare_losses(file, &t);
+    compare_states(file, &t);
     const double norm = *(const double *)find(file, "", "norm")->data;
     for (size_t i = 0; i < td_store_count(t.store); i++) {
         const td_store_entry entry = td_store_get(t.store, i);

@@ -17,7 +17,8 @@
     X(chain)                                                                                                 \
     X(move)                                                                                                  \
     X(reduce)                                                                                                \
-    X(norm) X(loss) X(ctc) X(optim) X(align) X(attention) X(gemm) X(decode) X(conv) X(audio) X(spectral)
+    X(norm)                                                                                                  \
+    X(loss) X(ctc) X(optim) X(align) X(sequence) X(attention) X(gemm) X(decode) X(conv) X(audio) X(spectral)
 
 #define DECLARE(family) void cases_##family(op_suite *suite, td_device *device);
 FAMILIES(DECLARE)

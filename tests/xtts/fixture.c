@@ -86,20 +86,24 @@ static float first_value(const char *name, const td_checkpoint_tensor_data *t, f
     return bound * v;
 }
 
-static void fill_first(const char *name, const td_checkpoint_tensor_data *t, float *values)
+uint64_t golden_hash(const char *name, size_t i)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    uint64_t x = hash + (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
+void golden_fill(const char *name, const td_checkpoint_tensor_data *t, float *values)
+{
     const size_t n = (size_t)t->bytes / 4;
     const double inputs = strstr(name, ".c_") ? (double)t->dims[0] : (double)n / (double)t->dims[0];
     const float bound = (float)((ends_with(name, "mel_head.weight") ? 4 : 1) * sqrt(3 / inputs));
-    for (const char *c = name; *c; c++)
-        hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t x = hash + (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
-        x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-        x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-        values[i] = first_value(name, t, (float)((x ^ (x >> 31)) >> 40) * 0x1p-23f - 1, bound);
-    }
+    for (size_t i = 0; i < n; i++)
+        values[i] = first_value(name, t, (float)(golden_hash(name, i) >> 40) * 0x1p-23f - 1, bound);
 }
 
 /* The front end of the speaker encoder, which is part of its state. */
@@ -132,7 +136,7 @@ static void read_tensor(const golden *g, char *line, td_checkpoint_tensor_data *
     if (strstr(name, "torch_spec"))
         fill_front_end(g, name, values, n);
     else
-        fill_first(name, out, values);
+        golden_fill(name, out, values);
     if (strcmp(name, "gpt.mel_head.bias") == 0) {
         values[n - 1] += (float)golden_number(g, "stop_bias");
         values[g->biased_code] += g->bias;
@@ -216,24 +220,39 @@ static int16_t record(int64_t i, int64_t rate, int64_t channel, int64_t seed)
     return (int16_t)((product >= 0 ? product / 256 : -((-product + 255) / 256)) + noise);
 }
 
-static void write_reference(golden *g, const char *line)
+void golden_record(const char *path, long rate, long channels, long samples, long seed)
 {
-    long rate, channels, samples, seed;
-    char *path = g->references[g->n_references];
-    assert_int_equal(sscanf(line, "%ld %ld %ld %ld", &rate, &channels, &samples, &seed), 4);
     SF_INFO info = {
         .samplerate = (int)rate, .channels = (int)channels, .format = SF_FORMAT_WAV | SF_FORMAT_PCM_16};
     int16_t *values = calloc((size_t)(samples * channels), sizeof *values);
     assert_non_null(values);
     for (long i = 0; i < samples * channels; i++)
         values[i] = record(i / channels, rate, i % channels, seed);
-    snprintf(path, sizeof g->references[0], "%s/reference-%zu.wav", g->folder, g->n_references);
     SNDFILE *file = sf_open(path, SFM_WRITE, &info);
     assert_non_null(file);
     assert_int_equal(sf_writef_short(file, values, samples), samples);
     sf_close(file);
     free(values);
+}
+
+static void write_reference(golden *g, const char *line)
+{
+    long rate, channels, samples, seed;
+    char *path = g->references[g->n_references];
+    assert_int_equal(sscanf(line, "%ld %ld %ld %ld", &rate, &channels, &samples, &seed), 4);
+    snprintf(path, sizeof g->references[0], "%s/reference-%zu.wav", g->folder, g->n_references);
+    golden_record(path, rate, channels, samples, seed);
     g->paths[g->n_references++] = path;
+}
+
+void golden_open_numbers(golden *out, const char *name, td_model_config *config)
+{
+    char path[300], file[64];
+    *out = (golden){0};
+    snprintf(file, sizeof file, "xtts_%s.safetensors", name);
+    find_golden(file, path, sizeof path);
+    check(td_safetensors_open(path, &out->file));
+    read_config(out, config);
 }
 
 void golden_open(golden *out, const char *name)
@@ -249,11 +268,12 @@ void golden_open_biased(golden *out, const char *name, size_t code, float bias)
 void golden_open_changed(golden *out, const char *name, size_t code, float bias,
                          void (*change)(const char *name, float *values, size_t n))
 {
-    char path[300], file[64], *rest;
-    *out = (golden){.biased_code = code, .bias = bias, .change = change};
-    snprintf(file, sizeof file, "xtts_%s.safetensors", name);
-    find_golden(file, path, sizeof path);
-    check(td_safetensors_open(path, &out->file));
+    td_model_config config;
+    char *rest;
+    golden_open_numbers(out, name, &config);
+    out->biased_code = code;
+    out->bias = bias;
+    out->change = change;
     assert_int_equal(temp_dir_make(NULL), 0);
     snprintf(out->folder, sizeof out->folder, "%s", temp_dir);
     write_voice(out);
@@ -266,5 +286,5 @@ void golden_open_changed(golden *out, const char *name, size_t code, float bias,
 void golden_close(golden *g)
 {
     td_safetensors_close(g->file);
-    assert_int_equal(temp_dir_remove(NULL), 0);
+    if (g->folder[0]) assert_int_equal(temp_dir_remove(NULL), 0);
 }

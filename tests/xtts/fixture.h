@@ -26,6 +26,14 @@ typedef struct golden {
 
 void golden_open(golden *out, const char *name);
 
+/* Only the numbers, without a voice and recordings; and what they are of. */
+void golden_open_numbers(golden *out, const char *name, td_model_config *config);
+
+/* first_values() of the script, of a tensor whose name, dims and bytes are told; and the i-th of the random numbers that
+ * they are made of. */
+void golden_fill(const char *name, const td_checkpoint_tensor_data *t, float *values);
+uint64_t golden_hash(const char *name, size_t i);
+
 /* The same, with something added to the logit of a code. */
 void golden_open_biased(golden *out, const char *name, size_t code, float bias);
 
@@ -46,5 +54,8 @@ void golden_compare(const golden *g, const char *name, const float *got, size_t 
 /* The same of a signal, of which the file has every so many samples. */
 void golden_compare_strided(const golden *g, const char *name, const float *got, size_t count,
                             double tolerance);
+
+/* recording() of the script, as a file. */
+void golden_record(const char *path, long rate, long channels, long samples, long seed);
 
 #endif

@@ -78,13 +78,17 @@ static td_tensor resample(td_nn *nn, const td_xtts *c, td_tensor x)
     return td_graph_rms_norm(g, latents, gamma, RMS_EPS);
 }
 
-td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor mel, td_tensor *divided)
+td_tensor td_xtts_divide(td_nn *nn, const td_xtts *c, td_tensor mel)
 {
     const td_tensor stats =
         td_nn_param(nn, "mel_stats", td_dims(c->n_mels), TD_PARAM_NO_DECAY, (td_init){.rule = TD_INIT_ONE});
-    *divided = td_graph_div(nn->graph, mel, stats);
+    return td_graph_div(nn->graph, mel, stats);
+}
+
+td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor divided)
+{
     td_nn_push(nn, "gpt.conditioning_encoder");
-    td_tensor x = td_xtts_pointwise(nn, "init", *divided, c->gpt_n_model_channels);
+    td_tensor x = td_xtts_pointwise(nn, "init", divided, c->gpt_n_model_channels);
     for (uint32_t i = 0; i < c->conditioning_blocks; i++) {
         td_nn_push(nn, "attn.%u", i);
         x = run_block(nn, c, x);

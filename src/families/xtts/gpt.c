@@ -1,19 +1,17 @@
 /* See gpt.h: a GPT-2 whose embeddings, norms and heads are XTTS's own. */
 #include "families/xtts/gpt.h"
 
-td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_tensor x, td_tensor *by_heads)
+td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_xtts_layer *layer, td_tensor x, td_tensor *qkv)
 {
     td_graph *g = nn->graph;
-    const uint32_t width = c->gpt_n_model_channels, heads = c->gpt_n_heads;
-    const uint32_t rows = td_graph_shape(g, x).dims[1], order[] = {1, 0, 2};
-    const td_tensor qkv = td_nn_linear(nn, "attn.c_attn", td_xtts_norm(nn, "ln_1", x), 3 * width);
-    *by_heads = td_graph_permute(g, td_graph_reshape(g, qkv, td_dims(rows, 3 * heads, width / heads)), order);
+    const uint32_t width = c->gpt_n_model_channels;
+    *qkv = layer(nn, c, "attn.c_attn", td_xtts_norm(nn, "ln_1", x), 3 * width);
     const td_tensor a =
-        td_graph_attention_qkv(g, qkv, &(td_attention_options){.heads = heads, .causal = true});
-    x = td_graph_add(g, x, td_nn_linear(nn, "attn.c_proj", a, width));
+        td_graph_attention_qkv(g, *qkv, &(td_attention_options){.heads = c->gpt_n_heads, .causal = true});
+    x = td_graph_add(g, x, td_nn_dropout(nn, layer(nn, c, "attn.c_proj", a, width)));
     const td_tensor inside =
-        td_graph_gelu(g, td_xtts_linear(nn, "mlp.c_fc", td_xtts_norm(nn, "ln_2", x), 4 * width));
-    return td_graph_add(g, x, td_nn_linear(nn, "mlp.c_proj", inside, width));
+        td_graph_gelu(g, layer(nn, c, "mlp.c_fc", td_xtts_norm(nn, "ln_2", x), 4 * width));
+    return td_graph_add(g, x, td_nn_dropout(nn, layer(nn, c, "mlp.c_proj", inside, width)));
 }
 
 static td_tensor make_table(td_nn *nn, const td_xtts *c, const char *name, uint32_t rows)

@@ -4,10 +4,12 @@
 
 #include "families/xtts/layers.h"
 
-/* One block over x [1, T, width], causal; *by_heads [3 heads, T, width / heads]: queries, then keys, then values.
- * Parameters have the names and shapes of Coqui's, but mlp.c_fc.weight lies transposed, each output a row, as the decoder
- * has it (nn/stack.h). */
-td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_tensor x, td_tensor *by_heads);
+/* A linear layer of a block: x [.., C] to [.., width], with NAME.weight and NAME.bias. */
+typedef td_tensor td_xtts_layer(td_nn *nn, const td_xtts *c, const char *name, td_tensor x, uint32_t width);
+
+/* One block over x [B, T, width], causal; its parameters have the names and shapes of Coqui's, or what `layer` makes of
+ * them. *qkv [B, T, 3 width]: queries, keys and values. */
+td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_xtts_layer *layer, td_tensor x, td_tensor *qkv);
 
 /* Tables of what is embedded, and of positions. */
 td_tensor td_xtts_text_table(td_nn *nn, const td_xtts *c);

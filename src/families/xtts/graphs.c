@@ -1,6 +1,8 @@
 /* See graphs.h. */
 #include "families/xtts/graphs.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "families/xtts/gpt.h"
 
@@ -27,10 +29,9 @@ fail:
 static void fill_conditioning(td_nn *nn, const td_xtts *c, uint32_t frames)
 {
     const td_tensor mel = td_graph_input(nn->graph, "mel", td_dims(1, frames, c->n_mels), TD_F32);
-    td_tensor divided;
-    const td_tensor latents = td_xtts_condition(nn, c, mel, &divided);
+    const td_tensor divided = td_xtts_divide(nn, c, mel);
     td_graph_output(nn->graph, divided, "reference_mel");
-    td_graph_output(nn->graph, latents, "latents");
+    td_graph_output(nn->graph, td_xtts_condition(nn, c, divided), "latents");
 }
 
 td_status td_xtts_conditioning_graph(const td_xtts *c, uint32_t size, td_graph **out)
@@ -65,13 +66,23 @@ td_status td_xtts_embedding_graph(const td_xtts *c, uint32_t size, td_graph **ou
     return build(c, size, fill_embedding, out);
 }
 
+/* mlp.c_fc.weight lies transposed, each output a row, as the decoder has it (nn/stack.h). */
+static td_tensor apply_layer(td_nn *nn, const td_xtts *c, const char *name, td_tensor x, uint32_t width)
+{
+    (void)c;
+    return strcmp(name, "mlp.c_fc") == 0 ? td_xtts_linear(nn, name, x, width)
+                                         : td_nn_linear(nn, name, x, width);
+}
+
 static void fill_block(td_nn *nn, const td_xtts *c, uint32_t rows)
 {
     td_graph *g = nn->graph;
     td_tensor qkv;
-    const td_tensor x = td_graph_input(g, "x", td_dims(1, rows, c->gpt_n_model_channels), TD_F32);
-    td_graph_output(g, td_xtts_block(nn, c, x, &qkv), "y");
-    td_graph_output(g, qkv, "qkv");
+    const uint32_t width = c->gpt_n_model_channels, heads = c->gpt_n_heads, order[] = {1, 0, 2};
+    const td_tensor x = td_graph_input(g, "x", td_dims(1, rows, width), TD_F32);
+    td_graph_output(g, td_xtts_block(nn, c, apply_layer, x, &qkv), "y");
+    qkv = td_graph_reshape(g, qkv, td_dims(rows, 3 * heads, width / heads));
+    td_graph_output(g, td_graph_permute(g, qkv, order), "qkv");
 }
 
 td_status td_xtts_block_graph(const td_xtts *c, uint32_t size, td_graph **out)

@@ -23,8 +23,11 @@ td_tensor td_xtts_offset(td_nn *nn, const char *name, uint32_t width);
 
 /* ---------------------------------------------------------------- the parts */
 
-/* Spectrogram [1, S, n_mels] (logarithms) to [1, latents, width]; *divided: what it is heard as. */
-td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor mel, td_tensor *divided);
+/* Spectrogram [B, S, n_mels] (logarithms) divided by mel_stats, as the GPT and the DVAE hear it. */
+td_tensor td_xtts_divide(td_nn *nn, const td_xtts *c, td_tensor mel);
+
+/* Divided spectrogram [B, S, n_mels] to [B, latents, width]. */
+td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor divided);
 
 /* Normalised spectrogram [1, bands, T] to a vector [1, d] of length 1. */
 td_tensor td_xtts_speaker(td_nn *nn, const td_xtts *c, td_tensor mel);

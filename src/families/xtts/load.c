@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "families/xtts/lora.h"
 #include "torch/convert.h"
 
 #define NAME_BYTES TD_SAFETENSORS_MAX_NAME_BYTES
@@ -54,6 +55,7 @@ td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name,
     *count = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
     TD_TRY(TD_NEW_ARRAY(out, *count));
     TD_TRY(convert(t, *out));
+    TD_TRY(td_xtts_lora_merge(checkpoint, name, *out));
     td_safetensors_forget(td_checkpoint_file(checkpoint), t);
     return TD_OK;
 fail:

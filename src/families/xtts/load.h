@@ -12,7 +12,7 @@
  * missing or has another shape. */
 td_status td_xtts_load(const td_checkpoint *checkpoint, td_store *store);
 
-/* A tensor of the file as fp32, in its own layout. *out: owned, free(); *count: its elements. */
+/* A tensor of the file as fp32, in its own layout, with what an adapter has learnt beside it. *out: owned, free(); *count: its elements. */
 td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name, float **out, size_t *count);
 
 #endif

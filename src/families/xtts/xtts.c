@@ -1,8 +1,10 @@
 /* The family of XTTS-v2: a GPT over audio codes, told the speaker by a recording, and a HiFi-GAN that speaks
  * what the GPT has thought. docs/xtts.md. */
+#include "families/xtts/dvae.h"
 #include "families/xtts/engine.h"
 #include "families/xtts/graphs.h"
 #include "families/xtts/talk.h"
+#include "families/xtts/train.h"
 #include "families/xtts/xtts_config.h"
 #include "families/xtts/xtts_coqui.h"
 
@@ -20,6 +22,9 @@ static const char *const buffers[] = {"*.running_mean",       "*.running_var", "
                                       "dvae.discrete_loss.*", "speakers.*",    NULL};
 
 static const td_front_end_row front_ends[] = {{"dvae_mel", td_xtts_dvae_mel}};
+
+static const char *const of_gpt[] = {"gpt.", NULL};
+static const td_learner_row learners[] = {{.name = "gpt", .prefixes = of_gpt}};
 
 /* A stream begins with so many codes' frames. */
 static td_status build_wave(const td_model_config *config, uint32_t frames, td_graph **out,
@@ -40,12 +45,21 @@ const td_family td_family_xtts = {
     .buffers = buffers,
     .keys = td_xtts_keys,
     .n_keys = TD_XTTS_KEY_COUNT,
+    .learners = learners,
+    .n_learners = sizeof learners / sizeof *learners,
+    .mel = td_xtts_conditioning_mel,
     .front_ends = front_ends,
     .n_front_ends = sizeof front_ends / sizeof *front_ends,
+    .frozen = td_xtts_frozen,
+    .n_frozen = TD_XTTS_FROZEN_PARTS,
     .preset = td_xtts_preset,
     .check = td_xtts_check,
     .describe = td_xtts_describe,
     .fit = td_xtts_fit,
+    .usual = td_xtts_usual,
+    .carries = true,
+    .check_shape = td_xtts_check_shape,
+    .build = td_xtts_build,
     .talker = &td_xtts_talker,
     .wave_graph = build_wave,
     .importer = &td_coqui_importer,

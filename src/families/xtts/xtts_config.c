@@ -9,7 +9,30 @@
 #define ROW(type_, key_, least_, most_, is_shape_, help_)                                                    \
     TD_MODEL_KEY(td_xtts, type_, key_, least_, most_, is_shape_, help_),
 
-const td_model_key td_xtts_keys[TD_XTTS_KEY_COUNT] = {TD_XTTS_KEYS(ROW)};
+/* Voices that were not trained here lack them. */
+#define TRAIN_ROW(type_, key_, least_, most_, is_shape_, choices_, help_)                                    \
+    {                                                                                                        \
+        .section = "xtts", .name = #key_, .help = help_, .type = TD_KEY_##type_,                             \
+        .offset = offsetof(td_xtts, key_), .least = least_, .most = most_, .is_shape = is_shape_,            \
+        .may_lack = true, .choices = choices_                                                                \
+    }
+
+const td_model_key td_xtts_keys[TD_XTTS_KEY_COUNT] = {
+    TD_XTTS_KEYS(ROW)
+        TRAIN_ROW(CHOICE, tune, 0, 0, true, "full|lora",
+                  "What is trained: full: all of the GPT; lora: low-rank adapters beside its matrices"),
+    TRAIN_ROW(COUNT, lora_rank, 1, 1024, true, NULL, "Channels of an adapter"),
+    TRAIN_ROW(NUMBER, lora_alpha, 0.001, 65536, true, NULL,
+              "What an adapter adds is multiplied by this, divided by lora_rank"),
+    TRAIN_ROW(SET, lora_targets, 0, 0, true, "c_attn|c_proj|c_fc", "Matrices of a block that have adapters"),
+    TRAIN_ROW(NUMBER, text_loss_weight, 0, 100, false, NULL,
+              "Of the loss of the text, where that of the codes counts 1"),
+    TRAIN_ROW(
+        CHOICE, prompt_masking, 0, 0, false, "coqui|all|none",
+        "Codes that the conditioning has heard are not learnt: coqui: as Coqui's trainer counts them; all: "
+        "exactly those; none: all are learnt"),
+    TRAIN_ROW(NUMBER, dropout, 0, 0.9, false, NULL, "Share of elements that training drops"),
+};
 
 td_xtts td_xtts_get(const td_model_config *config)
 {
@@ -67,6 +90,13 @@ static const td_xtts PUBLISHED = {
     .perceiver_heads = 8,
     .speaker_mels = 64,
     .dvae_blocks = 3,
+    .tune = TD_XTTS_FULL,
+    .lora_rank = 16,
+    .lora_alpha = 32,
+    .lora_targets = TD_XTTS_LORA_ALL,
+    .text_loss_weight = 0.01F,
+    .prompt_masking = TD_XTTS_MASK_COQUI,
+    .dropout = 0.1F,
 };
 
 void td_xtts_preset(uint32_t size, void *values)
@@ -158,6 +188,7 @@ void td_xtts_describe(const void *values, td_model_facts *out)
     out->max_tokens = c->gpt_max_text_tokens - 1; /* the package takes fewer than that, too */
     out->max_frames = c->gpt_max_audio_tokens * (c->gpt_code_stride_len / c->output_hop_length);
     out->takes_reference = true;
+    out->slice = (td_slice){.least = 3 * c->input_sample_rate, .most = 6 * c->input_sample_rate};
     out->sets_speed = true;
     out->is_romanized = true;
     out->piece_characters = PIECE_CHARACTERS;
@@ -174,20 +205,10 @@ void td_xtts_fit(const td_data_facts *facts, const void *old, void *values)
 static td_mel_config make_mel(const void *values, uint32_t n_fft)
 {
     const td_xtts *c = values;
-    td_mel_config mel = td_mel_config_default();
+    td_mel_config mel = td_mel_config_torch();
     mel.rate = c->input_sample_rate;
     mel.n_fft = n_fft;
-    mel.win_samples = 1024;
-    mel.hop_samples = 256;
     mel.n_mels = c->n_mels;
-    mel.fmin_hz = 0;
-    mel.fmax_hz = 8000;
-    mel.mel_scale = TD_MEL_HTK;
-    mel.area_norm = true;
-    mel.power = true;
-    mel.floor = 1e-5F;
-    mel.mean = 0;
-    mel.scale = 1;
     return mel;
 }
 

@@ -73,10 +73,22 @@
 #define TD_XTTS_TYPE_NUMBER float
 #define TD_XTTS_TYPE_FLAG bool
 
+enum { TD_XTTS_FULL, TD_XTTS_LORA };                              /* tune */
+enum { TD_XTTS_MASK_COQUI, TD_XTTS_MASK_ALL, TD_XTTS_MASK_NONE }; /* prompt_masking */
+enum {
+    TD_XTTS_LORA_ATTN = 1,
+    TD_XTTS_LORA_PROJ = 2,
+    TD_XTTS_LORA_FC = 4,
+    TD_XTTS_LORA_ALL = 7
+}; /* lora_targets */
+
 typedef struct td_xtts {
 #define TD_XTTS_FIELD(type, key, least, most, is_shape, help) TD_XTTS_TYPE_##type key;
     TD_XTTS_KEYS(TD_XTTS_FIELD)
 #undef TD_XTTS_FIELD
+    /* Section [xtts]: how the GPT is trained. */
+    uint32_t tune, lora_rank, lora_targets, prompt_masking;
+    float lora_alpha, text_loss_weight, dropout;
 } td_xtts;
 
 _Static_assert(sizeof(td_xtts) <= TD_MODEL_CONFIG_BYTES, "a family's struct has at most that many bytes");
@@ -91,6 +103,7 @@ enum {
     TD_XTTS_SPEAKER_SQUEEZE = 8,     /* channels to each of a squeeze-and-excitation layer's inside */
     TD_XTTS_DECODER_STAGES = 4,      /* of the vocoder: strides 8, 8, 2, 2, taps 16, 16, 4, 4 */
     TD_XTTS_DECODER_RESBLOCKS = 3,   /* of a stage: taps 3, 7, 11, each with dilations 1, 3, 5 */
+    TD_XTTS_FRAMES_PER_CODE = 4,     /* of the DVAE's spectrogram */
 };
 
 /* Positions that have an embedding: those of a text with its start and stop, and of codes with theirs. */
@@ -116,13 +129,19 @@ static inline uint32_t td_xtts_codes(const td_xtts *c)
     return c->gpt_num_audio_tokens - 2;
 }
 
+/* Codes that the DVAE makes of so many frames. */
+static inline uint32_t td_xtts_count_codes(uint32_t frames)
+{
+    return (frames + TD_XTTS_FRAMES_PER_CODE - 1) / TD_XTTS_FRAMES_PER_CODE;
+}
+
 /* A copy of a config's values, and back. */
 td_xtts td_xtts_get(const td_model_config *config);
 void td_xtts_put(td_model_config *config, const td_xtts *values);
 
 /* Rows of the family's table. */
 #define TD_XTTS_ONE(...) +1
-enum { TD_XTTS_KEY_COUNT = 0 TD_XTTS_KEYS(TD_XTTS_ONE) };
+enum { TD_XTTS_TRAIN_KEYS = 7, TD_XTTS_KEY_COUNT = TD_XTTS_TRAIN_KEYS TD_XTTS_KEYS(TD_XTTS_ONE) };
 #undef TD_XTTS_ONE
 extern const td_model_key td_xtts_keys[TD_XTTS_KEY_COUNT];
 void td_xtts_preset(uint32_t size, void *values); /* 4, base: XTTS-v2 as it was published */

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "families/xtts/lora.h"
 #include "families/xtts/xtts_coqui.h"
 #include "families/xtts/xtts_layout.h"
 #include "torch/torch_write.h"
@@ -16,6 +17,7 @@ typedef struct output {
     const td_checkpoint *voice;
     const td_safetensors *file;
     const char *folder;
+    bool is_adapted;
 } output;
 
 /* Which tensors a file gets, and how they are called there; NULL: not in this file. */
@@ -32,10 +34,11 @@ static const char *skip(const char *name, const char *prefix)
 /* Coqui's name of a tensor of the voice; NULL for what is of training alone. */
 static const char *find_name(const char *name)
 {
-    static const char *const TRAINING[] = {"moment1.", "moment2.", "average.", "optimizer.", "header.hash"};
+    static const char *const TRAINING[] = {"moment1.", "moment2.", "scale1.", "scale2.", "average.", "optimizer.", "data.", "header.hash"};
     for (size_t i = 0; i < sizeof TRAINING / sizeof *TRAINING; i++)
         if (skip(name, TRAINING[i]) != NULL) return NULL;
     const char *param = skip(name, "param."), *state = skip(name, "state.");
+    if (td_xtts_lora_has(name)) return NULL; /* is merged */
     return param != NULL ? param : state != NULL ? state : name;
 }
 
@@ -87,12 +90,28 @@ static td_status open_writer(const output *o, const char *name, td_torch_writer 
     return td_torch_writer_open(path, prefix, out);
 }
 
+/* With what adapters have learnt beside it; of another format than fp32 there are none. */
+static td_status write_tensor(const output *o, const td_safetensors_tensor *t, td_torch_writer *w)
+{
+    td_status status = TD_OK;
+    float *merged = NULL;
+    const bool is_merged = o->is_adapted && t->dtype == TD_SAFETENSORS_F32 && t->rank == 2;
+    if (!is_merged) return td_torch_writer_write(w, t->data, t->bytes);
+    TD_TRY(TD_NEW_ARRAY(&merged, t->bytes / sizeof *merged));
+    memcpy(merged, t->data, t->bytes);
+    TD_TRY(td_xtts_lora_merge(o->voice, find_name(t->name), merged));
+    TD_TRY(td_torch_writer_write(w, merged, t->bytes));
+fail:
+    free(merged);
+    return status;
+}
+
 /* Elements, in the order in which they were described. */
 static td_status write_chosen(const output *o, choice *chooses, td_torch_writer *w)
 {
     for (size_t i = 0; i < td_safetensors_count(o->file); i++) {
         const td_safetensors_tensor *t = td_safetensors_at(o->file, i);
-        if (choose(t, chooses) != NULL) TD_CHECK(td_torch_writer_write(w, t->data, t->bytes));
+        if (choose(t, chooses) != NULL) TD_CHECK(write_tensor(o, t, w));
     }
     return td_torch_writer_commit(w);
 }
@@ -240,9 +259,12 @@ static td_status check_tensor(void *context, const td_xtts_tensor *wanted)
 
 td_status td_coqui_export(const td_checkpoint *voice, const char *folder)
 {
-    const output o = {.voice = voice, .file = td_checkpoint_file(voice), .folder = folder};
-    const char *vocab = td_checkpoint_text(voice, TD_COQUI_KEY_VOCAB);
     const td_xtts c = td_xtts_get(&td_checkpoint_get_info(voice)->model);
+    const output o = {.voice = voice,
+                      .file = td_checkpoint_file(voice),
+                      .folder = folder,
+                      .is_adapted = c.tune == TD_XTTS_LORA};
+    const char *vocab = td_checkpoint_text(voice, TD_COQUI_KEY_VOCAB);
     TD_REFUSE_IF(vocab == NULL, TD_ERR_FORMAT, "'%.200s' does not hold its " TD_COQUI_VOCAB,
                  td_checkpoint_path(voice));
     TD_CHECK(td_xtts_walk(&c, check_tensor, (void *)&o));
