@@ -263,11 +263,17 @@ static void make_adamw(op_suite *suite)
 typedef struct packed_case {
     uint32_t n, bits;
     uint32_t format; /* of a shadow; TD_FORMAT_FP32: it has none */
-    bool moves;      /* gradients are random and moments begin with zeros; else the other way round */
+    bool moves;      /* there are gradients, and moments begin with zeros; else the other way round */
 } packed_case;
 
-/* With these, and without a gradient, both moments are scaled by powers of two: their bits are known. */
-static const double PACKED_BETA1 = 0.5, PACKED_BETA2 = 0.25;
+/* With these both moments are scaled by powers of two, and where they begin with zeros and gradients are powers of two,
+ * moments are so, too: their bits are known. */
+static const double PACKED_BETA1 = 0.5;
+
+static double get_beta2(const packed_case *n)
+{
+    return n->moves ? 0 : 0.25;
+}
 
 static td_status launch_packed(const op_case *c, td_list *list, const td_span *s)
 {
@@ -275,7 +281,7 @@ static td_status launch_packed(const op_case *c, td_list *list, const td_span *s
     return td_op_adamw_packed(list, &(td_adamw_packed_args){.bits = n->bits,
                                                             .n = n->n,
                                                             .beta1 = (float)PACKED_BETA1,
-                                                            .beta2 = (float)PACKED_BETA2,
+                                                            .beta2 = (float)get_beta2(n),
                                                             .eps = (float)EPS,
                                                             .decay = 0.1f,
                                                             .g = s[G],
@@ -317,10 +323,32 @@ static void fill_halves(const packed_case *n, op_io *io, bool is_second, double 
     uint32_t *words = (uint32_t *)(void *)io->values;
     for (uint32_t i = 0; i < n->n; i++) {
         const float value = (is_second || i % 3 ? 1.0f : -1.0f) * (1 + (float)(i % 128) / 128);
-        const float after = value * (float)(is_second ? PACKED_BETA2 : PACKED_BETA1);
+        const float after = value * (float)(is_second ? get_beta2(n) : PACKED_BETA1);
         words[i / 2] |= op_to_half(value, TD_FORMAT_BF16) << (16 * (i % 2));
         io->words[i / 2] |= op_to_half(after, TD_FORMAT_BF16) << (16 * (i % 2));
         moments[i] = (double)value;
+    }
+}
+
+/* 1 down to 2^-9, of both signs. */
+static float power_of(uint32_t i)
+{
+    return ldexpf(i % 3 ? 1 : -1, -(int)(i % 10));
+}
+
+/* What zeros become: a quarter of the gradient, and a quarter of its square, whose root is half of it. */
+static void expect_powers(const packed_case *n, op_io *io, bool is_second)
+{
+    const uint32_t scales = n->n / 4;
+    for (uint32_t i = 0; i < n->n; i++) {
+        const float g = power_of(i);
+        if (n->bits == 16) {
+            io->words[i / 2] |= op_to_half(is_second ? g * g / 4 : g / 4, TD_FORMAT_BF16) << (16 * (i % 2));
+            continue;
+        }
+        const uint32_t exponent = 15 - i % 10, sign = !is_second && g < 0;
+        io->words[i / 4] |= (exponent << (is_second ? 4 : 3) | sign << 7) << (8 * (i % 4));
+        io->words[scales + i / TD_STATE_BLOCK] = is_second ? 0x3f000000 : 0x3e800000;
     }
 }
 
@@ -328,11 +356,13 @@ static op_io *add_moment(op_case *c, const packed_case *n, const char *name, boo
 {
     const size_t words = n->bits == 16 ? (n->n + 1) / 2 : n->n / 4 + n->n / TD_STATE_BLOCK;
     op_io *io = op_input(c, name, words);
-    if (n->moves) return io; /* what becomes of it is not looked at */
     io->kind = OP_IN_OUT;
     io->words = calloc(words, sizeof *io->words);
     if (!io->words) abort();
-    (n->bits == 16 ? fill_halves : fill_bytes)(n, io, is_second, moments);
+    if (n->moves)
+        expect_powers(n, io, is_second);
+    else
+        (n->bits == 16 ? fill_halves : fill_bytes)(n, io, is_second, moments);
     return io;
 }
 
@@ -345,10 +375,9 @@ static void add_packed(op_suite *suite, packed_case n)
     snprintf(c.label, sizeof c.label, "%u in %u bits%s%s", n.n, n.bits, n.moves ? ", moving" : "",
              n.format ? ", bf16" : "");
     *(packed_case *)op_args(&c, sizeof n) = n;
-    if (n.moves)
-        op_random(&c, "g", n.n, -2, 2, 85);
-    else
-        op_input(&c, "g", n.n);
+    float *gradients = op_input(&c, "g", n.n)->values;
+    for (uint32_t i = 0; n.moves && i < n.n; i++)
+        gradients[i] = power_of(i);
     float *control = op_input(&c, "control", TD_CONTROL_WORDS)->values;
     control[TD_CONTROL_LR] = (float)lr;
     control[TD_CONTROL_FACTOR] = 0.5f;
@@ -361,7 +390,7 @@ static void add_packed(op_suite *suite, packed_case n)
     for (uint32_t i = 0; i < n.n; i++) {
         const double g = 0.5 * (double)c.io[G].values[i];
         const double m = PACKED_BETA1 * moments[i] + (1 - PACKED_BETA1) * g;
-        const double v = PACKED_BETA2 * moments[n.n + i] + (1 - PACKED_BETA2) * g * g;
+        const double v = get_beta2(&n) * moments[n.n + i] + (1 - get_beta2(&n)) * g * g;
         const double old = (double)w->values[i];
         w->expected[i] = old - lr * (double)0.1f * old - lr * 2.5 * m / (sqrt(v) * 3.5 + EPS);
     }
