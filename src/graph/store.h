@@ -12,6 +12,7 @@ typedef struct td_segment {
     uint32_t learner; /* TD_MAX_LEARNERS: none */
     td_param_group group;
     bool is_state;
+    bool is_narrow; /* weights in 16 bits alone */
     uint64_t elements;
     td_span blocks[TD_BLOCK_COUNT];
     td_span before;   /* gradients of the runs before this one; without a place until they are wanted */
@@ -21,6 +22,7 @@ typedef struct td_segment {
 typedef struct td_placed_entry {
     td_store_entry entry;
     td_init init; /* names are the store's */
+    bool is_narrow;
     uint32_t segment;
     uint64_t offset; /* elements */
 } td_placed_entry;
