@@ -129,6 +129,7 @@ int td_cmd_serve(td_cli *cli)
                                      .data_device = td_cli_text(cli, "devices.data"),
                                      .deadline_s = (uint32_t)td_cli_count(cli, "serve.deadline"),
                                      .cache_dir = td_cli_text(cli, "data.cache_dir"),
+                                     .weights = td_cli_text(cli, "synth.weights"),
                                      .queue = (uint32_t)td_cli_count(cli, "serve.queue"),
                                      .streams = (uint32_t)td_cli_count(cli, "serve.streams")}};
     td_status status = TD_OK;

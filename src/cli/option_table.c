@@ -190,7 +190,7 @@ static const td_option OWN[] = {
      FOR("Benchmark", STEP,
          "Write batch, parameters, loss, gradients and ten updates as a .safetensors file first")},
     {KEY("synth", "weights"), CHOICE("fp32", "fp32|bf16|int8"),
-     USUAL("Synthesis", SYNTH | DECODE,
+     USUAL("Synthesis", SYNTH | SERVE | DECODE,
            "How the weights of XTTS's GPT lie in memory; smaller is faster, and less exact")},
     {KEY("bench", "layers"), INT("30", 1, 256), FOR("Benchmark", DECODE, "Blocks of the GPT")},
     {KEY("bench", "width"), INT("1024", 64, 2048),

@@ -11,7 +11,11 @@
 void td_bytes_add(td_bytes *bytes, const void *data, size_t size)
 {
     if (bytes->has_failed || size == 0) return;
-    if (bytes->first == bytes->size) bytes->first = bytes->size = 0;
+    if (bytes->first > bytes->size / 2) { /* what was taken does not pile up */
+        bytes->size -= bytes->first;
+        memmove(bytes->data, bytes->data + bytes->first, bytes->size);
+        bytes->first = 0;
+    }
     if (td_alloc_grow(&bytes->data, &bytes->capacity, bytes->size + size, 1) != TD_OK) {
         bytes->has_failed = true;
         return;

@@ -34,8 +34,10 @@ static void cut_host(const char *text, char *out, size_t capacity)
 static bool is_this_computer(const char *host)
 {
     char name[256];
+    struct in_addr v4; /* in full: 127.example.org is somebody's name */
     cut_host(host, name, sizeof name);
-    return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
+    return strcasecmp(name, "localhost") == 0 || strcmp(name, "::1") == 0 ||
+           (inet_pton(AF_INET, name, &v4) == 1 && ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
 static bool is_listed(const char *list, const char *word)
@@ -98,6 +100,11 @@ static bool is_allowed(td_call *call)
 
 /* ---------------------------------------------------------------- requests */
 
+void td_http_await_client(struct MHD_Connection *connection, bool is_awaited)
+{
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, is_awaited ? TIMEOUT_S : 0u);
+}
+
 const char *td_call_query(const td_call *call, const char *name)
 {
     return MHD_lookup_connection_value(call->connection, MHD_GET_ARGUMENT_KIND, name);
@@ -152,8 +159,8 @@ static void route(td_call *call)
     else if (!call->route)
         td_reply_error(call, 404, NULL, "unknown_path", "there is no %.200s here", call->path);
     else if (!has_method(call))
-        td_reply_error(call, 405, NULL, "wrong_method", "%s cannot be asked with %s", call->path,
-                       call->method);
+        td_reply_error(call, 405, NULL, "wrong_method", "%s cannot be asked with %s; use %s", call->path,
+                       call->method, call->route->method);
     else if (!call->route->is_open && !has_key(call))
         td_reply_error(call, 401, NULL, "invalid_api_key",
                        "the key is missing or wrong; send it as Authorization: Bearer KEY");
@@ -224,7 +231,9 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
         const size_t bytes = call->body.size;
         td_bytes_add(&call->body, "", 1); /* its end as a text */
         call->body.size = bytes;
+        td_http_await_client(connection, false);
         if (!call->body.has_failed) route(call);
+        td_http_await_client(connection, true);
     }
     return call->is_answered ? MHD_YES : MHD_NO;
 }

@@ -21,6 +21,10 @@ struct td_http {
     atomic_bool is_ending;
 };
 
+/* Whether the client has to do something within a time, or the connection ends: send, or take what it gets. While the
+ * server works it has not, and the time begins anew. In the thread of the connection. */
+void td_http_await_client(struct MHD_Connection *connection, bool is_awaited);
+
 /* Whether pages from there may ask. */
 bool td_http_allows(const td_http *http, const char *origin);
 

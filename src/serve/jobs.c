@@ -478,7 +478,8 @@ static td_status open_voices(td_jobs *jobs)
                                           .path = s->voices[i].path,
                                           .device = s->device,
                                           .data_device = s->data_device,
-                                          .cache_dir = s->cache_dir};
+                                          .cache_dir = s->cache_dir,
+                                          .weights = s->weights};
         td_voice **first = &jobs->workers[0].voices[i];
         TD_CHECK(td_voice_open(&options, first, NULL));
         jobs->infos[i].size = sizeof jobs->infos[i];
@@ -498,9 +499,10 @@ static bool drop_samples(void *context, const float *samples, size_t count)
 }
 
 /* Builds kernels and plans before the first client waits for them. A voice that cannot say this tells so when it
- * is asked. */
+ * is asked; nobody else has to hear of it. */
 static void warm_up(worker *w)
 {
+    td_log_context *former = td_log_bind(NULL);
     for (size_t i = 0; i < w->jobs->settings.n_voices; i++) {
         const td_voice_info *info = &w->jobs->infos[i];
         char speaker[256];
@@ -509,6 +511,7 @@ static void warm_up(worker *w)
                                           .speaker = info->needs_reference && *speaker ? speaker : NULL};
         if (w->voices[i]) (void)td_voice_stream(w->voices[i], "Good morning.", &options, drop_samples, NULL);
     }
+    td_log_bind(former);
 }
 
 /* The first worker opens the voices, while nobody speaks yet; the others wait for theirs. */

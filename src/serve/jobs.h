@@ -15,9 +15,9 @@ typedef struct td_named_voice {
 typedef struct td_jobs_settings {
     const td_named_voice *voices; /* borrowed until close, with all they point to */
     size_t n_voices;
-    const char *device, *data_device, *cache_dir; /* as td_voice_options has them */
-    uint32_t queue, streams;                      /* jobs that may wait; jobs that are spoken at once */
-    uint32_t deadline_s;                          /* in which a job must be begun; 0: at any time */
+    const char *device, *data_device, *cache_dir, *weights; /* as td_voice_options has them */
+    uint32_t queue, streams; /* jobs that may wait; jobs that are spoken at once */
+    uint32_t deadline_s;     /* in which a job must be begun; 0: at any time */
 } td_jobs_settings;
 
 typedef struct td_jobs td_jobs;

@@ -86,6 +86,7 @@ void td_reply_error(td_call *call, unsigned http_code, const char *param, const 
 /* An answer under way. */
 typedef struct stream {
     td_http *http;
+    struct MHD_Connection *connection;
     td_source source;
     int socket;
     td_bytes out; /* made, and not sent yet */
@@ -121,7 +122,9 @@ static ssize_t read_stream(void *context, uint64_t position, char *out, size_t m
         if (s->state == TD_SOURCE_END) return MHD_CONTENT_READER_END_OF_STREAM;
         if (is_gone(s->socket)) return MHD_CONTENT_READER_END_WITH_ERROR;
         if (s->source.is_endless && atomic_load(&s->http->is_ending)) return MHD_CONTENT_READER_END_OF_STREAM;
+        td_http_await_client(s->connection, false);
         s->state = s->source.fill(s->source.context, &s->out);
+        td_http_await_client(s->connection, true);
     }
 }
 
@@ -138,7 +141,10 @@ void td_reply_source(td_call *call, const char *type, const td_source *source)
     stream *s = NULL;
     struct MHD_Response *response = NULL;
     if (TD_NEW(&s) == TD_OK) {
-        *s = (stream){.http = call->http, .source = *source, .socket = get_socket(call)};
+        *s = (stream){.http = call->http,
+                      .connection = call->connection,
+                      .source = *source,
+                      .socket = get_socket(call)};
         response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, s, free_stream);
         if (!response) free_stream(s);
     } else {

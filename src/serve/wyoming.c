@@ -19,7 +19,10 @@
 #include "base/thread.h"
 #include "tandem/version.h"
 
-enum { MOST_PEERS = 32, LOOK_MS = 200, CHUNK = 2048, SEND_TIMEOUT_S = 30 };
+enum { MOST_PEERS = 32, LOOK_MS = 200, CHUNK = 2048, SEND_TIMEOUT_S = 30, SURE_LETTERS = 4 };
+
+/* Between sentences that were spoken one by one, as within a text. */
+#define PAUSE_S 0.2
 
 typedef struct peer {
     td_wyoming *wyoming;
@@ -31,6 +34,7 @@ typedef struct peer {
     char voice[512]; /* that it is for */
     char language[16];
     bool is_streaming;
+    uint32_t rate; /* of the sound that was begun and goes on; 0: none was */
 } peer;
 
 struct td_wyoming {
@@ -66,6 +70,38 @@ td_status td_wyoming_read_head(const char *line, td_wyoming_head *out)
 fail:
     cJSON_Delete(head);
     return status;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Bytes of the sign at `text` if it ends a sentence, else 0. */
+static size_t match_end(const char *text, size_t bytes, size_t n_letters)
+{
+    static const char *const WIDE[] = {"\u3002", "\uff01", "\uff1f"}; /* no space follows them */
+    for (size_t i = 0; i < sizeof WIDE / sizeof *WIDE; i++)
+        if (bytes >= 3 && memcmp(text, WIDE[i], 3) == 0) return 3;
+    if (bytes < 2 || !is_space(text[1])) return 0;
+    return *text == '!' || *text == '?' || (*text == '.' && n_letters >= SURE_LETTERS);
+}
+
+size_t td_wyoming_count_whole(const char *text, size_t bytes)
+{
+    size_t at = 0, whole = 0, n_letters = 0;
+    while (at < bytes && is_space(text[at]))
+        at++;
+    if (at < bytes && text[at] == '<') return 0;
+    for (; at < bytes; at++) {
+        const unsigned char c = (unsigned char)text[at];
+        const size_t end = match_end(text + at, bytes - at, n_letters);
+        const bool is_letter = c >= 0x80 || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+        if (end > 0) whole = at + end;
+        if (!is_letter) n_letters = 0;
+        if (is_letter && (c & 0xc0) != 0x80) n_letters++; /* of UTF-8, by their first bytes */
+    }
+    return whole;
 }
 
 /* More bytes into p->in; false at the end of the connection or of the server. */
@@ -262,7 +298,19 @@ static bool send_samples(peer *p, td_job *job, uint32_t rate, td_error *error)
     }
 }
 
-/* A text as sound. What is wrong with it is told; false ends the connection. */
+static bool send_pause(peer *p)
+{
+    static const unsigned char silence[2 * CHUNK];
+    for (size_t left = (size_t)(PAUSE_S * p->rate); left > 0;) {
+        const size_t count = left < CHUNK ? left : CHUNK;
+        if (!send_format(p, "audio-chunk", p->rate, silence, 2 * count)) return false;
+        left -= count;
+    }
+    return true;
+}
+
+/* A text as sound, or a part of one, that goes on from what was begun. What is wrong with it is told; false ends the
+ * connection. */
 static bool speak(peer *p, const char *text)
 {
     td_server *server = p->wyoming->server;
@@ -281,18 +329,51 @@ static bool speak(peer *p, const char *text)
     if (td_jobs_add(server->jobs, &request, &job) != TD_OK)
         return send_error(p, td_error_last()->message, "busy");
     const uint32_t rate = td_jobs_info(server->jobs, request.voice)->rate;
-    bool is_sent = send_format(p, "audio-start", rate, "", 0) && send_samples(p, job, rate, &error) &&
-                   send_message(p, "audio-stop", NULL, "", 0);
+    bool is_sent = p->rate ? send_pause(p) : send_format(p, "audio-start", rate, "", 0);
+    p->rate = rate;
+    is_sent = is_sent && send_samples(p, job, rate, &error);
     if (is_sent && error.status != TD_OK) is_sent = send_error(p, error.message, "synthesis-failed");
     td_job_release(job);
     return is_sent;
 }
 
-static bool speak_pieces(peer *p)
+static bool end_sound(peer *p)
 {
-    td_bytes_add(&p->text, "", 1);
-    const bool has_text = !p->text.has_failed && p->text.size > 1;
-    bool is_sent = !has_text || speak(p, (const char *)p->text.data);
+    const bool was_begun = p->rate > 0;
+    p->rate = 0;
+    return !was_begun || send_message(p, "audio-stop", NULL, "", 0);
+}
+
+/* The first bytes of a text that comes in pieces. */
+static bool speak_part(peer *p, size_t bytes)
+{
+    char *part = NULL;
+    if (bytes == 0) return true;
+    if (TD_NEW_ARRAY(&part, bytes + 1) != TD_OK) return false;
+    td_bytes_take(&p->text, part, bytes);
+    const bool is_sent = speak(p, part);
+    free(part);
+    return is_sent;
+}
+
+/* Sentences are spoken as soon as they are whole. */
+static bool add_piece(peer *p, const char *text)
+{
+    if (p->text.size - p->text.first + strlen(text) > TD_WYOMING_DATA)
+        return send_error(p, "the text is too long", "too-long");
+    td_bytes_add(&p->text, text, strlen(text));
+    if (p->text.has_failed) return false;
+    if (p->text.size == p->text.first) return true;
+    return speak_part(
+        p, td_wyoming_count_whole((const char *)p->text.data + p->text.first, p->text.size - p->text.first));
+}
+
+/* What is left, but for the space behind the last sentence. */
+static bool end_pieces(peer *p)
+{
+    while (p->text.first < p->text.size && is_space((char)p->text.data[p->text.first]))
+        p->text.first++;
+    const bool is_sent = speak_part(p, p->text.size - p->text.first) && end_sound(p);
     td_bytes_free(&p->text);
     p->is_streaming = false;
     return is_sent && send_message(p, "synthesize-stopped", NULL, "", 0);
@@ -308,18 +389,16 @@ static bool answer(peer *p, const td_wyoming_head *head)
     if (strcmp(head->type, "describe") == 0) return describe(p);
     if (strcmp(head->type, "synthesize") == 0 && !p->is_streaming) {
         keep_voice(p, head->data);
-        return speak(p, text);
+        return speak(p, text) && end_sound(p);
     }
     if (strcmp(head->type, "synthesize-start") == 0) {
         keep_voice(p, head->data);
         td_bytes_free(&p->text);
         p->is_streaming = true;
     } else if (strcmp(head->type, "synthesize-chunk") == 0 && p->is_streaming) {
-        if (p->text.size + strlen(text) > TD_WYOMING_DATA)
-            return send_error(p, "the text is too long", "too-long");
-        td_bytes_add(&p->text, text, strlen(text));
+        return add_piece(p, text);
     } else if (strcmp(head->type, "synthesize-stop") == 0 && p->is_streaming) {
-        return speak_pieces(p);
+        return end_pieces(p);
     }
     return true; /* events of other kinds are for others */
 }

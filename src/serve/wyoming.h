@@ -1,6 +1,6 @@
 /* Wyoming, the protocol of Home Assistant: a line of JSON, then its data and payload, over TCP. Voices are told
  * (describe), texts are spoken whole or as they come (synthesize, synthesize-start ...). Covered by
- * tests/cli/test_serve.py and tests/fuzz/fuzz_wyoming.c.
+ * tests/cli/test_serve.py, tests/serve/test_wyoming.c and tests/fuzz/fuzz_wyoming.c.
  */
 #ifndef TD_SERVE_WYOMING_H
 #define TD_SERVE_WYOMING_H
@@ -24,6 +24,10 @@ typedef struct td_wyoming_head {
     size_t data_bytes, payload_bytes;
     struct cJSON *data; /* inline */
 } td_wyoming_head;
+
+/* How many bytes of a text that is still coming are whole sentences. A full stop ends one only behind a word of four
+ * letters, so that "Dr." does not: what is in doubt waits for more. SSML is whole at its end alone. */
+size_t td_wyoming_count_whole(const char *text, size_t bytes);
 
 /* TD_ERR_FORMAT: not a head, or one that announces too much. `line` ends with a zero. */
 td_status td_wyoming_read_head(const char *line, td_wyoming_head *out);

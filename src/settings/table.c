@@ -220,7 +220,7 @@ static const td_option REST[] = {
 
 static const td_option GENERAL[] = {
     {KEY("data", "cache_dir"), PATH("DIR"),
-     FOR("General", TD_TOPIC_DEVICE | ROWS | TD_TOPIC_SPEAK,
+     FOR("General", TD_TOPIC_DEVICE | ROWS | TD_TOPIC_SPEAK | TD_TOPIC_SERVE,
          "Where caches are kept; $XDG_CACHE_HOME/tandem if not given")},
 };
 

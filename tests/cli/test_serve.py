@@ -4,7 +4,8 @@ clients that leave, and its end.
 
     python3 tests/cli/test_serve.py /path/to/tandem
 
-Needs only Python's standard library. tests/peers/serve.py lets the clients' own packages speak with it.
+Needs only Python's standard library. tests/peers/serve.py lets the clients' own packages speak with it, and has recorded
+what they send.
 """
 
 import base64
@@ -20,6 +21,7 @@ import threading
 import time
 import unittest
 
+import exchanges
 from tones import RATE, make_dataset
 
 PROGRAM = "./tandem"
@@ -233,7 +235,9 @@ class ServeTest(unittest.TestCase):
 
     def test_pages_of_others(self):
         self.ask("GET", "/v1/models", code=403, Origin="https://example.org")
-        self.ask("GET", "/v1/models", code=403, Host="example.org")
+        for host in ("example.org", "127.example.org", "127.0.0.1.example.org", "localhost.example.org"):
+            self.ask("GET", "/v1/models", code=403, Host=host)
+            self.ask("GET", "/v1/models", code=403, Origin=f"http://{host}")
         answer, _ = self.ask("GET", "/v1/models", Origin="http://localhost:8000")
         self.assertEqual(answer.getheader("Access-Control-Allow-Origin"), "http://localhost:8000")
         answer, _ = self.ask("OPTIONS", "/v1/audio/speech", code=204, Origin="http://127.0.0.1:8000")
@@ -265,6 +269,10 @@ class ServeTest(unittest.TestCase):
                               capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 1)
         self.assertIn("none.safetensors", done.stderr)
+        done = subprocess.run([PROGRAM, "serve", "--voice", f"a={self.voice}", "--port", "0", "--wyoming-port", "0",
+                               "--device", "cpu", "--weights", "int8"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("fp32 weights alone", done.stderr)  # it is for XTTS
 
     # ------------------------------------------------------------ many at once
 
@@ -314,10 +322,14 @@ class ServeTest(unittest.TestCase):
             data = json.loads(stream.read(head["data_length"])) if head["data_length"] else {}
             return head["type"], data, stream.read(head["payload_length"])
 
-        def read_sound(stream):
+        def begin_sound(stream):
             kind, data, _ = receive(stream)
             self.assertEqual((kind, data), ("audio-start", {"rate": RATE, "width": 2, "channels": 1}))
+
+        def read_sound(stream, is_begun=False):
             sound = b""
+            if not is_begun:
+                begin_sound(stream)
             while True:
                 kind, data, payload = receive(stream)
                 if kind == "audio-stop":
@@ -343,12 +355,47 @@ class ServeTest(unittest.TestCase):
             send(f, "synthesize-stop")
             self.assertEqual(read_sound(f), sound)
             self.assertEqual(receive(f)[0], "synthesize-stopped")
+            send(f, "synthesize-start", {"voice": {"name": "anna"}})
+            send(f, "synthesize-chunk", {"text": "Say a now! Say"})
+            begin_sound(f)  # before the rest of the text is there
+            send(f, "synthesize-chunk", {"text": " b now."})
+            send(f, "synthesize-stop")
+            halves = [self.ask("POST", "/v1/audio/speech", speech(input=text))[1][44:]
+                      for text in ("Say a now!", "Say b now.")]
+            self.assertEqual(read_sound(f, is_begun=True), bytes(2 * (RATE // 5)).join(halves))
+            self.assertEqual(receive(f)[0], "synthesize-stopped")
             send(f, "synthesize", {"text": "a", "voice": {"name": "ben"}})
             self.assertEqual(receive(f)[0], "error")
         for broken in (b"{}\n", b"x" * 70000, b"{\"type\":\"describe\",\"data_length\":1e12}\n", b"\0\n"):
             with socket.create_connection(("127.0.0.1", self.server.wyoming_port), timeout=30) as s:
                 s.sendall(broken)
                 self.assertEqual(s.recv(1), b"")
+
+
+    # ------------------------------------------------------------ what clients' own packages sent once
+
+    def play(self, client, port, read):
+        """Sends it again, and compares what `read` makes of the answer with what the client took."""
+        rows = [row for row in exchanges.load() if row["client"].startswith(client)]
+        for row in rows:
+            with self.subTest(row["name"]), socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+                s.sendall(row["sent"])
+                self.assertEqual(read(s, row["answer"]), row["answer"])
+        return len(rows)
+
+    def test_recorded_openai(self):
+        count = self.play("openai", self.server.port, lambda s, _: exchanges.describe_answer(s))
+        self.assertGreaterEqual(count, 16)
+
+    def test_recorded_wyoming(self):
+        def read(s, expected):
+            rows = []
+            with s.makefile("rb") as stream:
+                while not rows or rows[-1][0] != expected[-1][0]:
+                    rows.append(exchanges.read_event(stream))
+            return exchanges.join_repeats(rows)
+
+        self.assertGreaterEqual(self.play("wyoming", self.server.wyoming_port, read), 7)
 
 
 class EndTest(unittest.TestCase):
@@ -377,11 +424,14 @@ class EndTest(unittest.TestCase):
                 for thread in threads:
                     thread.start()
                 time.sleep(0.3)
+                begun = time.monotonic()
                 self.assertEqual(server.end(), 128 + signal.SIGTERM)
+                is_in_time = time.monotonic() - begun < 7  # else what is left is told so
                 for thread in threads:
                     thread.join()
-                self.assertEqual(len(set(answers)), 1, answers)  # all of them, whole
-                self.assertEqual(answers[0][0], 200)
+                self.assertEqual(len(answers), 4)
+                self.assertEqual(len({answer for answer in answers if answer[0] == 200}), 1, answers)  # whole
+                self.assertEqual({answer[0] for answer in answers} - {200}, set() if is_in_time else {503})
             finally:
                 if server.process.poll() is None:
                     server.process.kill()

@@ -1,5 +1,5 @@
 /* libFuzzer target: any bytes as the first line of a Wyoming message. What is taken has a type and lengths within
- * the limits.
+ * the limits. The same bytes as a text that is still coming: no more of them are whole sentences than there are.
  * clang -fsanitize=fuzzer,address,undefined; start it with the files of tests/fuzz/corpus/wyoming.
  */
 #include <cJSON.h>
@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
          head.payload_bytes > TD_WYOMING_DATA))
         abort();
     cJSON_Delete(head.data);
+    if (td_wyoming_count_whole((const char *)data, bytes) > bytes) abort();
     free(line);
     return 0;
 }

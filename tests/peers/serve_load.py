@@ -5,7 +5,8 @@
 
 In turn: many clients at once, more than the queue holds, clients that leave at random points, half-open connections and
 readers that do not read, malformed requests, a soak of steady load, and SIGTERM in the midst of it. Prints one JSON
-object; exit 1 where something does not hold. Needs Python's standard library alone.
+object; exit 1 where something does not hold. PROGRAM of the preset `dev` looks for leaks at its end (with
+LSAN_OPTIONS=suppressions=tests/sanitizers/leaks.supp), and its exit code tells. Needs Python's standard library alone.
 """
 import argparse
 import collections
@@ -308,7 +309,7 @@ def judge(r):
                         ("idle", r["idle"]["status"] == 200 and r["idle"]["at_rest"]),
                         ("malformed", r["malformed"]["server_errors"] == 0 and r["malformed"]["speaks"]),
                         ("soak", not r["soak"] or (r["soak"]["failures"] == 0 and r["soak"]["growth"] <= 0.02)),
-                        ("end", r["end"]["seconds"] <= 10 and r["end"]["cut_off"] == 0
+                        ("end", r["end"]["exit_code"] == 128 + signal.SIGTERM and r["end"]["seconds"] <= 10 and r["end"]["cut_off"] == 0
                          and "no answer" not in r["end"]["answers"])):
         if not holds:
             wrong.append(name)

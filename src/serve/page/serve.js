@@ -129,6 +129,10 @@ function play(samples, at) {
     const start = Math.max(at, context.currentTime + 0.05);
     source.start(start);
     sources.push(source);
+    source.onended = () => {
+        sources = sources.filter((other) => other !== source);
+        showWhatCanBe();
+    };
     return start + buffer.duration;
 }
 
@@ -196,36 +200,37 @@ async function say(text, voice, signal, at) {
     return at;
 }
 
-function end() {
-    running = null;
-    byId("speak").disabled = false;
+function showWhatCanBe() {
+    byId("speak").disabled = running !== null;
+    byId("stop").disabled = running === null && sources.length === 0;
 }
 
 function stop() {
     if (running) running.abort();
+    running = null;
     sources.forEach((source) => source.stop());
     sources = [];
-    byId("stop").disabled = true;
-    end();
+    showWhatCanBe();
 }
 
 byId("form").addEventListener("submit", async (event) => {
     event.preventDefault();
     context = context || new AudioContext({sampleRate: RATE});
     stop();
-    running = new AbortController();
-    byId("stop").disabled = false;
-    byId("speak").disabled = true;
+    const own = running = new AbortController();
+    showWhatCanBe();
     tell("state", "Speaking ...");
     try {
         const speaker = byId("speaker").value;
         const chosen = [byId("voice").value + (speaker ? ":" + speaker : ""), byId("other").value];
         let at = 0;
-        for (const voice of chosen.filter((one) => one)) at = await say(byId("text").value, voice, running.signal, at);
+        for (const voice of chosen.filter((one) => one)) at = await say(byId("text").value, voice, own.signal, at);
     } catch (error) {
+        if (running && running !== own) return; // the next text is being said
         tell("state", error.name === "AbortError" ? "Stopped." : error.message);
     }
-    end();
+    running = null;
+    showWhatCanBe();
 });
 byId("text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
@@ -241,7 +246,8 @@ let recorded = null; // a WAV file, or null
 
 // What the microphone gave, as one channel of 16 bits: the server reads no formats of browsers.
 async function toOneChannel(blob) {
-    const sound = await new AudioContext().decodeAudioData(await blob.arrayBuffer());
+    const context = new AudioContext();
+    const sound = await context.decodeAudioData(await blob.arrayBuffer()).finally(() => context.close());
     const samples = new Int16Array(sound.length);
     for (let c = 0; c < sound.numberOfChannels; c++) {
         const channel = sound.getChannelData(c);
@@ -251,14 +257,21 @@ async function toOneChannel(blob) {
     return toWav([new Uint8Array(samples.buffer)], sound.sampleRate);
 }
 
+// null: nothing yet.
 function hear(blob) {
+    const heard = byId("clone-heard");
     recorded = blob;
-    byId("clone-heard").src = URL.createObjectURL(blob);
-    byId("clone-heard").hidden = false;
+    URL.revokeObjectURL(heard.src);
+    heard.hidden = !blob;
+    if (blob) heard.src = URL.createObjectURL(blob);
+    else heard.removeAttribute("src");
+    heard.load(); // else what was heard before stays
 }
 
 async function record() {
     if (recorder) return recorder.stop();
+    if (!navigator.mediaDevices)
+        throw new Error("The browser lends its microphone only to pages of this computer (http://localhost) or by https.");
     const stream = await navigator.mediaDevices.getUserMedia({audio: true}), parts = [];
     recorder = new MediaRecorder(stream);
     recorder.ondataavailable = (event) => parts.push(event.data);
@@ -268,11 +281,12 @@ async function record() {
         tell("record", "Record again");
         try {
             hear(await toOneChannel(new Blob(parts)));
-            byId("clone-file").value = "";
         } catch (error) {
             tell("clone-state", error.message);
         }
     };
+    hear(null); // what was chosen before is not meant any more
+    byId("clone-file").value = "";
     recorder.start();
     tell("record", "End the recording");
 }
@@ -413,6 +427,8 @@ function take(event) {
     } else if (event.event === "end") {
         tell("run-state", `Ended: ${event.text || "done"}`);
     }
+    if (event.event === "start" || event.event === "end")
+        byId("run-sample").disabled = byId("run-stop").disabled = event.event === "end";
     if (!drawing) setTimeout(redraw, 200);
     drawing = true;
 }
