@@ -72,8 +72,9 @@ static const td_option OWN[] = {
            "stdout, or FOLDER/ for a file of each line of the text; report: .html; advise: .ini; bundle, "
            "import: "
            ".safetensors; export: a folder")},
-    {FLAG("weights"), CHOICE("fp32", "fp32|bf16|fp16"),
-     USUAL("Output", IMPORT, "How weights are stored: as they are, or in half the room")},
+    {FLAG("weights"), CHOICE("fp32", "fp32|bf16|fp16|int8"),
+     USUAL("Output", IMPORT,
+           "How weights are stored: as they are, in half the room, or those of the GPT's blocks as bytes")},
     {FLAG("format"), CHOICE("coqui", "coqui"), USUAL("Output", EXPORT, "Whose files to write")},
     {KEY("synth", "reference"), PATH("WAV"), REPEATS,
      USUAL("Synthesis", SYNTH,
@@ -180,9 +181,10 @@ static const td_option OWN[] = {
     {KEY("bench", "dump"), PATH("FILE"),
      FOR("Benchmark", STEP,
          "Write batch, parameters, loss, gradients and ten updates as a .safetensors file first")},
-    {KEY("synth", "weights"), CHOICE("fp32", "fp32|bf16|int8"),
+    {KEY("synth", "weights"), CHOICE(NULL, "fp32|bf16|int8"),
      USUAL("Synthesis", SYNTH | DECODE,
-           "How the weights of XTTS's GPT lie in memory; smaller is faster, and less exact")},
+           "How the weights of XTTS's GPT lie in memory, if not as in the file; smaller is faster, and less "
+           "exact")},
     {KEY("bench", "layers"), INT("30", 1, 256), FOR("Benchmark", DECODE, "Blocks of the GPT")},
     {KEY("bench", "width"), INT("1024", 64, 2048),
      FOR("Benchmark", DECODE, "Channels of the GPT, heads of 64")},

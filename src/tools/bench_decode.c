@@ -69,6 +69,7 @@ static td_status open_stack(bench *b)
                  "a width of %u is not a multiple of %u, a head's channels", o->width, HEAD);
     TD_CHECK(td_memory_create(b->device, "decoder", 0, &b->memory));
     TD_CHECK(td_stack_create(b->memory, &stack, &b->stack));
+    TD_CHECK(td_stack_make_room(b->stack, stack.shape.capacity));
     return fill(b);
 }
 

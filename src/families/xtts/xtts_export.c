@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "families/xtts/load.h"
 #include "families/xtts/xtts_coqui.h"
 #include "families/xtts/xtts_layout.h"
+#include "ops/decode.h"
 #include "torch/torch_write.h"
 
 typedef struct output {
@@ -245,6 +247,11 @@ td_status td_coqui_export(const td_checkpoint *voice, const char *folder)
     const td_xtts c = td_xtts_get(&td_checkpoint_get_info(voice)->model);
     TD_REFUSE_IF(vocab == NULL, TD_ERR_FORMAT, "'%.200s' does not hold its " TD_COQUI_VOCAB,
                  td_checkpoint_path(voice));
+    TD_REFUSE_IF(
+        td_xtts_stored_format(voice) == TD_FORMAT_INT8, TD_ERR_UNSUPPORTED,
+        "'%.200s' has weights as bytes, which are no longer the model's own; export a voice that was "
+        "imported with fp32 weights",
+        td_checkpoint_path(voice));
     TD_CHECK(td_xtts_walk(&c, check_tensor, (void *)&o));
     TD_CHECK(write_dict(&o, TD_COQUI_MODEL, "model", choose_model));
     if (count_chosen(&o, choose_dvae) > 0) TD_CHECK(write_dict(&o, TD_COQUI_DVAE, NULL, choose_dvae));
