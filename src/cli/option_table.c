@@ -219,9 +219,9 @@ static const td_option OWN[] = {
     {FLAG("fix"), SWITCH, USUAL("General", CHECK, "Write a corrected copy beside the file")},
     {FLAG("simulate-device"), TEXT("KEY=VALUE,..."),
      USUAL(
-         "Devices", CHECK | ADVISE | PROFILE,
+         "Devices", CHECK | ADVISE | PROFILE | DECODE,
          "Model device that this computer need not have, such as memory_mb=24576,gflops=15000,gbps=450; keys "
-         "as of TANDEM_SIM. profile: stage times from the real plan at these rates")},
+         "as of TANDEM_SIM. profile, bench decode: times from the real plan at these rates")},
     {FLAG("simulate-data-device"), TEXT("KEY=VALUE,..."),
      USUAL("Devices", CHECK | ADVISE | PROFILE,
            "Data device beside --simulate-device; if not given, that one takes both roles")},
