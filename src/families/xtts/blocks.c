@@ -9,8 +9,9 @@
 #include "device/blocking.h"
 #include "families/xtts/engine_internal.h"
 #include "families/xtts/load.h"
+#include "kernels/gemm_geometry.h"
 
-#define ROUND_TOKENS 32u
+#define ROUND_ROWS TD_GEMM_TILE_ROWS(16u) /* twice that of narrower vectors */
 #define ROUND_CODES 64u
 #define USUAL_CODES 128u /* that caches have room for at first */
 #define NORM_EPS 1e-5f
@@ -148,12 +149,14 @@ static uint32_t round_below(size_t n, uint32_t step, uint32_t most)
     return rounded < most ? (uint32_t)rounded : most;
 }
 
-/* Of the plan that takes a passage: few sizes, that plans are found again. */
+/* Of the plan that takes a passage: few sizes, that plans are found again, and whole tiles of rows, since a part of a
+ * tile takes as long. */
 static uint32_t choose_size(const td_xtts *c, const td_xtts_passage *p)
 {
+    const uint32_t others = c->perceiver_latents + 1, most = td_xtts_text_positions(c);
+    const uint32_t tokens = round_below(p->n_tokens + 2 + others, ROUND_ROWS, most + others) - others;
     return td_xtts_embedding_size(
-        round_below(p->n_tokens + 2, ROUND_TOKENS, td_xtts_text_positions(c)),
-        p->n_codes == 0 ? 1 : round_below(p->n_codes + 1, ROUND_CODES, td_xtts_audio_positions(c)));
+        tokens, p->n_codes == 0 ? 1 : round_below(p->n_codes + 1, ROUND_CODES, td_xtts_audio_positions(c)));
 }
 
 /* Rows that go through it. */
