@@ -35,7 +35,8 @@ typedef struct td_voice_options {
     const char *vocoder; /* "griffin-lim", or the file of a vocoder, or of a voice that holds one; NULL: the
                           * voice's own, or Griffin-Lim where it has none */
     const char *data_device; /* of the vocoder, for voices that have one of their own; NULL: the same */
-    const char *weights;     /* of a GPT that decodes (family xtts): "fp32", "bf16", "int8"; NULL: fp32 */
+    const char
+        *weights; /* of a GPT that decodes (family xtts): "fp32", "bf16", "int8"; NULL: as in the file */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among

@@ -79,6 +79,9 @@ td_status td_cli_begin_json(td_json **out);
  */
 int td_cli_print_json(const td_cli *cli, td_json *json, int done);
 
+/* The same to another stream, where stdout is taken. */
+int td_cli_print_json_to(FILE *to, const td_cli *cli, td_json *json, int done);
+
 /* Tells this thread's last error, or all mistakes of the options: on stderr, and with --json as the document
  * on stdout. `registry` (may be NULL): the devices there are to choose from are told too. Returns the exit
  * code: 2 for a fault of usage or configuration, else 1. */

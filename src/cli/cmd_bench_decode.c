@@ -62,7 +62,7 @@ int td_cmd_bench_decode(td_cli *cli)
                              .width = (uint32_t)td_cli_count(cli, "bench.width"),
                              .prompt = (uint32_t)td_cli_count(cli, "bench.prompt"),
                              .codes = (uint32_t)td_cli_count(cli, "bench.codes")},
-                 .weights = weights};
+                 .weights = weights ? weights : "fp32"};
     if (td_decode_format(weights, &s.options.format) != TD_OK) return td_cli_fail(cli, NULL);
     return td_cli_measure_device(cli, measure, &s);
 }

@@ -70,6 +70,7 @@ int td_cmd_import(td_cli *cli)
     const char *path = td_cli_text(cli, "output"), *weights = td_cli_text(cli, "weights");
     const td_safetensors_dtype dtype = strcmp(weights, "bf16") == 0   ? TD_SAFETENSORS_BF16
                                        : strcmp(weights, "fp16") == 0 ? TD_SAFETENSORS_F16
+                                       : strcmp(weights, "int8") == 0 ? TD_SAFETENSORS_I8
                                                                       : TD_SAFETENSORS_F32;
     TD_FAIL_IF(path == NULL, TD_ERR_CONFIG,
                "where the voice goes is not told; name it with -o VOICE.safetensors");

@@ -39,10 +39,11 @@ typedef struct synth_run {
     uint64_t start_ns;
     size_t n_pieces; /* 0: a copy */
     td_guard_counts guard;
-    size_t n_files;  /* of lines that were spoken */
-    size_t n_silent; /* lines with nothing to say */
-    double work_s;   /* from the open device to the last sample */
-    double first_s;  /* to the first ones */
+    size_t n_files;       /* of lines that were spoken */
+    size_t n_silent;      /* lines with nothing to say */
+    double load_s;        /* opening the voice, its device and its weights with it */
+    double work_s;        /* from there to the last sample */
+    double first_audio_s; /* and to the first ones */
 } synth_run;
 
 static const char *get_text(const td_cli *cli, const char *name)
@@ -99,8 +100,6 @@ static td_status check_usage(const td_cli *cli)
                  "%s; give one of a text, --text-file, - (standard input) and --copy",
                  n_sources ? "more than one thing to say" : "nothing to say");
     TD_REFUSE_IF(!output, TD_ERR_CONFIG, "no output was named; add -o speech.wav, or -o - for raw samples");
-    TD_REFUSE_IF(cli->json && is_to_stdout(cli), TD_ERR_CONFIG,
-                 "--json and -o - both need the standard output; write the speech to a file");
     TD_CHECK(check_output(cli));
     TD_CHECK(td_cli_refuse_model_keys(cli));
     const bool has_checkpoint = get_text(cli, "synth.checkpoint") != NULL;
@@ -311,7 +310,9 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
                                       .lexicon = get_text(cli, "synth.lexicon"),
                                       .weights = get_text(cli, "synth.weights")};
     td_voice_info info = {.size = sizeof info};
+    const uint64_t start_ns = td_clock_ns();
     TD_CHECK(td_voice_open(&options, &run->voice, NULL));
+    run->load_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     TD_CHECK(td_voice_get_info(run->voice, &info));
     run->info = info.device;
     run->rate = info.rate;
@@ -327,7 +328,7 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
 static bool take_samples(void *context, const float *samples, size_t count)
 {
     synth_run *run = context;
-    if (run->count == 0) run->first_s = 1e-9 * (double)(td_clock_ns() - run->start_ns);
+    if (run->count == 0) run->first_audio_s = 1e-9 * (double)(td_clock_ns() - run->start_ns);
     if (!run->out) {
         if (td_alloc_grow(&run->samples, &run->capacity, run->count + count, sizeof *samples) != TD_OK)
             return false;
@@ -490,11 +491,13 @@ static int tell(const td_cli *cli, const synth_run *run)
 {
     const double audio_s = (double)run->count / run->rate;
     const double factor = audio_s / run->work_s;
+    FILE *to = is_to_stdout(cli) ? stderr : stdout; /* the samples have stdout */
     td_json *json;
     if (!cli->json) {
-        FILE *to = is_to_stdout(cli) ? stderr : stdout;
         td_fprintf(to, "%s: %.2f s of speech in %.2f s, %.1f times real time, %u Hz", get_text(cli, "output"),
                    audio_s, run->work_s, factor, run->rate);
+        if (run->out && run->first_audio_s > 0)
+            td_fprintf(to, ", the first samples after %.2f s", run->first_audio_s);
         if (is_to_folder(cli))
             td_fprintf(to, ", %zu files; %zu lines had nothing to say", run->n_files, run->n_silent);
         fputc('\n', to);
@@ -514,11 +517,12 @@ static int tell(const td_cli *cli, const synth_run *run)
     td_json_put_uint(json, "cut", run->guard.n_cut);
     td_json_end_object(json);
     td_json_put_uint(json, "rate", run->rate);
+    td_json_put_double(json, "load_s", run->load_s);
+    if (run->first_audio_s > 0) td_json_put_double(json, "first_audio_s", run->first_audio_s);
     td_json_put_double(json, "audio_s", audio_s);
     td_json_put_double(json, "work_s", run->work_s);
     td_json_put_double(json, "realtime_factor", factor);
-    if (run->first_s > 0) td_json_put_double(json, "first_audio_s", run->first_s);
-    return td_cli_print_json(cli, json, TD_EXIT_DONE);
+    return td_cli_print_json_to(to, cli, json, TD_EXIT_DONE);
 }
 
 static void close_run(synth_run *run)
@@ -535,9 +539,12 @@ int td_cmd_synth(td_cli *cli)
 {
     synth_run run = {0};
     int code;
-    if (check_usage(cli) != TD_OK || speak(cli, &run) != TD_OK)
-        code = td_cli_fail(cli, NULL);
-    else
+    if (check_usage(cli) != TD_OK || speak(cli, &run) != TD_OK) {
+        td_cli teller = *cli;
+        const char *output = get_text(cli, "output");
+        if (output && strcmp(output, "-") == 0) teller.json = false; /* no document among samples */
+        code = td_cli_fail(&teller, NULL);
+    } else
         code = tell(cli, &run);
     close_run(&run);
     return code;

@@ -55,13 +55,22 @@ static int measure_as_json(const td_cli *cli, td_registry *registry, const td_de
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
 }
 
+/* The device that was chosen, or one that this computer need not have. */
+static td_status open_device(const td_cli *cli, td_registry **registry, const td_device_info **info)
+{
+    const char *stand_in = td_cli_text(cli, "simulate-device");
+    *registry = NULL;
+    if (stand_in) return td_cli_open_stand_in(stand_in, registry, info);
+    TD_CHECK(td_settings_open_registry(cli->options, registry));
+    return td_cli_find_device(cli, *registry, info);
+}
+
 int td_cli_measure_device(const td_cli *cli, td_cli_measure *measure, void *context)
 {
     td_registry *registry;
     const td_device_info *info;
     int code = TD_EXIT_DONE;
-    if (td_settings_open_registry(cli->options, &registry) != TD_OK) return td_cli_fail(cli, NULL);
-    if (td_cli_find_device(cli, registry, &info) != TD_OK)
+    if (open_device(cli, &registry, &info) != TD_OK)
         code = td_cli_fail(cli, registry);
     else if (cli->json)
         code = measure_as_json(cli, registry, info, measure, context);

@@ -134,16 +134,21 @@ td_status td_cli_begin_json(td_json **out)
     return status;
 }
 
-int td_cli_print_json(const td_cli *cli, td_json *json, int done)
+int td_cli_print_json_to(FILE *to, const td_cli *cli, td_json *json, int done)
 {
     const char *text;
     td_json_end_object(json);
     if (td_json_finish(json, &text) == TD_OK)
-        puts(text);
+        fprintf(to, "%s\n", text);
     else
         done = td_cli_fail(cli, NULL);
     td_json_destroy(json);
     return done;
+}
+
+int td_cli_print_json(const td_cli *cli, td_json *json, int done)
+{
+    return td_cli_print_json_to(stdout, cli, json, done);
 }
 
 /* ---------------------------------------------------------------- failure */

@@ -1,6 +1,7 @@
 /* See importer.h. */
 #include "families/importer.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "nn/bytes.h"
 #include "torch/convert.h"
 
 /* ---------------------------------------------------------------- what importers call */
@@ -41,7 +43,7 @@ td_status td_import_add(td_import *import, const char *name, td_torch_file *file
     TD_CHECK(td_arena_strdup(import->arena, name, &copy));
     TD_CHECK(td_alloc_grow(&import->tensors, &import->tensor_capacity, import->n_tensors + 1,
                            sizeof *import->tensors));
-    import->tensors[import->n_tensors++] = (td_import_tensor){copy, file, from, from->dtype};
+    import->tensors[import->n_tensors++] = (td_import_tensor){copy, file, from, from->dtype, false};
     return TD_OK;
 }
 
@@ -129,7 +131,7 @@ uint64_t td_import_part_size(const td_import *import, size_t part)
     const td_family *family = import->info.model.family;
     uint64_t n = 0;
     for (size_t i = 0; i < import->n_tensors; i++)
-        if (!td_family_is_buffer(family, import->tensors[i].name) &&
+        if (!td_family_is_buffer(family, import->tensors[i].name) && !import->tensors[i].is_scale &&
             td_family_find_part(family, import->tensors[i].name) == part)
             n += import->tensors[i].from->n;
     return n;
@@ -142,15 +144,16 @@ typedef struct feed {
     td_import *import;
     td_checkpoint_tensor_data *tensors; /* in the order of the import's */
     unsigned char *room;                /* for the largest one */
+    float *values, *scales;             /* of the matrix with the most, where matrices become bytes */
 } feed;
 
-static td_status check_numbers(const td_checkpoint_tensor_data *t, const td_import_tensor *from)
+static td_status check_numbers(const void *data, td_safetensors_dtype dtype, const td_import_tensor *from)
 {
-    const size_t size = td_safetensors_dtype_bytes(t->dtype);
-    if (!td_convert_is_float(t->dtype)) return TD_OK;
-    for (uint64_t i = 0; i < t->bytes / size; i++) {
+    const size_t size = td_safetensors_dtype_bytes(dtype);
+    if (!td_convert_is_float(dtype)) return TD_OK;
+    for (uint64_t i = 0; i < from->from->n; i++) {
         float value;
-        td_convert((const unsigned char *)t->data + i * size, t->dtype, TD_SAFETENSORS_F32, 1, &value);
+        td_convert((const unsigned char *)data + i * size, dtype, TD_SAFETENSORS_F32, 1, &value);
         if (!isfinite(value))
             return TD_FAIL(TD_ERR_INTEGRITY,
                            "'%.200s': value %" PRIu64
@@ -160,12 +163,26 @@ static td_status check_numbers(const td_checkpoint_tensor_data *t, const td_impo
     return TD_OK;
 }
 
+/* A matrix as bytes, or its scales. */
+static td_status load_bytes(const feed *f, const td_import_tensor *from)
+{
+    const size_t in = (size_t)from->from->dims[0], out = (size_t)from->from->dims[1];
+    float *scales = from->is_scale ? (float *)f->room : f->scales;
+    TD_CHECK(td_torch_read(from->file, from->from, TD_SAFETENSORS_F32, f->values));
+    TD_CHECK(check_numbers(f->values, TD_SAFETENSORS_F32, from));
+    td_bytes_find_scales(f->values, in, out, scales);
+    if (!from->is_scale) td_bytes_make(f->values, in, out, scales, (int8_t *)f->room);
+    return TD_OK;
+}
+
 static td_status load(void *context, size_t i)
 {
     const feed *f = context;
     const td_import_tensor *from = &f->import->tensors[i];
+    if (from->is_scale || (from->dtype == TD_SAFETENSORS_I8 && td_convert_is_float(from->from->dtype)))
+        return load_bytes(f, from);
     TD_CHECK(td_torch_read(from->file, from->from, from->dtype, f->room));
-    return check_numbers(&f->tensors[i], from);
+    return check_numbers(f->room, from->dtype, from);
 }
 
 /* Wide elements first, since nothing pads between tensors; then by name, so that the same voice is the same file
@@ -178,12 +195,48 @@ static int compare_tensors(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+static bool can_be_bytes(const td_importer *importer, const td_import_tensor *t)
+{
+    for (const char *const *pattern = importer->bytes; pattern != NULL && *pattern != NULL; pattern++)
+        if (t->from->rank == 2 && fnmatch(*pattern, t->name, 0) == 0) return true;
+    return false;
+}
+
+/* Matrices get another type, and scales behind them. */
+static td_status choose_bytes(feed *f)
+{
+    td_import *import = f->import;
+    const size_t n = import->n_tensors;
+    uint64_t most = 1, most_out = 1;
+    TD_CHECK(td_alloc_grow(&import->tensors, &import->tensor_capacity, 2 * n, sizeof *import->tensors));
+    for (size_t i = 0; i < n; i++) {
+        td_import_tensor *t = &import->tensors[i];
+        char *name;
+        if (!can_be_bytes(import->info.model.family->importer, t)) continue;
+        TD_CHECK(td_arena_printf(import->arena, &name, "%s" TD_BYTES_SCALE, t->name));
+        import->tensors[import->n_tensors++] =
+            (td_import_tensor){name, t->file, t->from, TD_SAFETENSORS_F32, true};
+        t->dtype = TD_SAFETENSORS_I8;
+        if (t->from->n > most) most = t->from->n;
+        if (t->from->dims[1] > most_out) most_out = t->from->dims[1];
+    }
+    TD_REFUSE_IF(import->n_tensors == n, TD_ERR_UNSUPPORTED,
+                 "a model of family %s has no matrices that can be bytes", import->info.model.family->name);
+    TD_CHECK(td_import_pair(import, "weights", "int8"));
+    TD_CHECK(TD_NEW_ARRAY(&f->values, (size_t)most));
+    return TD_NEW_ARRAY(&f->scales, (size_t)most_out);
+}
+
 static td_status describe_tensors(feed *f, td_safetensors_dtype dtype)
 {
     td_import *import = f->import;
+    const bool has_bytes = dtype == TD_SAFETENSORS_I8;
     size_t largest = 1;
     for (size_t i = 0; i < import->n_tensors; i++)
-        if (td_convert_is_float(import->tensors[i].from->dtype)) import->tensors[i].dtype = dtype;
+        if (td_convert_is_float(import->tensors[i].from->dtype))
+            import->tensors[i].dtype = has_bytes ? TD_SAFETENSORS_F32 : dtype;
+    if (has_bytes) TD_CHECK(choose_bytes(f));
+    TD_CHECK(TD_NEW_ARRAY(&f->tensors, import->n_tensors + 1));
     qsort(import->tensors, import->n_tensors, sizeof *import->tensors, compare_tensors);
     for (size_t i = 0; i < import->n_tensors; i++) {
         const td_import_tensor *from = &import->tensors[i];
@@ -192,6 +245,11 @@ static td_status describe_tensors(feed *f, td_safetensors_dtype dtype)
             .prefix = "", .name = from->name, .dtype = from->dtype, .rank = from->from->rank};
         to->bytes = from->from->n * td_safetensors_dtype_bytes(to->dtype);
         memcpy(to->dims, from->from->dims, sizeof to->dims);
+        if (from->is_scale) {
+            to->rank = 1;
+            to->dims[0] = from->from->dims[1];
+            to->bytes = 4 * to->dims[0];
+        }
         if (to->bytes > largest) largest = (size_t)to->bytes;
     }
     TD_CHECK(TD_NEW_ARRAY(&f->room, largest));
@@ -204,13 +262,14 @@ td_status td_import_write(td_import *import, const char *path, td_safetensors_dt
 {
     td_status status = TD_OK;
     feed f = {.import = import};
-    TD_TRY(TD_NEW_ARRAY(&f.tensors, import->n_tensors + 1));
     TD_TRY(describe_tensors(&f, dtype));
     TD_TRY(td_checkpoint_write_loaded(path, &import->info, import->pairs, import->n_pairs, f.tensors,
                                       import->n_tensors, load, &f));
 fail:
     free(f.tensors);
     free(f.room);
+    free(f.values);
+    free(f.scales);
     return status;
 }
 

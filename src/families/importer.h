@@ -15,6 +15,7 @@ typedef struct td_import_tensor {
     td_torch_file *file;
     const td_torch_tensor *from;
     td_safetensors_dtype dtype; /* as which it is stored; of td_import_write() */
+    bool is_scale;              /* of the bytes of `from`, which are stored under the name before ".scale" */
 } td_import_tensor;
 
 /* Texts in the order in which they came. */
@@ -43,8 +44,10 @@ typedef struct td_import {
 
 /* How a family reads and writes the files of another program. */
 typedef struct td_importer {
-    const char *format;                     /* the name of the program, or of its format */
-    const char *files;                      /* what a source has, for messages */
+    const char *format; /* the name of the program, or of its format */
+    const char *files;  /* what a source has, for messages */
+    const char *const
+        *bytes; /* patterns of matrices [in, out] that can be stored as bytes, ended by NULL; NULL: none */
     bool (*recognises)(const char *source); /* by the names of its files */
     td_status (*import)(td_import *import); /* fills it; import->info.model has the family's "base" preset */
     td_status (*export)(const td_checkpoint *voice, const char *folder); /* which is there */
@@ -54,7 +57,8 @@ typedef struct td_importer {
 td_status td_import_open(const char *source, td_import **out);
 void td_import_close(td_import *import);
 
-/* Writes the voice; floating-point numbers as `dtype`: F32, F16 or BF16. */
+/* Writes the voice; floating-point numbers as `dtype`: F32, F16 or BF16. With I8 the matrices that the family names
+ * become bytes, with scales in tensors of their own (nn/bytes.h), and the rest is F32. Once for each import. */
 td_status td_import_write(td_import *import, const char *path, td_safetensors_dtype dtype);
 
 /* Parameters of part i of the family; buffers do not count. */

@@ -40,7 +40,7 @@ typedef struct td_talker td_talker;
 
 typedef struct td_talker_class {
     /* Memories (which may be the same) and the checkpoint are borrowed until close. weights: "fp32", "bf16", "int8",
-     * or NULL, which is fp32. *out: owned. */
+     * or NULL, which is as the file has them. *out: owned. */
     td_status (*open)(td_memory *model, td_memory *data, const td_checkpoint *checkpoint, const char *weights,
                       td_talker **out);
     /* A second one on the same weights, for another thread; the first rests during the call and is closed last. */

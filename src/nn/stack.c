@@ -1,7 +1,6 @@
 /* See stack.h. */
 #include "nn/stack.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +8,15 @@
 #include "base/half.h"
 #include "device/blocking.h"
 #include "graph/graph.h"
+#include "nn/bytes.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 
 struct td_stack {
     td_memory *memory; /* borrowed */
     td_stack_options options;
-    bool is_borrowed; /* the weights are a lender's */
+    uint32_t most_rows; /* of the caches; options.shape.capacity is what they have room for */
+    bool is_borrowed;   /* the weights are a lender's */
     td_decode_vectors at;
     td_decode_block *blocks; /* [layers] */
     td_decode_rig rig;
@@ -32,6 +33,16 @@ static td_status take(const td_stack *s, uint64_t words, td_span *out)
     TD_CHECK(td_memory_alloc(s->memory, TD_MEMORY_DEVICE, 4 * words, out));
     *out = td_span_part(*out, 0, 4 * words);
     return TD_OK;
+}
+
+/* They are empty again. */
+static void drop_caches(td_stack *s)
+{
+    for (uint32_t i = 0; s->blocks && i < s->options.layers; i++) {
+        td_memory_free(s->memory, s->blocks[i].cache);
+        s->blocks[i].cache = (td_span){0};
+    }
+    s->options.shape.capacity = 0;
 }
 
 static td_status take_weights(td_stack *s)
@@ -72,15 +83,12 @@ static td_status take_rig(td_stack *s)
     const td_decode_shape *shape = &s->options.shape;
     const td_decode_cut cut = td_decode_cut_up(td_device_class(td_memory_device(s->memory)), shape);
     const uint64_t host_words = TD_DECODE_WORDS + shape->width + shape->codes;
-    for (uint32_t i = 0; i < s->options.layers; i++)
-        TD_CHECK(take(s, 2ull * shape->capacity * shape->width, &s->blocks[i].cache));
     TD_CHECK(take(s, TD_DECODE_WORDS, &s->rig.step));
     TD_CHECK(take(s, shape->width, &s->rig.x));
     TD_CHECK(take(s, shape->width, &s->rig.x_between));
     TD_CHECK(take(s, cut.qkv, &s->rig.qkv));
     TD_CHECK(take(s, cut.attend_parts, &s->rig.attend_parts));
     TD_CHECK(take(s, cut.mlp_sums, &s->rig.mlp_sums));
-    TD_CHECK(take(s, cut.scratch, &s->rig.scratch));
     TD_CHECK(take(s, shape->width, &s->last.latent));
     TD_CHECK(take(s, shape->codes, &s->last.logits));
     return td_memory_alloc(s->memory, TD_MEMORY_HOST, 4 * host_words, &s->host);
@@ -97,6 +105,8 @@ static td_status make_stack(td_memory *memory, const td_stack_options *options, 
     TD_TRY(TD_NEW(&s));
     s->memory = memory;
     s->options = *options;
+    s->most_rows = options->shape.capacity;
+    s->options.shape.capacity = 0; /* nothing to remember yet */
     s->is_borrowed = lender != NULL;
     s->at = td_decode_place_vectors(&options->shape);
     TD_TRY(TD_NEW_ARRAY(&s->blocks, options->layers));
@@ -119,7 +129,70 @@ td_status td_stack_create(td_memory *memory, const td_stack_options *options, td
 
 td_status td_stack_borrow(const td_stack *lender, td_stack **out)
 {
-    return make_stack(lender->memory, &lender->options, lender, out);
+    td_stack_options options = lender->options;
+    options.shape.capacity = lender->most_rows;
+    return make_stack(lender->memory, &options, lender, out);
+}
+
+/* ---------------------------------------------------------------- caches */
+
+#define ROUND_ROWS 64u
+
+/* The cache of a layer with room for more rows. */
+static td_status grow_cache(const td_stack *s, td_decode_block *b, uint32_t rows)
+{
+    const td_decode_shape *shape = &s->options.shape;
+    const uint32_t head = shape->width / shape->heads, start[3] = {0, 0, 0};
+    td_list *list = NULL;
+    td_span grown = {0};
+    td_status status = TD_OK;
+    TD_TRY(take(s, 2ull * rows * shape->width, &grown));
+    if (shape->capacity > 0) {
+        TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
+        TD_TRY(td_op_set_slice(list, b->cache, td_dims(2 * shape->heads, shape->capacity, head), grown,
+                               td_dims(2 * shape->heads, rows, head), start));
+        TD_TRY(td_blocking_run(list, NULL));
+    }
+    td_memory_free(s->memory, b->cache);
+    b->cache = grown;
+    grown = (td_span){0};
+fail:
+    td_list_destroy(list);
+    td_memory_free(s->memory, grown);
+    return status;
+}
+
+/* A layer at a time, so that no more than one cache is there twice. What was recorded knows the old ones. After a
+ * failure layers differ, so all are given up. */
+static td_status grow(td_stack *s, uint32_t rows)
+{
+    td_decode_shape grown = s->options.shape;
+    td_status status = TD_OK;
+    td_list_destroy(s->step);
+    s->step = NULL;
+    td_memory_free(s->memory, s->rig.scratch);
+    s->rig.scratch = (td_span){0};
+    for (uint32_t i = 0; i < s->options.layers; i++)
+        TD_TRY(grow_cache(s, &s->blocks[i], rows));
+    grown.capacity = rows;
+    TD_TRY(take(s, td_decode_cut_up(td_device_class(td_memory_device(s->memory)), &grown).scratch,
+                &s->rig.scratch));
+    s->options.shape.capacity = rows;
+    return TD_OK;
+fail:
+    drop_caches(s);
+    return status;
+}
+
+td_status td_stack_make_room(td_stack *s, uint32_t rows)
+{
+    const uint32_t have = s->options.shape.capacity;
+    if (rows <= have) return TD_OK;
+    TD_REFUSE_IF(rows > s->most_rows, TD_ERR_LIMIT, "%u rows of a cache; there are at most %u", rows,
+                 s->most_rows);
+    if (rows < have + have / 2) rows = have + have / 2;
+    rows = (uint32_t)td_round_up(rows, ROUND_ROWS);
+    return grow(s, rows < s->most_rows ? rows : s->most_rows);
 }
 
 static void free_spans(const td_stack *s, const td_span *spans, size_t n)
@@ -147,8 +220,7 @@ void td_stack_destroy(td_stack *s)
                              s->last.logits,      s->host};
     td_list_destroy(s->step);
     if (!s->is_borrowed) free_weights(s);
-    for (uint32_t i = 0; s->blocks && i < s->options.layers; i++)
-        td_memory_free(s->memory, s->blocks[i].cache);
+    drop_caches(s);
     free_spans(s, spans, sizeof spans / sizeof *spans);
     free(s->blocks);
     free(s);
@@ -235,55 +307,64 @@ size_t td_stack_count(const td_stack *s, td_stack_tensor tensor)
     return count(&p);
 }
 
-/* values [in, out] -> out [out, in], in squares that stay in a cache */
-static void transpose(const float *values, uint32_t in, uint32_t out, float *to)
+/* from [in, out] -> to [out, in], in squares that stay in a cache; elements of 1 or 4 bytes */
+static void transpose(const void *from, size_t size, uint32_t in, uint32_t out, void *to)
 {
     enum { SIDE = 32 };
+    const unsigned char *source = from;
+    unsigned char *target = to;
     for (uint32_t i0 = 0; i0 < in; i0 += SIDE)
         for (uint32_t j0 = 0; j0 < out; j0 += SIDE)
             for (uint32_t i = i0; i < in && i < i0 + SIDE; i++)
                 for (uint32_t j = j0; j < out && j < j0 + SIDE; j++)
-                    to[(size_t)j * in + i] = values[(size_t)i * out + j];
+                    memcpy(target + ((size_t)j * in + i) * size, source + ((size_t)i * out + j) * size, size);
 }
 
-/* Scales of outputs, so that the largest of each becomes 127; 1 where all are 0. */
-static void find_scales(const place *p, const float *values, float *scales)
+/* `values` [in, out] as the device wants them: themselves, or *made, which is then owned. */
+static td_status turn(const place *p, const void *values, size_t size, const void **out, void **made)
 {
-    for (uint32_t j = 0; j < p->out; j++)
-        scales[j] = 0;
-    for (uint32_t i = 0; i < p->in; i++)
-        for (uint32_t j = 0; j < p->out; j++) {
-            const float size = fabsf(values[(size_t)i * p->out + j]);
-            if (size > scales[j]) scales[j] = size;
-        }
-    for (uint32_t j = 0; j < p->out; j++)
-        scales[j] = scales[j] > 0 ? scales[j] / 127 : 1;
+    unsigned char *turned = NULL;
+    *out = values;
+    *made = NULL;
+    if (!p->is_transposed) return TD_OK;
+    TD_CHECK(TD_NEW_ARRAY(&turned, count(p) * size));
+    if (size == 1)
+        transpose(values, 1, p->in, p->out, turned);
+    else
+        transpose(values, 4, p->in, p->out, turned);
+    *out = *made = turned;
+    return TD_OK;
 }
 
-/* `values` lie as the device wants them. */
-static void make_bytes(const place *p, const float *values, const float *scales, int8_t *to)
+td_status td_stack_put_bytes(td_stack *s, uint32_t layer, td_stack_tensor tensor, const int8_t *bytes,
+                             const float *scales)
 {
-    const uint32_t rows = p->is_transposed ? p->out : p->in, columns = p->is_transposed ? p->in : p->out;
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t c = 0; c < columns; c++) {
-            const size_t i = (size_t)r * columns + c;
-            to[i] = (int8_t)lrintf(values[i] / scales[p->is_transposed ? r : c]);
-        }
+    const place p = find_place(s, layer, tensor);
+    const void *values;
+    void *made = NULL;
+    td_status status = TD_OK;
+    TD_FAIL_IF(!p.is_converted || s->options.shape.format != TD_FORMAT_INT8, TD_ERR_ARGUMENT,
+               "bytes for a tensor that the stack has as floats");
+    TD_TRY(turn(&p, bytes, 1, &values, &made));
+    TD_TRY(td_blocking_write(s->memory, td_span_part(p.span, 0, count(&p)), values));
+    TD_TRY(td_blocking_write(s->memory, td_span_part(s->blocks[layer].vectors, 4ull * p.scale, 4ull * p.out),
+                             scales));
+fail:
+    free(made);
+    return status;
 }
 
-static td_status put_bytes(td_stack *s, uint32_t layer, const place *p, const float *natural,
-                           const float *values)
+static td_status make_bytes(td_stack *s, uint32_t layer, td_stack_tensor tensor, const place *p,
+                            const float *values)
 {
     float *scales = NULL;
     int8_t *bytes = NULL;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&scales, p->out));
-    TD_TRY(TD_NEW_ARRAY(&bytes, td_round_up(count(p), 4)));
-    find_scales(p, natural, scales);
-    make_bytes(p, values, scales, bytes);
-    TD_TRY(td_blocking_write(s->memory, p->span, bytes));
-    TD_TRY(td_blocking_write(s->memory,
-                             td_span_part(s->blocks[layer].vectors, 4ull * p->scale, 4ull * p->out), scales));
+    TD_TRY(TD_NEW_ARRAY(&bytes, count(p)));
+    td_bytes_find_scales(values, p->in, p->out, scales);
+    td_bytes_make(values, p->in, p->out, scales, bytes);
+    TD_TRY(td_stack_put_bytes(s, layer, tensor, bytes, scales));
 fail:
     free(scales);
     free(bytes);
@@ -307,23 +388,18 @@ fail:
 td_status td_stack_put(td_stack *s, uint32_t layer, td_stack_tensor tensor, const float *values)
 {
     const place p = find_place(s, layer, tensor);
-    const uint32_t format = s->options.shape.format;
-    const float *natural = values;
-    float *transposed = NULL;
+    const uint32_t format = p.is_converted ? s->options.shape.format : TD_FORMAT_FP32;
+    const void *turned;
+    void *made = NULL;
     td_status status = TD_OK;
-    if (p.is_transposed) {
-        TD_TRY(TD_NEW_ARRAY(&transposed, count(&p)));
-        transpose(values, p.in, p.out, transposed);
-        values = transposed;
-    }
-    if (p.is_converted && format == TD_FORMAT_INT8)
-        TD_TRY(put_bytes(s, layer, &p, natural, values));
-    else if (p.is_converted && format == TD_FORMAT_BF16)
-        TD_TRY(put_halves(s, &p, values));
+    if (format == TD_FORMAT_INT8) return make_bytes(s, layer, tensor, &p, values);
+    TD_TRY(turn(&p, values, sizeof *values, &turned, &made));
+    if (format == TD_FORMAT_BF16)
+        TD_TRY(put_halves(s, &p, turned));
     else
-        TD_TRY(td_blocking_write(s->memory, td_span_part(p.span, 4ull * p.at, 4ull * count(&p)), values));
+        TD_TRY(td_blocking_write(s->memory, td_span_part(p.span, 4ull * p.at, 4ull * count(&p)), turned));
 fail:
-    free(transposed);
+    free(made);
     return status;
 }
 
@@ -427,10 +503,10 @@ td_status td_stack_next(td_stack *s, uint32_t code, uint32_t position, uint32_t 
 {
     uint32_t *words = td_span_host(s->host);
     td_list *list;
-    TD_REFUSE_IF(code >= s->options.shape.codes || position >= s->options.positions ||
-                     row >= s->options.shape.capacity,
+    TD_REFUSE_IF(code >= s->options.shape.codes || position >= s->options.positions || row >= s->most_rows,
                  TD_ERR_ARGUMENT, "code %u, position %u, row %u; there are %u, %u and %u", code, position,
-                 row, s->options.shape.codes, s->options.positions, s->options.shape.capacity);
+                 row, s->options.shape.codes, s->options.positions, s->most_rows);
+    TD_CHECK(td_stack_make_room(s, row + 1));
     TD_CHECK(td_stack_list(s, &list));
     words[TD_DECODE_CODE] = code;
     words[TD_DECODE_POSITION] = position;

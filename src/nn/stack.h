@@ -13,7 +13,7 @@ typedef struct td_stack td_stack;
 typedef struct td_stack_options {
     td_decode_shape shape;
     uint32_t layers, positions;
-} td_stack_options;
+} td_stack_options; /* shape.capacity: rows of the caches at most; they grow as they are filled */
 
 /* What there is to be filled: X(NAME, is_of_a_layer). Shapes as GPT-2's files have them: matrices [in, out], but the
  * head [codes, width]. */
@@ -61,12 +61,20 @@ size_t td_stack_count(const td_stack *stack, td_stack_tensor tensor);
 /* Converts a tensor to the stack's format and puts it there; waits. */
 td_status td_stack_put(td_stack *stack, uint32_t layer, td_stack_tensor tensor, const float *values);
 
+/* Puts a matrix of a layer into a stack of TD_FORMAT_INT8 as it is: bytes [in, out], scales [out] (nn/bytes.h). */
+td_status td_stack_put_bytes(td_stack *stack, uint32_t layer, td_stack_tensor tensor, const int8_t *bytes,
+                             const float *scales);
+
 /* Records that the tensors of a layer are made floats: to[i] for those where it is given. The third matrix comes as
  * [inside, width]. */
 td_status td_stack_widen(const td_stack *stack, uint32_t layer, td_list *list,
                          const td_span to[TD_STACK_LAYER_TENSORS]);
 
-/* Records that keys and values [2 heads, rows, head], as a block made them, become the first rows of its cache. */
+/* Makes room for so many rows in the caches; those that are filled stay. Waits. */
+td_status td_stack_make_room(td_stack *stack, uint32_t rows);
+
+/* Records that keys and values [2 heads, rows, head], as a block made them, become the first rows of its cache, which
+ * has room for them. */
 td_status td_stack_fill_cache(const td_stack *stack, uint32_t layer, td_list *list, td_span kv,
                               uint32_t rows);
 

@@ -28,6 +28,7 @@ typedef struct bench {
     td_list *copy;
     double *seconds, *copy_seconds;
     uint32_t n_copies;
+    bool is_simulated;
 } bench;
 
 /* ---------------------------------------------------------------- weights */
@@ -69,7 +70,8 @@ static td_status open_stack(bench *b)
                  "a width of %u is not a multiple of %u, a head's channels", o->width, HEAD);
     TD_CHECK(td_memory_create(b->device, "decoder", 0, &b->memory));
     TD_CHECK(td_stack_create(b->memory, &stack, &b->stack));
-    return fill(b);
+    TD_CHECK(td_stack_make_room(b->stack, stack.shape.capacity));
+    return b->is_simulated ? TD_OK : fill(b);
 }
 
 /* ---------------------------------------------------------------- measuring */
@@ -122,14 +124,17 @@ static void judge(const bench *b, td_bench_decode_result *out)
     const td_bench_decode_options *o = b->options;
     const td_stats codes = td_stats_of(b->seconds, o->codes),
                    copies = td_stats_of(b->copy_seconds, b->n_copies);
+    /* a model takes the same time each time, and this computer at times wakes up late */
+    const double code_s = b->is_simulated ? codes.min : codes.median,
+                 copy_s = b->is_simulated ? copies.min : copies.median;
     td_memory_stats memory;
     td_memory_get_stats(b->memory, &memory);
-    *out = (td_bench_decode_result){.ms = 1e3 * codes.median,
+    *out = (td_bench_decode_result){.ms = 1e3 * code_s,
                                     .spread = codes.spread,
-                                    .codes_per_s = 1 / codes.median,
+                                    .codes_per_s = 1 / code_s,
                                     .bytes_per_code =
                                         (double)td_stack_bytes(b->stack, o->prompt + WARM_UP + o->codes / 2),
-                                    .copy_gbps = 2e-9 * (double)COPY_BYTES / copies.median,
+                                    .copy_gbps = 2e-9 * (double)COPY_BYTES / copy_s,
                                     .launches_per_code = td_stack_launches(b->stack),
                                     .peak_bytes = memory.peak_reserved_bytes};
     out->gbps = 1e-9 * out->bytes_per_code * out->codes_per_s;
@@ -140,7 +145,7 @@ static void judge(const bench *b, td_bench_decode_result *out)
 td_status td_bench_decode_run(td_registry *registry, const td_device_info *info,
                               const td_bench_decode_options *options, td_bench_decode_result *out)
 {
-    bench b = {.options = options};
+    bench b = {.options = options, .is_simulated = info->type == TD_DEVICE_SIM};
     td_status status = TD_OK;
     TD_TRY(td_device_open(registry, info, &b.device));
     TD_TRY(TD_NEW_ARRAY(&b.seconds, options->codes));

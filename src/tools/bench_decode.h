@@ -1,6 +1,6 @@
 /* `tandem bench decode`: how fast a GPT of XTTS-v2's kind decodes on a device, one code at a time, with random weights;
- * and how near that comes to a plain copy, since reading the weights is all that takes time. Prints nothing
- * (src/cli/cmd_bench_decode.c does). Run beside PyTorch by tests/peers/decode.py.
+ * and how near that comes to a plain copy, since reading the weights is all that takes time. A simulated device takes the
+ * time that its rates give to the commands of a real step. Prints nothing (src/cli/cmd_bench_decode.c does). Run beside PyTorch by tests/peers/decode.py.
  */
 #ifndef TD_TOOLS_BENCH_DECODE_H
 #define TD_TOOLS_BENCH_DECODE_H
@@ -15,7 +15,7 @@ typedef struct td_bench_decode_options {
 } td_bench_decode_options;
 
 typedef struct td_bench_decode_result {
-    double ms; /* of a code, the median */
+    double ms; /* of a code, the median; on a simulated device the least */
     double spread;
     double codes_per_s;
     double bytes_per_code; /* on average, since the cache grows */

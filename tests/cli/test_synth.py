@@ -96,7 +96,6 @@ class CopyTest(Synth):
         self.refuse("-o needs a value", "--copy", self.source, "-o")
         self.refuse(".wav, .flac, .ogg or .mp3", "--copy", self.source, "-o", self.path("a.aac"))
         self.refuse("--checkpoint", "--text", "hello", "-o", out)
-        self.refuse("--json and -o -", "--copy", self.source, "-o", "-", "--json")
         self.refuse("--speed", "--copy", self.source, "-o", out, "--speed", "9")
         self.assertFalse(os.path.exists(out))
 
@@ -166,7 +165,14 @@ class VoiceTest(Synth):
             with wave.open(self.path(f"{name}.wav"), "rb") as file:
                 self.assertGreater(file.getnframes(), 0)
                 written = file.readframes(file.getnframes())
-            self.assertEqual(self.synth(*options, "--text", "Now say a.", "-o", "-", text=False).stdout, written)
+            done = self.synth(*options, "--text", "Now say a.", "-o", "-", "--json", text=False)
+            self.assertEqual(done.stdout, written)
+            told = json.loads(done.stderr[done.stderr.index(b"{"):])
+            self.assertGreater(told["load_s"], 0)
+            self.assertTrue(0 < told["first_audio_s"] <= told["work_s"])
+        done = self.synth("--checkpoint", self.path("none"), "--text", "a", "-o", "-", "--json", code=1)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("none", done.stderr)
 
     def test_another_architecture(self):
         def set_meta(key, value):

@@ -379,6 +379,80 @@ static void test_import_of_an_export_is_the_voice(void **state)
     }
 }
 
+/* ---------------------------------------------------------------- bytes */
+
+static size_t n_matrices;
+
+/* What a matrix of a block must be: the largest of each output 127 or -127, and nothing off by more than half. */
+static void expect_bytes(const td_checkpoint *voice, const td_xtts_tensor *t)
+{
+    const size_t in = (size_t)t->dims[0], out = (size_t)t->dims[1];
+    const td_safetensors_tensor *bytes, *scales;
+    char name[TD_XTTS_NAME_BYTES + 8];
+    float *wanted = malloc(in * out * sizeof *wanted);
+    snprintf(name, sizeof name, "%s.scale", t->name);
+    check(td_checkpoint_tensor(voice, "", t->name, &bytes));
+    check(td_checkpoint_tensor(voice, "", name, &scales));
+    assert_int_equal(bytes->dtype, TD_SAFETENSORS_I8);
+    assert_int_equal(scales->dtype, TD_SAFETENSORS_F32);
+    assert_int_equal(scales->rank, 1);
+    assert_int_equal(scales->dims[0], out);
+    fill(t->name, wanted, in * out);
+    for (size_t j = 0; j < out; j++) {
+        const double scale = (double)((const float *)scales->data)[j];
+        int most = 0;
+        for (size_t i = 0; i < in; i++) {
+            const int byte = ((const int8_t *)bytes->data)[i * out + j];
+            if (!(fabs((double)wanted[i * out + j] / scale - byte) <= 0.5 + 1e-5))
+                fail_msg("%s: %g of a scale of %g became %d", t->name, (double)wanted[i * out + j], scale,
+                         byte);
+            if (abs(byte) > most) most = abs(byte);
+        }
+        assert_int_equal(most, 127);
+    }
+    free(wanted);
+    n_matrices++;
+}
+
+static td_status expect_bytes_or_floats(void *context, const td_xtts_tensor *t)
+{
+    if (strncmp(t->name, "gpt.gpt.h.", 10) != 0 || t->rank != 2) return expect_tensor(context, t);
+    expect_bytes(context, t);
+    return TD_OK;
+}
+
+/* Nothing but the matrices of blocks is touched; parameters are counted as before; it is no model for others. */
+static void test_matrices_as_bytes(void **state)
+{
+    (void)state;
+    char folder[600], bytes[600], floats[600];
+    const recipe r = {.folder = folder, .prefix = "", .has_dvae = true, .has_speakers = true};
+    td_import *import;
+    td_checkpoint *voice, *wide;
+    snprintf(folder, sizeof folder, "%s", temp_path("in"));
+    snprintf(bytes, sizeof bytes, "%s", temp_path("bytes.safetensors"));
+    snprintf(floats, sizeof floats, "%s", temp_path("floats.safetensors"));
+    cook_source(&r);
+    check(import_to(folder, floats, TD_SAFETENSORS_F32));
+    check(td_import_open(folder, &import));
+    check(td_import_write(import, bytes, TD_SAFETENSORS_I8));
+    const uint64_t imported = td_import_part_size(import, 0);
+    td_import_close(import);
+    check(td_checkpoint_open(floats, &wide));
+    check(td_checkpoint_open(bytes, &voice));
+    check(td_checkpoint_verify(voice));
+    const td_xtts got = td_xtts_get(&td_checkpoint_get_info(voice)->model);
+    n_matrices = 0;
+    check(td_xtts_walk(&got, expect_bytes_or_floats, voice));
+    assert_int_equal(n_matrices, 4 * got.gpt_layers);
+    assert_string_equal(td_checkpoint_text(voice, "weights"), "int8");
+    assert_int_equal(td_checkpoint_part_size(voice, 0), td_checkpoint_part_size(wide, 0));
+    assert_int_equal(imported, td_checkpoint_part_size(wide, 0));
+    refuse(TD_ERR_UNSUPPORTED, "bytes", td_export_voice(voice, "coqui", temp_path("out")));
+    td_checkpoint_close(voice);
+    td_checkpoint_close(wide);
+}
+
 /* ---------------------------------------------------------------- what is wrong with a source */
 
 static void expect_refusal(recipe r, td_status status, const char *words)
@@ -428,6 +502,7 @@ int main(void)
         IN_A_FOLDER(test_every_tensor_to_the_bit),
         IN_A_FOLDER(test_names_of_older_files),
         IN_A_FOLDER(test_import_of_an_export_is_the_voice),
+        IN_A_FOLDER(test_matrices_as_bytes),
         IN_A_FOLDER(test_what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, open_layout, close_layout);

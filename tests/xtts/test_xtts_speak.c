@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "bench.h"
+#include "families/xtts/load.h"
 #include "families/xtts/utter.h"
 #include "kernels/decode_geometry.h"
 #include "kernels/half_geometry.h"
+#include "nn/bytes.h"
 
 static td_xtts_manner greedy_manner(const golden *g)
 {
@@ -308,6 +310,83 @@ static void test_smaller_weights_say_nearly_the_same(void **state)
     }
 }
 
+/* A copy of the voice with the matrices of its blocks as bytes, as the importer stores them. */
+static void write_bytes(const td_checkpoint *voice, const char *path)
+{
+    enum { MOST = 2000 };
+    const td_safetensors *file = td_checkpoint_file(voice);
+    td_checkpoint_tensor_data *tensors = calloc(MOST, sizeof *tensors);
+    void *owned[MOST];
+    char names[64][160];
+    size_t n = 0, n_owned = 0, n_names = 0;
+    for (size_t i = 0; i < td_safetensors_count(file); i++) {
+        const td_safetensors_tensor *t = td_safetensors_at(file, i);
+        if (strncmp(t->name, "header.", 7) == 0) continue;
+        td_checkpoint_tensor_data *to = &tensors[n++];
+        *to = (td_checkpoint_tensor_data){.prefix = "",
+                                          .name = t->name,
+                                          .dtype = t->dtype,
+                                          .rank = t->rank,
+                                          .data = t->data,
+                                          .bytes = t->bytes};
+        memcpy(to->dims, t->dims, sizeof to->dims);
+        if (strncmp(t->name, "gpt.gpt.h.", 10) != 0 || t->rank != 2) continue;
+        const size_t in = (size_t)t->dims[0], out = (size_t)t->dims[1];
+        float *scales = owned[n_owned++] = malloc(out * sizeof *scales);
+        int8_t *bytes = owned[n_owned++] = malloc(in * out);
+        td_bytes_find_scales(t->data, in, out, scales);
+        td_bytes_make(t->data, in, out, scales, bytes);
+        snprintf(names[n_names], sizeof names[0], "%s.scale", t->name);
+        tensors[n++] = (td_checkpoint_tensor_data){.prefix = "",
+                                                   .name = names[n_names++],
+                                                   .dtype = TD_SAFETENSORS_F32,
+                                                   .rank = 1,
+                                                   .dims = {out},
+                                                   .data = scales,
+                                                   .bytes = 4 * out};
+        to->dtype = TD_SAFETENSORS_I8;
+        to->data = bytes;
+        to->bytes = in * out;
+    }
+    check(td_checkpoint_write(path, td_checkpoint_get_info(voice), NULL, 0, tensors, n));
+    while (n_owned > 0)
+        free(owned[--n_owned]);
+    free(tensors);
+}
+
+/* Stored they are the bytes that are made when a voice is opened; widened, they are still the same numbers. */
+static void test_bytes_of_a_file_speak_the_same(void **state)
+{
+    static const uint32_t FORMATS[] = {TD_FORMAT_INT8, TD_FORMAT_FP32};
+    bench b;
+    td_checkpoint *stored;
+    td_xtts_engine *made;
+    char path[400];
+    size_t agreeing, again;
+    (void)state;
+    if (!open_bench(&b, RIG_CL_CPU, "b")) skip();
+    snprintf(path, sizeof path, "%s/bytes.safetensors", b.g.folder);
+    write_bytes(b.voice, path);
+    check(td_checkpoint_open(path, &stored));
+    assert_int_equal(td_xtts_stored_format(b.voice), TD_FORMAT_FP32);
+    assert_int_equal(td_xtts_stored_format(stored), TD_FORMAT_INT8);
+    td_xtts_timbre t = golden_timbre(&b.g);
+    check(td_xtts_engine_open(b.r.memory, b.r.memory, b.voice, TD_FORMAT_INT8, &made));
+    const double error = follow_codes(made, &b.g, &t, &agreeing);
+    td_xtts_engine_close(made);
+    for (size_t i = 0; i < 2; i++) {
+        check(td_xtts_engine_open(b.r.memory, b.r.memory, stored, FORMATS[i], &made));
+        const double stored_error = follow_codes(made, &b.g, &t, &again);
+        td_xtts_engine_close(made);
+        if (!(fabs(stored_error - error) <= (i == 0 ? 0 : 1e-5)) || again != agreeing)
+            fail_msg("latents off by %.9e with bytes of the file, %.9e with those made of it", stored_error,
+                     error);
+    }
+    td_xtts_timbre_free(&t);
+    td_checkpoint_close(stored);
+    close_bench(&b);
+}
+
 static void test_seeds_decide(void **state)
 {
     bench b;
@@ -338,6 +417,7 @@ int main(void)
                                        cmocka_unit_test(test_an_exact_stream_is_the_whole),
                                        cmocka_unit_test(test_two_devices_work_at_once),
                                        cmocka_unit_test(test_smaller_weights_say_nearly_the_same),
+                                       cmocka_unit_test(test_bytes_of_a_file_speak_the_same),
                                        cmocka_unit_test(test_seeds_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,11 @@
 #include "device/blocking.h"
 #include "families/xtts/engine_internal.h"
 #include "families/xtts/load.h"
+#include "kernels/gemm_geometry.h"
 
-#define ROUND_TOKENS 32u
+#define ROUND_ROWS TD_GEMM_TILE_ROWS(16u) /* twice that of narrower vectors */
 #define ROUND_CODES 64u
+#define USUAL_CODES 128u /* that caches have room for at first */
 #define NORM_EPS 1e-5f
 
 /* Names of the file; those of a layer are behind "gpt.gpt.h.LAYER.", and the block's store has them as they are. */
@@ -39,17 +41,25 @@ static const char *const NAMES[TD_STACK_TENSOR_COUNT] = {[TD_STACK_NORM_1_GAMMA]
 
 /* ---------------------------------------------------------------- opening */
 
-static td_status load_tensor(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor)
+/* The bytes of the file go into a stack of bytes as they are. */
+static td_status load_bytes(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor, const char *name)
+{
+    td_xtts_bytes b;
+    TD_CHECK(td_xtts_find_bytes(e->checkpoint, name, &b));
+    TD_REFUSE_IF(b.in * b.out != td_stack_count(e->stack, tensor), TD_ERR_FORMAT,
+                 "tensor %s has %zu numbers instead of %zu; import the model again", name, b.in * b.out,
+                 td_stack_count(e->stack, tensor));
+    TD_CHECK(td_stack_put_bytes(e->stack, layer, tensor, b.bytes, b.scales));
+    td_safetensors_forget(td_checkpoint_file(e->checkpoint), b.tensor);
+    return TD_OK;
+}
+
+static td_status load_floats(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor, const char *name)
 {
     const size_t needed = td_stack_count(e->stack, tensor);
-    char name[TD_SAFETENSORS_MAX_NAME_BYTES];
     float *values = NULL;
     size_t n;
     td_status status = TD_OK;
-    if (tensor < TD_STACK_LAYER_TENSORS)
-        snprintf(name, sizeof name, "gpt.gpt.h.%u.%s", layer, NAMES[tensor]);
-    else
-        snprintf(name, sizeof name, "%s", NAMES[tensor]);
     TD_TRY(td_xtts_read_tensor(e->checkpoint, name, &values, &n));
     TD_FAIL_IF(n != needed, TD_ERR_FORMAT, "tensor %s has %zu numbers instead of %zu; import the model again",
                name, n, needed);
@@ -57,6 +67,19 @@ static td_status load_tensor(td_xtts_engine *e, uint32_t layer, td_stack_tensor 
 fail:
     free(values);
     return status;
+}
+
+static td_status load_tensor(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor)
+{
+    char name[TD_SAFETENSORS_MAX_NAME_BYTES];
+    if (tensor < TD_STACK_LAYER_TENSORS)
+        snprintf(name, sizeof name, "gpt.gpt.h.%u.%s", layer, NAMES[tensor]);
+    else
+        snprintf(name, sizeof name, "%s", NAMES[tensor]);
+    const td_safetensors_tensor *t = td_safetensors_find(td_checkpoint_file(e->checkpoint), name);
+    const bool is_taken_so =
+        t && t->dtype == TD_SAFETENSORS_I8 && td_stack_get(e->stack)->shape.format == TD_FORMAT_INT8;
+    return is_taken_so ? load_bytes(e, layer, tensor, name) : load_floats(e, layer, tensor, name);
 }
 
 /* Rows that are enough for the longest text and speech. */
@@ -126,12 +149,20 @@ static uint32_t round_below(size_t n, uint32_t step, uint32_t most)
     return rounded < most ? (uint32_t)rounded : most;
 }
 
-/* Of the plan that takes a passage: few sizes, that plans are found again. */
+/* Of the plan that takes a passage: few sizes, that plans are found again, and whole tiles of rows, since a part of a
+ * tile takes as long. */
 static uint32_t choose_size(const td_xtts *c, const td_xtts_passage *p)
 {
+    const uint32_t others = c->perceiver_latents + 1, most = td_xtts_text_positions(c);
+    const uint32_t tokens = round_below(p->n_tokens + 2 + others, ROUND_ROWS, most + others) - others;
     return td_xtts_embedding_size(
-        round_below(p->n_tokens + 2, ROUND_TOKENS, td_xtts_text_positions(c)),
-        p->n_codes == 0 ? 1 : round_below(p->n_codes + 1, ROUND_CODES, td_xtts_audio_positions(c)));
+        tokens, p->n_codes == 0 ? 1 : round_below(p->n_codes + 1, ROUND_CODES, td_xtts_audio_positions(c)));
+}
+
+/* Rows that go through it. */
+static uint32_t count_rows(const td_xtts *c, uint32_t size)
+{
+    return c->perceiver_latents + td_xtts_embedding_tokens(size) + td_xtts_embedding_codes(size);
 }
 
 /* Start, tokens and stop; start and codes; stops to the end of each; and which rows of latents and both are used. */
@@ -212,9 +243,7 @@ fail:
 td_status td_xtts_run_blocks(td_xtts_engine *e, const td_xtts_passage *p, uint32_t layers,
                              td_xtts_visit visit, void *context)
 {
-    const uint32_t size = choose_size(&e->c, p);
-    const uint32_t rows =
-        e->c.perceiver_latents + td_xtts_embedding_tokens(size) + td_xtts_embedding_codes(size);
+    const uint32_t size = choose_size(&e->c, p), rows = count_rows(&e->c, size);
     td_xtts_plan *block;
     TD_CHECK(embed(e, p, size));
     TD_CHECK(td_xtts_plans_find(&e->block_plans, td_xtts_block_graph, rows, &block));
@@ -241,6 +270,8 @@ td_status td_xtts_run_prefix(td_xtts_engine *e, const td_xtts_passage *p, td_sta
 {
     const uint64_t row_bytes = 4ull * e->c.gpt_n_model_channels;
     const uint32_t last = e->c.perceiver_latents + (uint32_t)p->n_tokens + 2;
+    const uint32_t wanted = count_rows(&e->c, choose_size(&e->c, p)) + USUAL_CODES, most = most_rows(&e->c);
+    TD_CHECK(td_stack_make_room(e->stack, wanted < most ? wanted : most));
     TD_CHECK(td_xtts_run_blocks(e, p, e->c.gpt_layers, fill_cache, NULL));
     TD_CHECK(td_stack_begin(e->stack, td_span_part(e->hidden, last * row_bytes, row_bytes), out));
     e->rows = last + 1;

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "families/xtts/lora.h"
+#include "nn/bytes.h"
+#include "ops/decode.h"
 #include "torch/convert.h"
 
 #define NAME_BYTES TD_SAFETENSORS_MAX_NAME_BYTES
@@ -46,6 +48,46 @@ static td_status find_needed(const td_checkpoint *file, const char *name, const 
     return TD_OK;
 }
 
+/* ---------------------------------------------------------------- bytes */
+
+static const char FIRST_MATRIX[] = "gpt.gpt.h.0.attn.c_attn.weight";
+
+uint32_t td_xtts_stored_format(const td_checkpoint *checkpoint)
+{
+    const td_safetensors_tensor *t = td_safetensors_find(td_checkpoint_file(checkpoint), FIRST_MATRIX);
+    if (!t) return TD_FORMAT_FP32; /* written here, or damaged, which loading will tell */
+    return t->dtype == TD_SAFETENSORS_I8     ? TD_FORMAT_INT8
+           : t->dtype == TD_SAFETENSORS_BF16 ? TD_FORMAT_BF16
+                                             : TD_FORMAT_FP32;
+}
+
+td_status td_xtts_find_bytes(const td_checkpoint *checkpoint, const char *name, td_xtts_bytes *out)
+{
+    char scale[NAME_BYTES + sizeof TD_BYTES_SCALE];
+    const td_safetensors_tensor *t, *scales;
+    snprintf(scale, sizeof scale, "%s" TD_BYTES_SCALE, name);
+    TD_CHECK(find_needed(checkpoint, name, &t));
+    TD_CHECK(find_needed(checkpoint, scale, &scales));
+    TD_REFUSE_IF(t->dtype != TD_SAFETENSORS_I8 || t->rank != 2 || scales->dtype != TD_SAFETENSORS_F32 ||
+                     scales->rank != 1 || scales->dims[0] != t->dims[1],
+                 TD_ERR_FORMAT, "tensor %s does not have one scale for each output; import the model again",
+                 name);
+    *out = (td_xtts_bytes){.bytes = t->data,
+                           .scales = scales->data,
+                           .in = (size_t)t->dims[0],
+                           .out = (size_t)t->dims[1],
+                           .tensor = t};
+    return TD_OK;
+}
+
+static td_status widen(const td_checkpoint *checkpoint, const char *name, float *out)
+{
+    td_xtts_bytes b;
+    TD_CHECK(td_xtts_find_bytes(checkpoint, name, &b));
+    td_bytes_widen(b.bytes, b.in, b.out, b.scales, out);
+    return TD_OK;
+}
+
 td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name, float **out, size_t *count)
 {
     const td_safetensors_tensor *t;
@@ -54,7 +96,7 @@ td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name,
     TD_TRY(find_needed(checkpoint, name, &t));
     *count = (size_t)(t->bytes / td_safetensors_dtype_bytes(t->dtype));
     TD_TRY(TD_NEW_ARRAY(out, *count));
-    TD_TRY(convert(t, *out));
+    TD_TRY(t->dtype == TD_SAFETENSORS_I8 ? widen(checkpoint, name, *out) : convert(t, *out));
     TD_TRY(td_xtts_lora_merge(checkpoint, name, *out));
     td_safetensors_forget(td_checkpoint_file(checkpoint), t);
     return TD_OK;

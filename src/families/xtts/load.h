@@ -12,7 +12,20 @@
  * missing or has another shape. */
 td_status td_xtts_load(const td_checkpoint *checkpoint, td_store *store);
 
-/* A tensor of the file as fp32, in its own layout, with what an adapter has learnt beside it. *out: owned, free(); *count: its elements. */
+/* A tensor of the file as fp32, in its own layout; bytes times their scales, with what an adapter has learnt beside it.
+ * *out: owned, free(); *count: its elements. */
 td_status td_xtts_read_tensor(const td_checkpoint *checkpoint, const char *name, float **out, size_t *count);
+
+/* How the matrices of the GPT's blocks lie in the file: TD_FORMAT_INT8, _BF16, or _FP32 for all that become floats. */
+uint32_t td_xtts_stored_format(const td_checkpoint *checkpoint);
+
+/* A matrix that lies there as bytes, [in, out], and the scales of its outputs. Borrowed until the checkpoint's close. */
+typedef struct td_xtts_bytes {
+    const int8_t *bytes;
+    const float *scales;
+    size_t in, out;
+    const td_safetensors_tensor *tensor; /* td_safetensors_forget() when it was used */
+} td_xtts_bytes;
+td_status td_xtts_find_bytes(const td_checkpoint *checkpoint, const char *name, td_xtts_bytes *out);
 
 #endif

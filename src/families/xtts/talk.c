@@ -75,9 +75,9 @@ static td_status open_talker(td_memory *model, td_memory *data, const td_checkpo
                              const char *weights, td_talker **out)
 {
     td_xtts_engine *engine;
-    uint32_t format;
+    uint32_t format = td_xtts_stored_format(checkpoint);
     *out = NULL;
-    TD_CHECK(td_decode_format(weights, &format));
+    if (weights) TD_CHECK(td_decode_format(weights, &format));
     TD_CHECK(td_xtts_engine_open(model, data, checkpoint, format, &engine));
     return make_talker(engine, checkpoint, out);
 }

@@ -7,6 +7,7 @@
 #include "families/xtts/train.h"
 #include "families/xtts/xtts_config.h"
 #include "families/xtts/xtts_coqui.h"
+#include "nn/bytes.h"
 
 static const td_part parts[] = {
     {"gpt", "gpt."},
@@ -17,9 +18,16 @@ static const td_part parts[] = {
     {"speakers", "speakers."},
 };
 
-static const char *const buffers[] = {"*.running_mean",       "*.running_var", "*.num_batches_tracked",
-                                      "*.torch_spec.*",       "mel_stats",     "dvae.codebook.*",
-                                      "dvae.discrete_loss.*", "speakers.*",    NULL};
+static const char *const buffers[] = {"*.running_mean",
+                                      "*.running_var",
+                                      "*.num_batches_tracked",
+                                      "*.torch_spec.*",
+                                      "mel_stats",
+                                      "dvae.codebook.*",
+                                      "dvae.discrete_loss.*",
+                                      "speakers.*",
+                                      "*" TD_BYTES_SCALE,
+                                      NULL};
 
 static const td_front_end_row front_ends[] = {{"dvae_mel", td_xtts_dvae_mel}};
 

@@ -176,10 +176,14 @@ fail:
 
 /* ---------------------------------------------------------------- the table */
 
+/* The matrices of the GPT's blocks. */
+static const char *const BYTES[] = {"gpt.gpt.h.*.c_*.weight", NULL};
+
 const td_importer td_coqui_importer = {
     .format = "coqui",
     .files = "a folder with " TD_COQUI_MODEL " (or model.safetensors), " TD_COQUI_CONFIG
              " and " TD_COQUI_VOCAB ", or the file of a model beside them",
+    .bytes = BYTES,
     .recognises = td_coqui_recognises,
     .import = td_coqui_import,
     .export = td_coqui_export,

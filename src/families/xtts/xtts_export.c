@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "families/xtts/load.h"
 #include "families/xtts/lora.h"
 #include "families/xtts/xtts_coqui.h"
 #include "families/xtts/xtts_layout.h"
+#include "ops/decode.h"
 #include "torch/torch_write.h"
 
 typedef struct output {
@@ -34,7 +36,8 @@ static const char *skip(const char *name, const char *prefix)
 /* Coqui's name of a tensor of the voice; NULL for what is of training alone. */
 static const char *find_name(const char *name)
 {
-    static const char *const TRAINING[] = {"moment1.", "moment2.", "scale1.", "scale2.", "average.", "optimizer.", "data.", "header.hash"};
+    static const char *const TRAINING[] = {"moment1.", "moment2.",   "scale1.", "scale2.",
+                                           "average.", "optimizer.", "data.",   "header.hash"};
     for (size_t i = 0; i < sizeof TRAINING / sizeof *TRAINING; i++)
         if (skip(name, TRAINING[i]) != NULL) return NULL;
     const char *param = skip(name, "param."), *state = skip(name, "state.");
@@ -267,6 +270,11 @@ td_status td_coqui_export(const td_checkpoint *voice, const char *folder)
     const char *vocab = td_checkpoint_text(voice, TD_COQUI_KEY_VOCAB);
     TD_REFUSE_IF(vocab == NULL, TD_ERR_FORMAT, "'%.200s' does not hold its " TD_COQUI_VOCAB,
                  td_checkpoint_path(voice));
+    TD_REFUSE_IF(
+        td_xtts_stored_format(voice) == TD_FORMAT_INT8, TD_ERR_UNSUPPORTED,
+        "'%.200s' has weights as bytes, which are no longer the model's own; export a voice that was "
+        "imported with fp32 weights",
+        td_checkpoint_path(voice));
     TD_CHECK(td_xtts_walk(&c, check_tensor, (void *)&o));
     TD_CHECK(write_dict(&o, TD_COQUI_MODEL, "model", choose_model));
     if (count_chosen(&o, choose_dvae) > 0) TD_CHECK(write_dict(&o, TD_COQUI_DVAE, NULL, choose_dvae));
