@@ -15,7 +15,7 @@
 #define SKIP_MORE -0.7f   /* and of each */
 #define BEAM 160.0f       /* ways so far below the best are given up */
 
-enum { NO_LINK = 0, SWEEP_FROM = 1 << 20 };
+enum { NO_LINK = 0, SWEEP_FROM = 1 << 14 };
 
 typedef struct link {
     uint32_t before; /* NO_LINK: none */
@@ -86,10 +86,13 @@ void td_path_destroy(td_path *p)
 
 /* ---------------------------------------------------------------- links */
 
-static void mark(bool *used, const uint32_t *links, size_t first, size_t end)
+/* Those that ways have; what nobody follows any more has none. */
+static void mark(bool *used, const float *scores, uint32_t *links, size_t first, size_t end)
 {
-    for (size_t i = first; i < end; i++)
+    for (size_t i = first; i < end; i++) {
+        if (scores[i] == -INFINITY) links[i] = NO_LINK;
         used[links[i]] = true;
+    }
 }
 
 static void move(const uint32_t *to, uint32_t *links, size_t first, size_t end)
@@ -98,7 +101,7 @@ static void move(const uint32_t *to, uint32_t *links, size_t first, size_t end)
         links[i] = to[links[i]];
 }
 
-/* Keeps the links that ways have, in order; states that are not followed get none. */
+/* Keeps the links that ways have, in order. */
 static td_status sweep(td_path *p)
 {
     const size_t behind = p->high <= p->text.count ? p->high : p->text.count;
@@ -108,11 +111,8 @@ static td_status sweep(td_path *p)
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&used, p->n_nodes));
     TD_TRY(TD_NEW_ARRAY(&to, p->n_nodes));
-    for (size_t j = p->low; j < behind; j++)
-        if (p->best[j] == -INFINITY)
-            memset(p->links + p->at[j], 0, (p->at[j + 1] - p->at[j]) * sizeof *p->links);
-    mark(used, p->links, p->at[p->low], p->at[behind]);
-    mark(used, p->between_links, p->low, p->high);
+    mark(used, p->scores, p->links, p->at[p->low], p->at[behind]);
+    mark(used, p->between, p->between_links, p->low, p->high);
     for (size_t i = p->n_nodes; i-- > 1;)
         if (used[i]) used[p->nodes[i].before] = true;
     for (size_t i = 1; i < p->n_nodes; i++) {
@@ -156,7 +156,7 @@ static void step_sentence(td_path *p, size_t j, const float *heard)
     const uint16_t *letters = p->text.classes + p->text.firsts[j];
     float *scores = p->scores + first, best = -INFINITY;
     if (n == 0) return;
-    for (size_t i = n; i-- > 1;) {
+    for (size_t i = p->best[j] > -INFINITY ? n : 1; i-- > 1;) {
         float score = scores[i];
         if (scores[i - 1] > score) {
             score = scores[i - 1];

@@ -22,9 +22,9 @@ td_status td_mel_clip_make(const td_mel *mel, td_memory *memory, const float *sa
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_HOST, 4 * ((uint64_t)count + 2), &host));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, 4 * (uint64_t)count, &pcm));
     TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, 8, &ranges));
-    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, pitch_at + UINT64_C(4) * out->frames, &out->mel));
-    out->pitch = td_span_part(out->mel, pitch_at, UINT64_C(4) * out->frames);
-    out->mel = td_span_part(out->mel, 0, 4 * words);
+    TD_TRY(td_memory_alloc(memory, TD_MEMORY_DEVICE, pitch_at + UINT64_C(4) * out->frames, &out->room));
+    out->pitch = td_span_part(out->room, pitch_at, UINT64_C(4) * out->frames);
+    out->mel = td_span_part(out->room, 0, 4 * words);
     uint32_t *to = td_span_host(host);
     memcpy(to, (const uint32_t[]){0, (uint32_t)count}, 8);
     memcpy(to + 2, samples, count * sizeof *samples);
@@ -45,9 +45,12 @@ fail:
     td_memory_free(memory, host);
     td_memory_free(memory, pcm);
     td_memory_free(memory, ranges);
-    if (status != TD_OK) {
-        td_memory_free(memory, out->mel);
-        *out = (td_mel_clip){0};
-    }
+    if (status != TD_OK) td_mel_clip_free(memory, out);
     return status;
+}
+
+void td_mel_clip_free(td_memory *memory, td_mel_clip *clip)
+{
+    td_memory_free(memory, clip->room);
+    *clip = (td_mel_clip){0};
 }

@@ -222,7 +222,7 @@ static td_status save_mel(const td_mel *mel, td_memory *memory, const td_audio *
     TD_TRY(td_blocking_read(memory, copy.mel, (td_point){0}, speech.mel));
     TD_TRY(td_speech_save_mel(&speech, config, path));
 fail:
-    td_memory_free(memory, copy.mel);
+    td_mel_clip_free(memory, &copy);
     td_speech_free(&speech);
     return status;
 }

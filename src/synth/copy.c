@@ -21,7 +21,7 @@ td_status td_copy_run(td_vocoder *vocoder, const td_mel *mel, td_memory *memory,
                                               .frames = &copy.frames,
                                               .seed = seed},
                           out, firsts);
-    td_memory_free(memory, copy.mel);
+    td_mel_clip_free(memory, &copy);
     if (status == TD_OK) *out_count = firsts[1];
 fail:
     return status;

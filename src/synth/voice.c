@@ -432,7 +432,7 @@ static td_status speak(td_voice *v, const char *text, const td_speak_options *op
     request.pause_context = o.pause_context;
     TD_TRY(td_speech_make(&request, &v->last));
 fail:
-    td_memory_free(v->memory, reference.mel);
+    td_mel_clip_free(v->memory, &reference);
     td_script_free(&script);
     return status;
 }

@@ -111,7 +111,7 @@ static td_status draw(writer *w, const float *samples, size_t count, char **out,
     }
     *columns = clip.frames;
 fail:
-    td_memory_free(w->cut->settings->memory, clip.mel);
+    td_mel_clip_free(w->cut->settings->memory, &clip);
     free(values);
     return status;
 }

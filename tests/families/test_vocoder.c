@@ -103,7 +103,7 @@ static void compare_mels(const td_data *data, const td_batch *batch, const float
         check(td_blocking_read(run_rig.memory, copy.mel, (td_point){0}, own));
         for (size_t i = 0; i < n; i++)
             assert_true(fabsf(got[item * n + i] - own[i]) <= 1e-6f);
-        td_memory_free(run_rig.memory, copy.mel);
+        td_mel_clip_free(run_rig.memory, &copy);
     }
     free(got);
     free(own);

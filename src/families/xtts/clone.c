@@ -99,7 +99,7 @@ static td_status add_chunk(td_xtts_engine *e, const float *samples, size_t count
         mel = NULL;
     }
 fail:
-    td_memory_free(e->gpt_memory, clip.mel);
+    td_mel_clip_free(e->gpt_memory, &clip);
     free(mel);
     free(made);
     return status;
