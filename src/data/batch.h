@@ -28,6 +28,7 @@ typedef struct td_batch_shape {
 bool td_batch_shape_equal(const td_batch_shape *a, const td_batch_shape *b);
 
 #define TD_BATCH_FEATURES 16
+#define TD_BATCH_POINTS 16
 
 /* Valid until it is released. */
 typedef struct td_batch {
@@ -42,6 +43,8 @@ typedef struct td_batch {
     double audio_s;                               /* of all items together */
     uint64_t load_start_ns, load_end_ns, load_ns; /* host: first item begun, last done, all items together */
     td_point ready;                               /* the spans hold it from here on */
+    td_point made[TD_BATCH_POINTS]; /* what the data device did for it, for who measures: front ends, parts */
+    size_t n_made;
     td_batch_shape shape;
     td_feature features[TD_BATCH_FEATURES];
     size_t n_features;

@@ -282,6 +282,7 @@ td_status td_loader_send(td_loader *loader, td_host_slot *slot, td_device_slot *
     TD_TRY(td_list_finish(slot->list));
     const td_submission work = {.list = slot->list, .waits = &device->used, .n_waits = 1};
     TD_TRY(td_queue_submit(td_device_queue(target, TD_QUEUE_COMPUTE), &work, &slot->done));
+    td_loader_note(device, slot->done);
     const td_status parts = td_loader_run_parts(loader, slot, device);
     device->batch.ready = slot->done;
     return parts; /* the device has the list: not to be destroyed yet */

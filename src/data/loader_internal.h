@@ -192,7 +192,14 @@ const td_part_plan *td_loader_find_part(const td_loader *loader, const td_frozen
 void td_loader_free_parts(td_loader *loader);
 
 /* Submits the parts of a batch whose other features are there when slot->done is reached; moves that on. */
-td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_device_slot *device);
+td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, td_device_slot *device);
+
+/* Work that was submitted for a batch; what does not fit is not measured. */
+static inline void td_loader_note(td_device_slot *device, td_point point)
+{
+    td_batch *batch = &device->batch;
+    if (batch->n_made < TD_BATCH_POINTS) batch->made[batch->n_made++] = point;
+}
 
 /* Looks for what parts made of an item's samples before. Any thread. */
 void td_loader_find_kept(td_loader *loader, td_host_slot *slot, uint32_t index);

@@ -119,7 +119,7 @@ static td_status run_part(td_loader *loader, td_host_slot *slot, td_part_plan *p
     return td_queue_submit(td_device_queue(target, TD_QUEUE_COMPUTE), &work, &slot->done);
 }
 
-td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_device_slot *device)
+td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, td_device_slot *device)
 {
     td_status status = TD_OK;
     for (size_t i = 0; i < loader->n_features; ++i) {
@@ -130,6 +130,9 @@ td_status td_loader_run_parts(td_loader *loader, td_host_slot *slot, const td_de
         pthread_mutex_lock(part->lock);
         status =
             run_part(loader, slot, p, &loader->features[i], device->batch.features[i].span, &slot->copies[i]);
+        for (size_t k = 0; k < TD_RUN_POINTS; ++k)
+            td_loader_note(device, td_plan_points(p->plan)[k]);
+        td_loader_note(device, slot->done);
         pthread_mutex_unlock(part->lock);
         TD_TRY(status);
     }

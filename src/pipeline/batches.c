@@ -68,7 +68,8 @@ td_status td_batches_next(td_batches *batches, td_batch *out)
     td_monitor_note_host(
         batches->monitor, TD_STAGE_LOAD, out->number,
         (td_interval){.start_ns = out->load_start_ns, .end_ns = out->load_end_ns, .busy_ns = out->load_ns});
-    if (!batches->transfer) td_monitor_note(batches->monitor, TD_STAGE_PREPARE, out->number, &out->ready, 1);
+    if (!batches->transfer)
+        td_monitor_note(batches->monitor, TD_STAGE_PREPARE, out->number, out->made, out->n_made);
     return TD_OK;
 }
 

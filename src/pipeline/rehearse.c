@@ -84,6 +84,8 @@ static td_status next_batch(void *context, td_batch *out)
     *out = (td_batch){.number = stage->n_given++,
                       .count = 1,
                       .ready = slot->ready,
+                      .made = {slot->ready},
+                      .n_made = 1,
                       .features = {{.name = "mel", .span = slot->mel}},
                       .n_features = 1};
 fail:

@@ -79,7 +79,7 @@ static td_status send(td_transfer *transfer, uint32_t index, const td_batch *bat
     if (transfer->settings.verify) TD_CHECK(td_channel_verify(transfer->channel, index));
     s->batch = td_batch_packed(batch, td_channel_destination(transfer->channel, index));
     s->batch.ready = arrived;
-    td_monitor_note(transfer->settings.monitor, TD_STAGE_PREPARE, batch->number, &batch->ready, 1);
+    td_monitor_note(transfer->settings.monitor, TD_STAGE_PREPARE, batch->number, batch->made, batch->n_made);
     td_monitor_note(transfer->settings.monitor, TD_STAGE_TRANSFER, batch->number,
                     (const td_point[]){packed, arrived}, 2);
     return TD_OK;
