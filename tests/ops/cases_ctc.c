@@ -189,6 +189,7 @@ static void add_ctc(op_suite *suite, ctc_case n)
     op_suite_add(suite, &c);
 }
 
+void cases_ctc(op_suite *suite, td_device *device);
 void cases_ctc(op_suite *suite, td_device *device)
 {
     static const ctc_case CASES[] = {{1, 1, 3, 1, 0, .weight = 1},
