@@ -1,5 +1,6 @@
 """Words as recognisers are judged by them, for evaluate.sh and evaluate_wer.sh. Covered by tests/cli/test_scripts.py."""
 
+import random
 import re
 
 ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -37,3 +38,20 @@ def count_errors(said, heard):
         for j, other in enumerate(heard, 1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
     return row[-1]
+
+
+def draw_error_rates(errors, words, draws=2000):
+    """Word error rates had other sentences of this kind been judged: those that were are drawn, as many and with
+    repetition. Draws are the same for all voices that are judged by the same sentences, so that two can be compared."""
+    draw = random.Random(0)
+    rates = []
+    for _ in range(draws):
+        drawn = draw.choices(range(len(words)), k=len(words))
+        rates.append(sum(errors[i] for i in drawn) / max(1, sum(words[i] for i in drawn)))
+    return rates
+
+
+def find_interval(values):
+    """Between which 95 of 100 values lie."""
+    ordered = sorted(values)
+    return ordered[int(0.025 * len(ordered))], ordered[int(0.975 * len(ordered))]
