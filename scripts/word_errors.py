@@ -31,13 +31,21 @@ def words_of(text):
 
 
 def count_errors(said, heard):
-    """Words to insert, delete or replace."""
-    row = list(range(len(heard) + 1))
-    for i, word in enumerate(said, 1):
-        before, row[0] = row[0], i
-        for j, other in enumerate(heard, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
-    return row[-1]
+    """Words to insert, delete or replace. Two words that are written as one, or one as two, sound the same."""
+    rows = []
+    for i in range(len(said) + 1):
+        rows.append([i] + [0] * len(heard))
+        for j in range(1, len(heard) + 1):
+            if i == 0:
+                rows[0][j] = j
+                continue
+            best = min(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (said[i - 1] != heard[j - 1]))
+            if i > 1 and said[i - 2] + said[i - 1] == heard[j - 1]:
+                best = min(best, rows[i - 2][j - 1])
+            if j > 1 and said[i - 1] == heard[j - 2] + heard[j - 1]:
+                best = min(best, rows[i - 1][j - 2])
+            rows[i][j] = best
+    return rows[-1][-1]
 
 
 def draw_error_rates(errors, words, draws=2000):

@@ -34,6 +34,9 @@ class Words(unittest.TestCase):
         self.assertEqual(count("a b c", "a b b c"), 1)
         self.assertEqual(count("a b c", ""), 3)
         self.assertEqual(count("", "a b"), 2)
+        self.assertEqual(count("the mail box is", "the mailbox is"), 0)
+        self.assertEqual(count("a mailbox", "a mail box"), 0)
+        self.assertEqual(count("a mailbox", "a mail"), 1)
 
     def test_interval(self):
         # 60 sentences of 10 words with 0 or 2 errors: the rate is 0.1, its standard error sqrt(0.01 / 60) = 0.0129.
