@@ -63,7 +63,7 @@ cmake --build --preset release --target tandem_program > "$out/build.log" 2>&1 |
 echo "[2/6] Recordings"
 if [[ -z $data ]]; then
     data=$out/data
-    [[ -f $data/metadata.csv ]] || scripts/make_human_data.sh "$data" --single-words
+    [[ -f $data/metadata.csv ]] || scripts/make_human_data.sh "$data"
 fi
 start=()
 if ((pretraining)); then
@@ -110,7 +110,8 @@ if [[ -f $data/held_out.csv ]]; then
 fi
 cat << END_OF_WORDS
 
-The voice is $out/vocoder/voice.safetensors, its vocoder inside.${page:+
+The voice is $voice; $out/vocoder/voice.safetensors has
+its vocoder inside. Griffin-Lim makes clearer words, the vocoder a better sound (docs/vocoder.md).${page:+
 $page plays the held-out sentences: as recorded, by Griffin-Lim, and by the vocoder.}
 To judge both:
   scripts/evaluate.sh griffin-lim=$voice neural=$out/vocoder/voice.safetensors $data --out $out/evaluation

@@ -155,7 +155,7 @@ sed 's/^/      /' "$out/training.txt"
 
 begin "A vocoder for the voice"
 checkpoint=$(find_checkpoint)
-[[ -f $out/vocoder/voice.safetensors ]] || echo "      it learns to make sound of what the voice makes: a few minutes more"
+[[ -f $out/vocoder/voice.safetensors ]] || echo "      it learns to make sound of spectrograms: a few minutes more"
 scripts/train_vocoder.sh "$checkpoint" "$out/data" "$out/vocoder"
 finish "$out/vocoder/voice.safetensors: voice and vocoder"
 
