@@ -21,7 +21,7 @@ import soxr
 
 from evaluate_judges import HOP, RATE, Dnsmos, Speakers, compare_prosody, hear
 from evaluate_page import write_page
-from word_errors import count_errors, words_of
+from word_errors import count_errors, draw_error_rates, find_interval, words_of
 
 LEVEL = 10 ** (-26 / 20)  # root of the mean square of speech, of full scale
 EDGE = RATE // 10
@@ -148,12 +148,31 @@ def spread(values):
     return math.sqrt(sum((v - middle) ** 2 for v in values) / (len(values) - 1) / len(values))
 
 
+def draw_rates(judged, name):
+    of = [row["columns"][name] for row in judged]
+    return draw_error_rates([r["errors"] for r in of], [r["words"] for r in of])
+
+
+def compare_voices(judged, voices):
+    """By how much the first voice's word error rate is exceeded by each other one's."""
+    first, *others = voices
+    words = max(1, sum(row["columns"][first]["words"] for row in judged))
+    compared = {}
+    for name in others:
+        more = sum(row["columns"][name]["errors"] - row["columns"][first]["errors"] for row in judged)
+        differences = [a - b for a, b in zip(draw_rates(judged, name), draw_rates(judged, first))]
+        compared[name] = {"than": first, "word_error_rate": more / words, "interval": find_interval(differences)}
+    return compared
+
+
 def summarise(judged, names):
     summary = {}
     for name in names:
         of = [row["columns"][name] for row in judged]
         words = sum(r["words"] for r in of)
         summary[name] = {"word_error_rate": sum(r["errors"] for r in of) / words if words else None, "words": words}
+        low, high = find_interval(draw_rates(judged, name))
+        summary[name].update(word_error_rate_low=low, word_error_rate_high=high)
         for key in ("dnsmos", "similarity", "pitch_error_cents", "pitch_range_cents", "voicing_error",
                     "duration_error"):
             summary[name][key] = mean([r[key] for r in of])
@@ -164,9 +183,10 @@ def summarise(judged, names):
     return summary
 
 
-HEADINGS = {"word_error_rate": "WER", "dnsmos": "DNSMOS", "dnsmos_standard_error": "+-", "similarity": "similarity",
-            "similarity_share": "of own", "pitch_error_cents": "pitch err", "pitch_range_cents": "range",
-            "voicing_error": "voicing", "duration_error": "duration"}
+HEADINGS = {"word_error_rate": "WER", "word_error_rate_low": "from", "word_error_rate_high": "to", "dnsmos": "DNSMOS",
+            "dnsmos_standard_error": "+-", "similarity": "similarity", "similarity_share": "of own",
+            "pitch_error_cents": "pitch err", "pitch_range_cents": "range", "voicing_error": "voicing",
+            "duration_error": "duration"}
 
 
 def print_table(summary, n_rows):
@@ -178,7 +198,16 @@ def print_table(summary, n_rows):
         cells = ("" if values[key] is None else f"{values[key]:.0f}" if "cents" in key else f"{values[key]:.3f}"
                  for key in HEADINGS)
         print(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in cells))
-    print("\nPitch error and range are in cents; voicing and duration are shares.")
+    print("\nOf other such sentences 95 word error rates in 100 would lie between `from` and `to`; +- is the standard error\n"
+          "of DNSMOS. Pitch error and range are in cents; voicing and duration are shares.")
+
+
+def print_comparison(compared):
+    for name, than in compared.items():
+        low, high = than["interval"]
+        verdict = "" if low > 0 or high < 0 else ": cannot be told apart"
+        print(f"{name} has a word error rate {than['word_error_rate']:+.3f} from that of {than['than']}, "
+              f"{low:+.3f} to {high:+.3f}{verdict}")
 
 
 # ---------------------------------------------------------------- arguments
@@ -203,7 +232,7 @@ def main():
     parser.add_argument("voices", nargs="*", metavar="VOICE", help="checkpoint, or folder of recordings; NAME=VOICE")
     parser.add_argument("data", metavar="DATA", help="LJSpeech folder")
     parser.add_argument("--out", metavar="DIR", help="where results.json and page.html go")
-    parser.add_argument("--sentences", type=int, default=20, help="at most so many (20)")
+    parser.add_argument("--sentences", type=int, default=60, help="at most so many (60)")
     parser.add_argument("--seed", type=int, default=1, help="chooses them, if there are more (1)")
     parser.add_argument("--synth", type=shlex.split, default=[], metavar="OPTIONS", help="more options of `tandem synth`")
     parser.add_argument("--tandem", required=True, help=argparse.SUPPRESS)
@@ -218,11 +247,13 @@ def main():
     columns = make_columns(args, rows)
     judged = judge(rows, columns)
     summary = summarise(judged, columns)
+    compared = compare_voices(judged, list(args.voices)) if args.voices else {}
     with open(os.path.join(args.out, "results.json"), "w", encoding="utf-8") as out:
-        json.dump({"data": args.data, "voices": args.voices, "seed": args.seed, "columns": summary, "rows": judged}, out,
-                  indent=2)
+        json.dump({"data": args.data, "voices": args.voices, "seed": args.seed, "columns": summary,
+                   "compared": compared, "rows": judged}, out, indent=2)
     write_page(os.path.join(args.out, "page.html"), HEADINGS, summary, judged, columns)
     print_table(summary, len(rows))
+    print_comparison(compared)
     print(f"\n{os.path.join(args.out, 'results.json')}\n{os.path.join(args.out, 'page.html')}")
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # How a voice sounds to judges who are no one's ear but always the same: word error rate of an open-vocabulary
 # recogniser (moonshine tiny-en), DNSMOS, likeness to the speaker (Resemblyzer), errors of pitch and duration; all
-# beside the recordings and their copies through Tandem's own Griffin-Lim.
+# beside the recordings and their copies through Tandem's own Griffin-Lim. Tells how sure the word error rates are, and
+# of several voices whether they can be told apart from the first.
 #   scripts/evaluate.sh [VOICE...] DATA [--out DIR] [--sentences N] [--seed S] [--synth 'OPTIONS']
 # VOICE is a checkpoint, or a folder with a recording ID.wav of each sentence; NAME=VOICE names its column. DATA is an
-# LJSpeech folder; the sentences are those of its held_out.csv, else of metadata_eval.csv, else of metadata.csv. With
-# fewer wanted than there are, the seed chooses. DIR (build/evaluate) gets results.json and page.html, with all sounds
-# in it. OPTIONS are more of `tandem synth`. The judges come from PyPI, into build/evaluate-judges. TANDEM names the
-# program to test if it is not build/release/tandem.
+# LJSpeech folder; the sentences are those of its held_out.csv, else of metadata_eval.csv, else of metadata.csv. N is
+# 60 if it is not given; with fewer wanted than there are, the seed chooses. DIR (build/evaluate) gets results.json and
+# page.html, with all sounds in it. OPTIONS are more of `tandem synth`. The judges come from PyPI, into
+# build/evaluate-judges. TANDEM names the program to test if it is not build/release/tandem.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -45,4 +46,5 @@ if [[ $(cat "$judges/ready" 2> /dev/null) != "${packages[*]} ${weights[*]}" ]]; 
     }
     printf '%s\n' "${packages[*]} ${weights[*]}" > "$judges/ready"
 fi
+export OPENBLAS_NUM_THREADS=1 # products of the judges are small: with threads they take ten times as long
 exec "$judges/venv/bin/python" "$here/evaluate.py" --tandem "$tandem" --default-out "$root/build/evaluate" "$@"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# From a fresh clone to a voice made of a person's recordings: makes the recordings (scripts/make_human_data.sh),
-# trains, and speaks the sentences that were held out. scripts/evaluate.sh then judges the voice.
-#   scripts/human.sh [FOLDER] [--data DIR] [--pretraining]
-# All is in FOLDER, build/human if none is named. DIR is an LJSpeech folder of your own instead of the prompts.
-# --pretraining lets the voice learn from synthetic speech first (scripts/make_pretraining_data.sh). What is done is not
-# done again: after an interruption the same command goes on.
+# From a fresh clone to a voice made of a person's recordings: makes the recordings (scripts/make_human_data.sh), lets
+# a voice learn from synthetic speech first (scripts/make_pretraining_data.sh), then from the person, trains a vocoder
+# for it (scripts/train_vocoder.sh), and speaks the sentences that were held out. scripts/evaluate.sh then judges it.
+#   scripts/human.sh [FOLDER] [--data DIR] [--no-pretraining]
+# All is in FOLDER, build/human if none is named. DIR is an LJSpeech folder of your own instead of the prompts. What is
+# done is not done again: after an interruption the same command goes on.
 set -euo pipefail
 
 die() {
@@ -15,7 +15,7 @@ die() {
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 out=
 data=
-pretraining=0
+pretraining=1
 while (($#)); do
     argument=$1
     shift
@@ -27,12 +27,12 @@ while (($#)); do
         [[ -f $data/metadata.csv ]] || die "$data has no metadata.csv"
         data=$(cd -- "$data" && pwd)
         ;;
-    --pretraining) pretraining=1 ;;
+    --no-pretraining) pretraining=0 ;;
     -h | --help)
         sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there are --data and --pretraining" ;;
+    -*) code=2 die "unknown option $argument; there are --data and --no-pretraining" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
@@ -55,12 +55,12 @@ train() {
     mv -- "$said" "$run.txt"
 }
 
-echo "[1/5] Packages and program"
+echo "[1/6] Packages and program"
 scripts/setup.sh
 [[ -f build/release/build.ninja ]] || cmake --preset release > "$out/build.log" 2>&1 || die "see $out/build.log"
 cmake --build --preset release --target tandem_program > "$out/build.log" 2>&1 || die "see $out/build.log"
 
-echo "[2/5] Recordings"
+echo "[2/6] Recordings"
 if [[ -z $data ]]; then
     data=$out/data
     [[ -f $data/metadata.csv ]] || scripts/make_human_data.sh "$data"
@@ -68,30 +68,53 @@ fi
 start=()
 if ((pretraining)); then
     [[ -f $out/pretraining-data/metadata.csv ]] || scripts/make_pretraining_data.sh "$out/pretraining-data"
-    echo "[3/5] Pretraining on synthetic speech"
-    train pretrained --train-data "$out/pretraining-data"
+    echo "[3/6] Pretraining on synthetic speech"
+    train pretrained --train-data "$out/pretraining-data" --max-steps 2500 --average-decay 0
     start=(--init-from "$out/pretrained/best.safetensors")
 else
-    echo "[3/5] No pretraining"
+    echo "[3/6] No pretraining"
 fi
 
-echo "[4/5] Training on the recordings"
+echo "[4/6] Training on the recordings"
 train run --train-data "$data" "${start[@]}"
-
-voice=$out/run/best.safetensors
 sed 's/^/      /' "$out/run.txt"
+voice=$out/run/$(cat -- "$out/run/latest") # its average; which of the last is best by validation is chance
 
-echo "[5/5] Sentences that it has never seen"
+echo "[5/6] Training a vocoder for the voice"
+scripts/train_vocoder.sh "$voice" "$data" "$out/vocoder"
+
+# Column NAME of the page: the held-out sentences, spoken with more options of `tandem synth`.
+speak() {
+    local name=$1
+    shift
+    mkdir -p -- "$out/spoken/$name"
+    "$tandem" synth --quiet --checkpoint "$out/vocoder/voice.safetensors" --text-file "$out/spoken/sentences.txt" \
+        -o "$out/spoken/$name/" "$@" > "$out/spoken/log"
+}
+
+echo "[6/6] Sentences that it has never seen"
+page=
 if [[ -f $data/held_out.csv ]]; then
-    mkdir -p -- "$out/spoken"
+    mkdir -p -- "$out/spoken/original"
     cut -d '|' -f 2 -- "$data/held_out.csv" > "$out/spoken/sentences.txt"
-    "$tandem" synth --quiet --checkpoint "$voice" --text-file "$out/spoken/sentences.txt" \
-        -o "$out/spoken/" > "$out/spoken/log"
+    n=0
+    while IFS='|' read -r id _; do
+        n=$((n + 1))
+        cp -- "$data/wavs/$id.wav" "$out/spoken/original/$(printf %03d "$n").wav"
+    done < "$data/held_out.csv"
+    speak griffin-lim --vocoder griffin-lim
+    speak neural
+    page=$out/spoken/page.html
+    scripts/listening_page.sh "$page" "$out/spoken/sentences.txt" original=original/%03d.wav \
+        Griffin-Lim=griffin-lim/%03d.wav neural=neural/%03d.wav
 fi
 cat << END_OF_WORDS
 
-The voice is $voice, what it says of the held-out sentences is in $out/spoken. To judge it:
-  scripts/evaluate.sh $voice $data --out $out/evaluation
+The voice is $voice; $out/vocoder/voice.safetensors has
+its vocoder inside. Griffin-Lim makes clearer words, the vocoder a better sound (docs/vocoder.md).${page:+
+$page plays the held-out sentences: as recorded, by Griffin-Lim, and by the vocoder.}
+To judge both:
+  scripts/evaluate.sh griffin-lim=$voice neural=$out/vocoder/voice.safetensors $data --out $out/evaluation
 END_OF_WORDS
 if [[ -f $data/README ]]; then
     printf 'Who shows it to others should read %s first: it says whose recordings these are.\n' "$data/README"

@@ -17,6 +17,7 @@ import wave
 RATE = 16000
 BITS_PER_SECOND = 64000  # of G.722: a byte is two samples
 LETTERS_PER_SECOND = 6.0, 24.0  # of speech; what lies outside has a text that is not what is said
+LETTERS_PER_SECOND_OF_WORD = 3.0, 24.0  # alone it is spoken slowly
 MOST_SECONDS = 30.0
 SENTENCE_WORDS = 5  # from here on a letter or an acronym is one word among others
 HELD_OUT_SECONDS = 2.0, 10.0  # long enough for judges, short enough for a sentence
@@ -98,16 +99,16 @@ def words_of(text):
     return re.sub(r"[^a-z0-9' ]", " ", text.lower()).split()
 
 
-def find_fault(text):
+def find_fault(text, single_words):
     """Why a text is no use, or None."""
     if not text:
         return "no text"
     if re.search(r"[\[(<]", text):
         return "a note, a tone or a noise"
     words = words_of(text)
-    if len(words) < 2:
-        return "fewer than two words"
-    if len(words) < SENTENCE_WORDS and re.search(r"\b(?![AI]\b)[A-Z]\b|[A-Z]{2,}", text):
+    if len(words) < (1 if single_words else 2):
+        return "no word" if single_words else "fewer than two words"
+    if len(words) < SENTENCE_WORDS and re.search(r"\b(?![AI]\b)[A-Z]\b|[A-Z]{2,}|^\w$", text):
         return "little but letters or an acronym"
     return None
 
@@ -121,7 +122,8 @@ def find_bad_length(text, seconds):
     if seconds > MOST_SECONDS:
         return f"longer than {MOST_SECONDS:.0f} s"
     pace = count_letters(text) / seconds if seconds else 0
-    if not LETTERS_PER_SECOND[0] <= pace <= LETTERS_PER_SECOND[1]:
+    least, most = LETTERS_PER_SECOND if len(words_of(text)) > 1 else LETTERS_PER_SECOND_OF_WORD
+    if not least <= pace <= most:
         return "length does not fit the text"
     return None
 
@@ -134,7 +136,7 @@ def read_rows(args):
     for name, original in read_transcript(args.transcript):
         text, row_id = clean(original), name.replace("/", "-")
         path = os.path.join(args.sounds, name + ".g722")
-        reason = find_fault(text)
+        reason = find_fault(text, args.single_words)
         if row_id in seen:
             reason = "the same name twice"
         elif not os.path.exists(path):
@@ -187,6 +189,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--held-out", type=int, required=True)
+    parser.add_argument("--single-words", action="store_true")
     parser.add_argument("--sounds", required=True)
     parser.add_argument("--transcript", required=True)
     parser.add_argument("--packages", required=True)

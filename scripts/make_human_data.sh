@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Makes a small dataset of human speech in LJSpeech's layout: the prompts of Debian's package
 # asterisk-core-sounds-en-g722, spoken by one woman, about 18 minutes, and sentences held out to judge a voice by.
-#   scripts/make_human_data.sh [DIR] [--seed N] [--held-out N]
-# DIR is build/human/data if none is named; 20 sentences are held out, chosen with seed 1. The same versions of the
-# packages always make the same files. The recordings are CC-BY-SA-3.0: DIR/README says what that asks for.
+#   scripts/make_human_data.sh [DIR] [--seed N] [--held-out N] [--single-words]
+# DIR is build/human/data if none is named; 20 sentences are held out, chosen with seed 1. --single-words takes prompts
+# of one word too. The same versions of the packages always make the same files. The recordings are CC-BY-SA-3.0:
+# DIR/README says what that asks for.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -17,6 +18,7 @@ die() {
 out=
 seed=1
 held_out=20
+single_words=()
 while (($#)); do
     argument=$1
     shift
@@ -26,11 +28,12 @@ while (($#)); do
         if [[ $argument == --seed ]]; then seed=$1; else held_out=$1; fi
         shift
         ;;
+    --single-words) single_words=(--single-words) ;;
     -h | --help)
-        sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    -*) code=2 die "unknown option $argument; there are --seed and --held-out" ;;
+    -*) code=2 die "unknown option $argument; there are --seed, --held-out and --single-words" ;;
     *)
         [[ -z $out ]] || code=2 die "more than one folder was named: $out and $argument"
         out=$argument
@@ -63,5 +66,6 @@ done
 # shellcheck disable=SC2016 # words of dpkg-deb
 versions=$(for file in *.deb; do dpkg-deb -W --showformat='${Package} ${Version}, ' "$file"; done)
 python3 "$here/make_human_data.py" "$out" --seed "$seed" --held-out "$held_out" --packages "Debian's ${versions%, }" \
+    "${single_words[@]}" \
     --sounds usr/share/asterisk/sounds/en_US_f_Allison \
     --transcript usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # From a fresh clone to a voice: installs what is missing, builds, lists the devices, makes recordings to learn
-# from, trains a small voice on the processor, and lets it say three sentences that it has never heard.
+# from, trains a small voice on the processor and a vocoder for it, and lets it say three sentences that it has never
+# heard, on a page beside espeak-ng, from which it learnt.
 #   scripts/quickstart.sh [FOLDER]
 # The voice and all that belongs to it are in FOLDER, build/quickstart if none is named. What is done is not done
 # again: after an interruption the same command goes on.
 set -euo pipefail
 
 usage() {
-    sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 case ${1:-} in
@@ -45,7 +46,7 @@ sentences=(
 
 # ---------------------------------------------------------------- telling
 
-parts=7 n=0 started=0
+parts=8 n=0 started=0
 
 begin() {
     n=$((n + 1)) started=$SECONDS
@@ -101,12 +102,22 @@ find_checkpoint() {
     fi
 }
 
+# say NUMBER PREFIX OPTION...: with these options of `tandem synth`
 say() {
-    local wav=$out/sentence-$1.wav
-    printf '      %s  "%s"\n' "$wav" "$2"
-    [[ $wav -nt $checkpoint ]] && return
-    "$tandem" synth --quiet --checkpoint "$checkpoint" --text "$2" -o "$out/part.wav" > "$out/synth.log"
+    local wav=$out/$2-$1.wav text=${sentences[$1 - 1]}
+    shift 2
+    [[ $wav -nt $out/vocoder/voice.safetensors ]] && return
+    "$tandem" synth --quiet --checkpoint "$out/vocoder/voice.safetensors" --text "$text" "$@" -o "$out/part.wav" > "$out/synth.log"
     mv -- "$out/part.wav" "$wav"
+}
+
+# The sentences as espeak-ng says them, by Griffin-Lim, and by the vocoder.
+make_listening_page() {
+    [[ $out/listen.html -nt $out/neural-${#sentences[@]}.wav ]] && return
+    printf '%s\n' "${sentences[@]}" > "$out/sentences.txt"
+    scripts/make_demo_data.sh "$out/original" --sentences "$out/sentences.txt" 2> "$out/data.log" || fail_with "$out/data.log"
+    scripts/listening_page.sh "$out/listen.html" "$out/sentences.txt" original=original/wavs/demo%04d.wav \
+        Griffin-Lim=sentence-%d.wav neural=neural-%d.wav
 }
 
 # ---------------------------------------------------------------- the way
@@ -142,12 +153,20 @@ else
 fi
 sed 's/^/      /' "$out/training.txt"
 
-begin "Three sentences that the voice has never heard"
+begin "A vocoder for the voice"
 checkpoint=$(find_checkpoint)
+[[ -f $out/vocoder/voice.safetensors ]] || echo "      it learns to make sound of spectrograms: a few minutes more"
+scripts/train_vocoder.sh "$checkpoint" "$out/data" "$out/vocoder"
+finish "$out/vocoder/voice.safetensors: voice and vocoder"
+
+begin "Three sentences that the voice has never heard"
 for i in "${!sentences[@]}"; do
-    say $((i + 1)) "${sentences[i]}"
+    printf '      %s  "%s"\n' "$out/sentence-$((i + 1)).wav" "${sentences[i]}"
+    say $((i + 1)) sentence --vocoder griffin-lim
+    say $((i + 1)) neural
 done
-finish "spoken"
+make_listening_page
+finish "$out/listen.html plays them side by side"
 
 begin "Report"
 [[ $out/report.html -nt $out/training.txt ]] || "$tandem" report --quiet "$out/run" -o "$out/report.html" > "$out/report.log"
@@ -156,12 +175,14 @@ finish "$out/report.html"
 cat << END
 
 Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. All is in $out:
-  sentence-1.wav ...         the three sentences: play them with aplay, ffplay or anything else
+  listen.html                the three sentences as espeak-ng says them, by Griffin-Lim, and by the vocoder
+  sentence-1.wav ...         those by Griffin-Lim, and neural-1.wav ... those by the vocoder: play them with anything
   report.html                the training on one page, with curves, pictures and sounds: open it in a browser
   run/samples/*.png, *.wav   what the voice made of sentences kept back, next to what it should be
   run/events.out.tfevents.*  curves, pictures and sounds:  tensorboard --logdir $out/run
   run/metrics.jsonl          the same numbers, one JSON object a line
   run/*.safetensors          the voice; best.safetensors is the one that validated best
+  vocoder/voice.safetensors  the voice with its vocoder
 
 Next:
   $tandem synth --checkpoint $checkpoint --text "We left the camera under the bridge." -o camera.wav
@@ -172,6 +193,6 @@ if is_out_of_time; then
     cat << END
 
 This computer was too slow, or too busy, for all steps in the time of $config: the voice will be hoarse. To go on:
-  rm $out/training.txt && scripts/quickstart.sh $out
+  rm -r $out/training.txt $out/vocoder && scripts/quickstart.sh $out
 END
 fi

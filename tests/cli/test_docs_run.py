@@ -50,7 +50,7 @@ class Blocks(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = folder.name
         shutil.copytree(os.path.join(ROOT, "configs"), self.path("configs"))
-        for name in ("quickstart.sh", "make_demo_data.sh"):
+        for name in ("quickstart.sh", "make_demo_data.sh", "train_vocoder.sh", "listening_page.sh"):
             self.write(f"scripts/{name}", self.read(f"scripts/{name}"), True)
         sentences = self.read("scripts/demo_sentences.txt").splitlines(keepends=True)
         self.write("scripts/demo_sentences.txt", "".join(sentences[:SENTENCES]))
@@ -91,7 +91,8 @@ class Blocks(unittest.TestCase):
         print(f"{count} blocks of {' and '.join(PAGES)} run")
         self.assertGreaterEqual(count, 11)
         for name in ("camera.wav", "copy.wav", "slower.flac", "story.ogg", "fog.raw", "voice.safetensors", "timeline.html",
-                     "build/quickstart/report.html", "build/quickstart/sentence-3.wav", "build/pair/latest"):
+                     "build/quickstart/report.html", "build/quickstart/sentence-3.wav", "build/quickstart/listen.html",
+                     "build/pair/latest"):
             self.assertGreater(os.path.getsize(self.path(name)), 0, name)
 
     def test_grammar_of_scripts(self):

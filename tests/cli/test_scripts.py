@@ -34,21 +34,39 @@ class Words(unittest.TestCase):
         self.assertEqual(count("a b c", "a b b c"), 1)
         self.assertEqual(count("a b c", ""), 3)
         self.assertEqual(count("", "a b"), 2)
+        self.assertEqual(count("the mail box is", "the mailbox is"), 0)
+        self.assertEqual(count("a mailbox", "a mail box"), 0)
+        self.assertEqual(count("a mailbox", "a mail"), 1)
+
+    def test_interval(self):
+        # 60 sentences of 10 words with 0 or 2 errors: the rate is 0.1, its standard error sqrt(0.01 / 60) = 0.0129.
+        errors, words = [0, 2] * 30, [10] * 60
+        rates = word_errors.draw_error_rates(errors, words)
+        low, high = word_errors.find_interval(rates)
+        self.assertAlmostEqual(low, 0.1 - 1.96 * 0.0129, delta=0.004)
+        self.assertAlmostEqual(high, 0.1 + 1.96 * 0.0129, delta=0.004)
+        worse = word_errors.draw_error_rates([e + 1 for e in errors], words)
+        for a, b in zip(worse, rates):  # the same sentences were drawn
+            self.assertAlmostEqual(a - b, 0.1)
 
 
 class Rows(unittest.TestCase):
     def test_faults(self):
         find = make_human_data.find_fault
         for text, reason in (("", "no text"), ("[a tone]", "note"), ("Added.", "two words"), ("USB Radio", "acronym")):
-            self.assertIn(reason, find(make_human_data.clean(text)))
+            self.assertIn(reason, find(make_human_data.clean(text), False))
         for text in ("You are now muted", "Use the 7 key for Q, and the 9 key for Z."):
-            self.assertIsNone(find(make_human_data.clean(text)))
+            self.assertIsNone(find(make_human_data.clean(text), False))
+        self.assertIsNone(find("Added.", True))
+        for text in ("b", "SIP"):
+            self.assertIn("letters", find(text, True))
 
     def test_lengths(self):
         text = "The conference is now locked."
         self.assertIsNone(make_human_data.find_bad_length(text, 2.0))
         self.assertIn("does not fit", make_human_data.find_bad_length(text, 0.5))
         self.assertIn("does not fit", make_human_data.find_bad_length(text, 10.0))
+        self.assertIsNone(make_human_data.find_bad_length("one", 0.7))
         self.assertIn("longer", make_human_data.find_bad_length(text * 20, 40.0))
 
     def test_clean(self):
