@@ -87,6 +87,8 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     if (td_options_get(cli->options, "model.model_size")->origin != TD_ORIGIN_DEFAULT)
         out->preset = td_cli_text(cli, "model.model_size");
     out->family = td_settings_family(cli->options);
+    out->keys = td_cli_text(cli, "bench.model_keys");
+    out->state = td_settings_state(td_cli_text(cli, "training.optimizer_state"));
     out->size.items = count(cli, "training.batch_size");
     out->size.tokens = count(cli, "bench.text_length");
     out->size.frames = count(cli, "bench.mel_frames");

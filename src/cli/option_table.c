@@ -171,6 +171,8 @@ static const td_option OWN[] = {
      USUAL("Benchmark", STEP | BENCH_CLUSTER, "Steps that count")},
     {KEY("bench", "precision"), CHOICE("fp32", "fp32|bf16|fp16"),
      FOR("Benchmark", STEP, "How activations are kept and weights read; sums are fp32")},
+    {KEY("bench", "model_keys"), TEXT("'KEY=VALUE ...'"),
+     FOR("Benchmark", STEP, "Keys of the model that differ from the preset's")},
     {KEY("bench", "checkpointing"), BOOL("false"),
      FOR("Benchmark", STEP, "Compute the inside of each layer again in the backward pass, to save memory")},
     {KEY("bench", "explain"), BOOL("false"),

@@ -31,17 +31,12 @@ static bool has_pair(const td_carried *c, const char *key)
     return false;
 }
 
-static bool is_wide(const td_checkpoint_tensor_data *t)
-{
-    return td_safetensors_dtype_bytes(t->dtype) >= sizeof(uint32_t);
-}
-
-/* Tensors of less than four bytes an element come last in files. */
+/* Files have wide elements before narrow ones, since nothing pads between tensors. */
 static void add_of_width(td_checkpoint_tensor_data *to, size_t *n, const td_checkpoint_tensor_data *from,
-                         size_t count, bool wide)
+                         size_t count, size_t bytes)
 {
     for (size_t i = 0; i < count; ++i)
-        if (is_wide(&from[i]) == wide) to[(*n)++] = from[i];
+        if (td_safetensors_dtype_bytes(from[i].dtype) == bytes) to[(*n)++] = from[i];
 }
 
 static td_status join_tensors(const td_checkpoint *rest, td_carried *c)
@@ -65,9 +60,9 @@ static td_status join_tensors(const td_checkpoint *rest, td_carried *c)
         memcpy(to->dims, t->dims, sizeof to->dims);
     }
     TD_TRY(TD_NEW_ARRAY(&c->all_tensors, c->n_tensors + n_further + 1));
-    for (int wide = 1; wide >= 0; --wide) {
-        add_of_width(c->all_tensors, &n, c->tensors, c->n_tensors, wide);
-        add_of_width(c->all_tensors, &n, further, n_further, wide);
+    for (size_t bytes = sizeof(uint64_t); bytes > 0; bytes /= 2) {
+        add_of_width(c->all_tensors, &n, c->tensors, c->n_tensors, bytes);
+        add_of_width(c->all_tensors, &n, further, n_further, bytes);
     }
     c->tensors = c->all_tensors;
     c->n_tensors = n;

@@ -427,8 +427,7 @@ static td_status load_block(const td_checkpoint *c, td_store *store, td_block bl
         const td_store_entry entry = td_store_get(store, i);
         const bool is_state = entry.role == TD_TENSOR_STATE;
         const td_safetensors_tensor *t;
-        if (td_store_span(store, i, block).buffer == NULL || (is_state && entry.state_kind != TD_STATE_KEPT))
-            continue;
+        if (!td_store_has(store, i, block) || (is_state && entry.state_kind != TD_STATE_KEPT)) continue;
         const char *prefix = is_state ? "state." : PREFIXES[from];
         if (is_fallback_needed(c, prefix, entry.name)) prefix = PREFIXES[TD_BLOCK_WEIGHT];
         TD_CHECK(td_checkpoint_tensor(c, prefix, entry.name, &t));

@@ -183,6 +183,10 @@ void td_backprop_add(td_backprop *b, uint32_t id, uint32_t gradient)
         add_to_parameter(b, id, gradient);
     } else {
         const uint32_t before = td_backprop_get(b, id);
+        const td_shape shape = td_graph_at(b->graph, id)->shape;
+        if (!td_shape_equal(td_graph_at(b->graph, gradient)->shape,
+                            shape)) /* repeated once: axes of 1 before it */
+            gradient = td_graph_reshape(b->graph, (td_tensor){gradient}, shape).id;
         slot->id = before ? td_chain_apply(b->graph, TD_CHAIN_ADD, before, gradient, 0).id : gradient;
     }
 }

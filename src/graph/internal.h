@@ -20,6 +20,8 @@
 #define TD_NODE_OUTPUTS 3
 #define TD_STORAGE_ALIGN ((uint64_t)TD_OFFSET_ALIGN) /* bytes; where any device lets a binding start */
 
+#define TD_LEAST_HALF 256u /* elements: fewer are not kept in 16 bits */
+
 /* One line of the list for each kind. */
 #define TD_GRAPH_OPS(X)                                                                                      \
     X(chain)                                                                                                 \

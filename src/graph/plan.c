@@ -154,6 +154,7 @@ static td_status find_span(td_plan *plan, uint32_t id)
         TD_CHECK(td_store_find(plan->store, plan->draft.graph, is_gradient ? root->parameter : t->root, block,
                                &whole));
     }
+    if (!whole.buffer) return TD_OK; /* weights in 16 bits alone, which products read as another tensor */
     plan->spans[id] = td_span_part(whole, 4 * t->root_offset, td_tensor_bytes(t));
     return TD_OK;
 }
@@ -270,6 +271,8 @@ static td_status run_passes(td_plan *plan, const td_graph *graph)
         const td_dtype weights = plan->store->options.half;
         TD_CHECK(td_draft_keep_half(&plan->draft, o->half));
         if (weights) TD_CHECK(td_draft_half_weights(&plan->draft, weights));
+    } else if (plan->store->options.half && plan->store->options.narrow_frozen) {
+        TD_CHECK(td_draft_half_weights(&plan->draft, plan->store->options.half));
     }
     return TD_OK;
 }

@@ -44,6 +44,9 @@ typedef struct td_store_options {
      * TD_LOSS_SCALE_START, else it is 1 and stays. */
     td_dtype half;
     td_state_format state; /* of the moments */
+    bool
+        narrow_frozen; /* with `half`: weights that nobody updates, and that products alone read, exist in 16 bits
+                              only; plans without gradients then read 16 bits too. Somebody else has their fp32 */
 } td_store_options;
 
 /* Room, filled with zeros, for the parameters and states of `graph`; other graphs with the same ones can be
@@ -87,11 +90,13 @@ size_t td_store_count(const td_store *store);
 td_store_entry td_store_get(const td_store *store, size_t i);
 
 /* Where entry i lies in a block; a zero span where it has no place (states have weights alone). Moments that are packed
- * lie there in their format. */
+ * lie there in their format. td_store_scales: the largest magnitudes, where moments are kept in 8 bits. */
 td_span td_store_span(const td_store *store, size_t i, td_block block);
-
-/* The same of the largest magnitudes, where moments are kept in 8 bits; else a zero span. */
 td_span td_store_scales(const td_store *store, size_t i, td_block block);
+
+/* Whether td_store_read() and td_store_write() find something there; weights in 16 bits alone count as weights. */
+bool td_store_has(const td_store *store, size_t i, td_block block);
+
 td_state_format td_store_state(const td_store *store);
 
 /* Copies an entry between the host and the device, and waits; for loading, saving and looking. `values` has

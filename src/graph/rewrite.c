@@ -7,8 +7,7 @@
 
 #include "graph/draft.h"
 
-#define LEAST_HALF_ELEMENTS 256u /* less is not worth a launch */
-#define CAST_REACH 24u           /* nodes from one use to the next that share a cast back */
+#define CAST_REACH 24u /* nodes from one use to the next that share a cast back */
 
 /* ---------------------------------------------------------------- rewriting */
 
@@ -248,7 +247,7 @@ static bool *find_left(const rewriting *w)
         for (size_t i = 0; i < TD_NODE_INPUTS; i++) {
             const td_tensor_info *t = &draft->tensors[node->in[i]];
             if (node->backward && t->role == TD_TENSOR_ACTIVATION && t->dtype == TD_F32 && !t->is_output &&
-                t->root_offset == 0 && td_shape_size(t->shape) >= LEAST_HALF_ELEMENTS)
+                t->root_offset == 0 && td_shape_size(t->shape) >= TD_LEAST_HALF)
                 left[node->in[i]] = true;
         }
     }
@@ -316,7 +315,7 @@ static uint32_t find_weights(const td_draft *draft, const td_node *node)
     const bool is_conv = node->kind == TD_OP_conv || node->kind == TD_OP_conv_back_data;
     if (!is_conv && (node->kind != TD_OP_matmul || node->info.matmul.layout == TD_GEMM_TN)) return 0;
     if (root->role != TD_TENSOR_PARAMETER || root->group == TD_PARAM_NO_DECAY || t->dtype != TD_F32 ||
-        t->root_offset || td_shape_size(t->shape) < LEAST_HALF_ELEMENTS)
+        t->root_offset || td_shape_size(t->shape) < TD_LEAST_HALF)
         return 0;
     return is_conv && t->shape.dims[t->shape.n_dims - 1] % 2 ? 0 : id;
 }

@@ -2,7 +2,6 @@
  * Groups lie together, so that an update is one launch per group and piece; every entry starts where any
  * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
 #include "graph/store.h"
-#include "base/half.h"
 #include "device/blocking.h"
 #include "ops/move.h"
 
@@ -18,6 +17,7 @@ static bool is_kept(const td_tensor_info *t)
 }
 
 #define USUAL_ALIGN 256u /* bytes */
+#define LAST_RANK (TD_MAX_LEARNERS * TD_PARAM_GROUPS + TD_PARAM_GROUPS + 1)
 
 /* So that an entry starts where a binding may in every block. The gaps are part of the sums that clip gradients, so
  * only devices that need wider ones have them: elsewhere a run's bits stay what they were. */
@@ -35,13 +35,14 @@ static uint64_t padded(const td_store *store, td_shape shape)
 }
 
 /* The segment that the next entry goes to: the last one, unless it is of another kind or full. */
-static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t most, uint32_t *out)
+static td_status find_segment(td_store *store, const td_placed_entry *placed, uint64_t most, uint32_t *out)
 {
-    const bool is_state = e->role == TD_TENSOR_STATE;
+    const td_store_entry *e = &placed->entry;
+    const bool is_state = e->role == TD_TENSOR_STATE, is_narrow = placed->is_narrow;
     if (store->n_segments > 0) {
         const td_segment *last = &store->segments[store->n_segments - 1];
         if (last->learner == e->learner && last->group == e->group && last->is_state == is_state &&
-            last->elements + padded(store, e->shape) <= most) {
+            last->is_narrow == is_narrow && last->elements + padded(store, e->shape) <= most) {
             *out = (uint32_t)store->n_segments - 1;
             return TD_OK;
         }
@@ -53,7 +54,7 @@ static td_status find_segment(td_store *store, const td_store_entry *e, uint64_t
     TD_CHECK(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
                            sizeof *store->segments));
     store->segments[store->n_segments] =
-        (td_segment){.learner = e->learner, .group = e->group, .is_state = is_state};
+        (td_segment){.learner = e->learner, .group = e->group, .is_state = is_state, .is_narrow = is_narrow};
     *out = (uint32_t)store->n_segments++;
     return TD_OK;
 }
@@ -140,11 +141,41 @@ static td_status sort_entries(td_store *store)
     return TD_OK;
 }
 
-/* Where an entry's segment stands in the order: learner after learner and group after group, then what no
- * learner updates, then states. */
-static uint32_t rank_of(const td_store_entry *e)
+/* Whether a tensor is read as the right side of products, and by nothing else. */
+static bool is_of_products(const td_graph *graph, uint32_t id)
 {
-    if (e->role == TD_TENSOR_STATE) return TD_MAX_LEARNERS * TD_PARAM_GROUPS + TD_PARAM_GROUPS;
+    for (size_t n = 0; n < graph->n_nodes; n++) {
+        const td_node *node = &graph->nodes[n];
+        for (size_t k = 0; k < TD_NODE_INPUTS && node->kind != TD_OP_view; k++) {
+            if (!node->in[k] || graph->tensors[node->in[k]].root != id) continue;
+            if (node->kind != TD_OP_matmul || k != MATMUL_B || node->info.matmul.layout == TD_GEMM_TN)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Which weights exist in 16 bits alone. */
+static void find_narrow(td_store *store, const td_graph *const *graphs, size_t n_graphs)
+{
+    for (size_t i = 0; i < store->n_entries && store->options.half && store->options.narrow_frozen; i++) {
+        td_placed_entry *e = &store->entries[i];
+        e->is_narrow = e->entry.role == TD_TENSOR_PARAMETER && e->entry.learner == TD_MAX_LEARNERS &&
+                       e->entry.group == TD_PARAM_DECAY && td_shape_size(e->entry.shape) >= TD_LEAST_HALF;
+        for (size_t g = 0; g < n_graphs && e->is_narrow; g++) {
+            const td_tensor t = td_graph_find(graphs[g], e->entry.name);
+            if (t.id) e->is_narrow = is_of_products(graphs[g], t.id);
+        }
+    }
+}
+
+/* Where an entry's segment stands in the order: learner after learner and group after group, then what no
+ * learner updates, then states, then what has 16 bits alone. */
+static uint32_t rank_of(const td_placed_entry *placed)
+{
+    const td_store_entry *e = &placed->entry;
+    if (placed->is_narrow) return LAST_RANK;
+    if (e->role == TD_TENSOR_STATE) return LAST_RANK - 1;
     return e->learner * TD_PARAM_GROUPS + (uint32_t)e->group;
 }
 
@@ -156,11 +187,11 @@ static td_status lay_out(td_store *store)
         caps->max_binding_bytes < caps->max_alloc_bytes ? caps->max_binding_bytes : caps->max_alloc_bytes;
     const uint64_t align = align_elements(store);
     const uint64_t most = (bytes / 4 < UINT32_C(1) << 30 ? bytes / 4 : UINT32_C(1) << 30) / align * align;
-    for (uint32_t rank = 0; rank <= TD_MAX_LEARNERS * TD_PARAM_GROUPS + TD_PARAM_GROUPS; rank++) {
+    for (uint32_t rank = 0; rank <= LAST_RANK; rank++) {
         for (size_t i = 0; i < store->n_entries; i++) {
             td_placed_entry *e = &store->entries[i];
-            if (rank_of(&e->entry) != rank) continue;
-            TD_CHECK(find_segment(store, &e->entry, most, &e->segment));
+            if (rank_of(e) != rank) continue;
+            TD_CHECK(find_segment(store, e, most, &e->segment));
             td_segment *segment = &store->segments[e->segment];
             e->offset = segment->elements;
             segment->elements += padded(store, e->entry.shape);
@@ -171,7 +202,7 @@ static td_status lay_out(td_store *store)
 
 static bool has_block(const td_store *store, const td_segment *segment, td_block block)
 {
-    if (block == TD_BLOCK_WEIGHT) return true;
+    if (block == TD_BLOCK_WEIGHT) return !segment->is_narrow;
     if (block == TD_BLOCK_HALF)
         return store->options.half && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->learner == TD_MAX_LEARNERS) return false;
@@ -257,6 +288,7 @@ td_status td_store_create_shared(td_memory *memory, const td_graph *const *graph
     for (size_t i = 0; i < n_graphs; i++)
         TD_TRY(list_entries(store, graphs[i], (uint32_t)i));
     TD_TRY(sort_entries(store));
+    find_narrow(store, graphs, n_graphs);
     TD_TRY(lay_out(store));
     TD_TRY(allocate(store));
     *out = store;
@@ -459,6 +491,7 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
         "the store has no %s of this shape and group; graphs of one store must have the same parameters",
         t->name);
     *out = td_store_span(store, (size_t)(e - store->entries), block);
+    if (e->is_narrow && block != TD_BLOCK_HALF) return TD_OK; /* products read the others */
     if (!out->buffer && block == TD_BLOCK_AVERAGE)
         *out = td_store_span(store, (size_t)(e - store->entries), TD_BLOCK_WEIGHT);
     TD_REFUSE_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients of %s; create it for training",
@@ -492,80 +525,24 @@ fail:
     return status;
 }
 
-/* Moments of an entry in fewer bits, on the host. */
-typedef struct packed_entry {
-    uint8_t *bytes; /* owned, as is the next */
-    float *scales;
-    td_span span, scale_span;
-    uint64_t n;
-} packed_entry;
-
-static td_status open_packed(const td_store *store, size_t i, td_block block, packed_entry *out)
-{
-    *out = (packed_entry){.span = td_store_span(store, i, block),
-                          .scale_span = td_store_scales(store, i, block),
-                          .n = td_shape_size(store->entries[i].entry.shape)};
-    TD_CHECK(TD_NEW_ARRAY(&out->bytes, out->span.bytes));
-    return TD_NEW_ARRAY(&out->scales, out->scale_span.bytes / 4 + 1);
-}
-
-static void close_packed(packed_entry *p)
-{
-    free(p->bytes);
-    free(p->scales);
-}
-
-static td_status write_packed(td_store *store, size_t i, td_block block, const float *values)
-{
-    packed_entry p = {0};
-    td_status status = TD_OK;
-    TD_TRY(open_packed(store, i, block, &p));
-    if (store->options.state == TD_STATE_BF16) {
-        for (uint64_t k = 0; k < p.n; k++) {
-            const uint16_t half = td_bf16_from_float(values[k]);
-            memcpy(p.bytes + 2 * k, &half, sizeof half);
-        }
-    } else {
-        td_packed_encode(values, p.n, block == TD_BLOCK_MOMENT2, p.bytes, p.scales);
-        TD_TRY(td_blocking_write(store->memory, p.scale_span, p.scales));
-    }
-    TD_TRY(td_blocking_write(store->memory, p.span, p.bytes));
-fail:
-    close_packed(&p);
-    return status;
-}
-
-static td_status read_packed(td_store *store, size_t i, td_block block, float *values)
-{
-    packed_entry p = {0};
-    td_status status = TD_OK;
-    TD_TRY(open_packed(store, i, block, &p));
-    TD_TRY(td_blocking_read(store->memory, p.span, (td_point){0}, p.bytes));
-    if (store->options.state == TD_STATE_BF16) {
-        for (uint64_t k = 0; k < p.n; k++) {
-            uint16_t half;
-            memcpy(&half, p.bytes + 2 * k, sizeof half);
-            values[k] = td_bf16_to_float(half);
-        }
-    } else {
-        TD_TRY(td_blocking_read(store->memory, p.scale_span, (td_point){0}, p.scales));
-        td_packed_decode(p.bytes, p.scales, p.n, block == TD_BLOCK_MOMENT2, values);
-    }
-fail:
-    close_packed(&p);
-    return status;
-}
-
 static bool is_packed(const td_store *store, td_block block)
 {
     return is_moment(block) && store->options.state != TD_STATE_FP32;
 }
 
+bool td_store_has(const td_store *store, size_t i, td_block block)
+{
+    const bool is_narrow = store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT;
+    return td_store_span(store, i, is_narrow ? TD_BLOCK_HALF : block).buffer != NULL;
+}
+
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
+    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT)
+        return td_store_move_narrow(store, i, values, NULL);
     TD_CHECK(find_values(store, i, block, &span));
-    if (is_packed(store, block)) return write_packed(store, i, block, values);
+    if (is_packed(store, block)) return td_store_write_packed(store, i, block, values);
     TD_CHECK(td_blocking_write(store->memory, span, values));
     if (block == TD_BLOCK_WEIGHT) TD_CHECK(cast_entry(store, i));
     return TD_OK;
@@ -587,8 +564,10 @@ static td_status unscale(td_store *store, const td_store_entry *entry, float *va
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
     td_span span;
+    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT)
+        return td_store_move_narrow(store, i, NULL, values);
     TD_CHECK(find_values(store, i, block, &span));
-    if (is_packed(store, block)) return read_packed(store, i, block, values);
+    if (is_packed(store, block)) return td_store_read_packed(store, i, block, values);
     TD_CHECK(td_blocking_read(store->memory, span, (td_point){0}, values));
     if (block == TD_BLOCK_GRADIENT) TD_CHECK(unscale(store, &store->entries[i].entry, values));
     return TD_OK;

@@ -346,9 +346,8 @@ static td_dtype read_half(const td_options *options)
     return td_settings_precision(get(options, "training.mixed_format")->text);
 }
 
-static td_state_format read_state(const td_options *options)
+td_state_format td_settings_state(const char *name)
 {
-    const char *name = get_text(options, "training.optimizer_state");
     if (strcmp(name, "fp32") == 0) return TD_STATE_FP32;
     return strcmp(name, "bf16") == 0 ? TD_STATE_BF16 : TD_STATE_INT8;
 }
@@ -362,7 +361,7 @@ static void read_training(const td_options *options, td_train_settings *out)
                                             .max_norm = get_float(options, "training.grad_clip"),
                                             .average_decay = get_float(options, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
-    out->state = read_state(options);
+    out->state = td_settings_state(get_text(options, "training.optimizer_state"));
     out->plan = (td_plan_options){.checkpoint = get(options, "model.gradient_checkpointing")->truth,
                                   .half = read_half(options)};
     if (out->plan.half == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;

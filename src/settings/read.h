@@ -46,4 +46,7 @@ td_status td_settings_plan(td_options *options, const td_device_info *device,
 /* Of "fp32", "bf16" or "fp16", as the options have it. */
 td_dtype td_settings_precision(const char *name);
 
+/* And of training.optimizer_state. */
+td_state_format td_settings_state(const char *name);
+
 #endif

@@ -146,7 +146,7 @@ static const td_option TRAINING[] = {
     {KEY("training", "mixed_format"), CHOICE("bf16", "bf16|fp16"),
      FOR("Training", TD_TOPIC_PIPELINE, "With mixed-precision: bfloat16, or half with dynamic loss scaling")},
     {KEY("training", "optimizer_state"), CHOICE("fp32", "fp32|bf16|int8"),
-     FOR("Training", TD_TOPIC_PIPELINE,
+     FOR("Training", TD_TOPIC_PIPELINE | TD_TOPIC_STEP,
          "How AdamW's moments are kept: 8 bytes for each parameter, 4, or 2 (8 bits and a scale per block)")},
     {KEY("training", "resume"), PATH("FILE"),
      FOR("Training", TD_TOPIC_TRAIN, "Checkpoint to go on from; the newest of the folder if not given")},

@@ -45,10 +45,14 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     td_optimizer_options update = adamw;
     TD_CHECK(td_device_open(registry, info, &b->device));
     TD_CHECK(td_memory_create(b->device, "model", 0, &b->memory));
-    TD_CHECK(o->preset ? td_step_work_model(o->family, o->preset, &o->size, o->ragged, is_scaled, &b->work)
-                       : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
-    TD_CHECK(td_store_create(b->memory, b->work.graph, &(td_store_options){.training = true, .half = o->half},
-                             &b->store));
+    TD_CHECK(o->preset
+                 ? td_step_work_model(o->family, o->preset, o->keys, &o->size, o->ragged, is_scaled, &b->work)
+                 : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
+    const td_store_options store = {.training = true,
+                                    .half = o->half,
+                                    .state = o->state,
+                                    .narrow_frozen = o->preset && o->family->carries};
+    TD_CHECK(td_store_create(b->memory, b->work.graph, &store, &b->store));
     TD_CHECK(td_store_init(b->store, TD_STEP_WORK_SEED));
     TD_CHECK(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     td_plan_destroy(b->plan);

@@ -15,9 +15,11 @@
 typedef struct td_bench_step_options {
     const char *preset;      /* of a model; NULL: a sketch */
     const td_family *family; /* of a model */
+    const char *keys;        /* of it, "KEY=VALUE KEY=VALUE"; or NULL */
     td_sketch_size size;
     uint32_t steps; /* that count, after two that warm up */
     td_dtype half;  /* TD_BF16, TD_F16, or fp32 */
+    td_state_format state;
     bool checkpoint;
     bool ragged;       /* lengths from the whole down to half, instead of the whole */
     const char *dump;  /* safetensors of the batch, parameters, gradients and ten updates; NULL: none */

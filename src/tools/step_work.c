@@ -1,6 +1,7 @@
 /* See step_work.h. Covered by tests/cli/test_step.py. */
 #include "tools/step_work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 
 #define SEED 1
 #define REFERENCE_FRAMES 258 /* three seconds */
-#define SYMBOLS 64
+#define IDS 64               /* tokens and codes are below this */
+#define HOP 256              /* samples of a frame */
 
 void td_step_work_clear(td_step_work *work)
 {
@@ -92,13 +94,16 @@ static td_status add_by_name(td_step_work *work, td_tensor input, const td_batch
     const char *name = td_graph_name(work->graph, input);
     uint32_t *words = NULL;
     float *values = NULL;
-    if (strcmp(name, "token_ids") == 0) return add_tokens(work, input, SYMBOLS);
-    if (strcmp(name, "token_counts") == 0)
+    const bool is_ids = td_graph_shape(work->graph, input).n_dims == 2 && strcmp(name, "cond_range") != 0;
+    if (strcmp(name, "token_counts") == 0 || strcmp(name, "text_counts") == 0)
         return add_counts(work, input, shape->items, shape->tokens, ragged);
+    if (strcmp(name, "code_counts") == 0 || strcmp(name, "wave_counts") == 0)
+        return add_counts(work, input, shape->items, (shape->frames - 1) * HOP, ragged);
     if (strcmp(name, "frame_counts") == 0)
         return add_counts(work, input, shape->items, shape->frames, ragged);
     if (strcmp(name, "reference_counts") == 0)
         return add_counts(work, input, shape->items, shape->reference_frames, false);
+    if (td_graph_dtype(work->graph, input) == TD_U32 && is_ids) return add_tokens(work, input, IDS);
     if (td_graph_dtype(work->graph, input) == TD_U32) return add_input(work, input, true, &words);
     if (td_shape_size(td_graph_shape(work->graph, input)) > 1) return add_noise(work, input, &values);
     const td_status status = add_input(work, input, false, &values);
@@ -113,18 +118,31 @@ static td_status add_inputs(td_step_work *work, const td_batch_shape *shape, boo
     return TD_OK;
 }
 
-td_status td_step_work_model(const td_family *family, const char *preset, const td_sketch_size *size,
-                             bool ragged, bool is_scaled, td_step_work *out)
+/* "KEY=VALUE KEY=VALUE" */
+static td_status put_keys(td_model_config *config, const char *keys)
 {
-    const td_batch_shape shape = {.items = size->items,
-                                  .tokens = size->tokens,
-                                  .frames = size->frames,
-                                  .reference_frames = REFERENCE_FRAMES};
+    char key[64], value[TD_MODEL_VALUE_BYTES];
+    int used = 0;
+    for (; keys && sscanf(keys, " %63[^=]=%31s%n", key, value, &used) == 2; keys += used)
+        TD_CHECK(td_model_config_put(config, key, value));
+    return TD_OK;
+}
+
+td_status td_step_work_model(const td_family *family, const char *preset, const char *keys,
+                             const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out)
+{
     td_model_config config;
     td_status status = TD_OK;
     *out = (td_step_work){0};
     TD_TRY(td_model_preset(family, preset, &config));
-    family->fit(&(td_data_facts){.n_symbols = SYMBOLS,
+    TD_TRY(put_keys(&config, keys));
+    const td_model_facts facts = td_model_describe(&config);
+    const td_batch_shape shape = {.items = size->items,
+                                  .tokens = size->tokens,
+                                  .frames = size->frames,
+                                  .reference_frames =
+                                      facts.slice.most ? facts.slice.most / HOP + 1 : REFERENCE_FRAMES};
+    family->fit(&(td_data_facts){.n_symbols = facts.n_symbols,
                                  .n_mels = TD_SKETCH_BANDS,
                                  .max_tokens = size->tokens,
                                  .max_frames = size->frames,

@@ -28,9 +28,10 @@ void td_step_work_clear(td_step_work *work);
  * td_step_work_clear(). */
 td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out);
 
-/* The same of a model that is trained; size->items, tokens and frames count. */
-td_status td_step_work_model(const td_family *family, const char *preset, const td_sketch_size *size,
-                             bool ragged, bool is_scaled, td_step_work *out);
+/* The same of a model that is trained: a preset with `keys`, "KEY=VALUE KEY=VALUE" or NULL. size->items, tokens and frames
+ * count. */
+td_status td_step_work_model(const td_family *family, const char *preset, const char *keys,
+                             const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out);
 
 /* A made-up batch into the first slot of a plan of a graph that somebody else has built. */
 td_status td_step_work_fill(const td_graph *graph, td_plan *plan, const td_batch_shape *shape);

@@ -69,7 +69,7 @@ static td_status add_block(dump *d, td_store *store, uint32_t learner, td_block 
     for (size_t i = 0; i < td_store_count(store); ++i) {
         const td_store_entry entry = td_store_get(store, i);
         float *values = NULL;
-        if (entry.role != TD_TENSOR_PARAMETER || td_store_span(store, i, block).buffer == NULL ||
+        if (entry.role != TD_TENSOR_PARAMETER || !td_store_has(store, i, block) ||
             (learner != ALL_LEARNERS && entry.learner != learner))
             continue;
         TD_TRY(TD_NEW_ARRAY(&values, td_shape_size(entry.shape)));

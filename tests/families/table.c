@@ -16,7 +16,8 @@ static void check_keys(const td_model_config *config)
         td_model_config copy = *config;
         char value[TD_MODEL_VALUE_BYTES], back[TD_MODEL_VALUE_BYTES];
         assert_true(key->help && key->help[0]);
-        assert_true(strcmp(key->section, "model") == 0 || strcmp(key->section, "training") == 0);
+        assert_true(strcmp(key->section, "model") == 0 || strcmp(key->section, "training") == 0 ||
+                    strcmp(key->section, config->family->name) == 0);
         assert_true(key->offset < TD_MODEL_CONFIG_BYTES);
         td_model_config_get(config, i, value);
         check(td_model_config_put(&copy, key->name, value));

@@ -258,6 +258,159 @@ static void make_adamw(op_suite *suite)
     }
 }
 
+/* ---------------------------------------------------------------- AdamW with moments in fewer bits */
+
+typedef struct packed_case {
+    uint32_t n, bits;
+    uint32_t format; /* of a shadow; TD_FORMAT_FP32: it has none */
+    bool moves;      /* there are gradients, and moments begin with zeros; else the other way round */
+} packed_case;
+
+/* With these both moments are scaled by powers of two, and where they begin with zeros and gradients are powers of two,
+ * moments are so, too: their bits are known. */
+static const double PACKED_BETA1 = 0.5;
+
+static double get_beta2(const packed_case *n)
+{
+    return n->moves ? 0 : 0.25;
+}
+
+static td_status launch_packed(const op_case *c, td_list *list, const td_span *s)
+{
+    const packed_case *n = c->args;
+    return td_op_adamw_packed(list, &(td_adamw_packed_args){.bits = n->bits,
+                                                            .n = n->n,
+                                                            .beta1 = (float)PACKED_BETA1,
+                                                            .beta2 = (float)get_beta2(n),
+                                                            .eps = (float)EPS,
+                                                            .decay = 0.1f,
+                                                            .g = s[G],
+                                                            .control = s[CONTROL],
+                                                            .w = s[W],
+                                                            .m = s[M],
+                                                            .v = s[V],
+                                                            .format = n->format,
+                                                            .shadow = n->format ? s[SHADOW] : (td_span){0}});
+}
+
+/* What a byte stands for: 4 bits of exponent and `bits` of mantissa, or even steps below the least of those. */
+static double byte_value(uint32_t code, int bits)
+{
+    const uint32_t exponent = code >> bits, mantissa = code & ((1u << bits) - 1);
+    return exponent ? ldexp(1 + ldexp(mantissa, -bits), (int)exponent - 15) : ldexp(mantissa, -14 - bits);
+}
+
+/* All bytes that there are, the largest in every block, which is 1; as moments, and as they are after the step. */
+static void fill_bytes(const packed_case *n, op_io *io, bool is_second, double *moments)
+{
+    uint32_t *words = (uint32_t *)(void *)io->values;
+    const uint32_t blocks = n->n / TD_STATE_BLOCK;
+    for (uint32_t i = 0; i < n->n; i++) {
+        const uint32_t code = is_second ? 1 + i % 240 : i % 121, sign = !is_second && code && i / 121 % 2;
+        const double value = byte_value(code, is_second ? 4 : 3);
+        words[i / 4] |= (code | sign << 7) << (8 * (i % 4));
+        io->words[i / 4] |= (code | sign << 7) << (8 * (i % 4));
+        moments[i] = is_second ? value * value : sign ? -value : value;
+    }
+    for (uint32_t b = 0; b < blocks; b++) {
+        words[n->n / 4 + b] = 0x3f800000; /* 1 */
+        io->words[n->n / 4 + b] = 0x3f000000;
+    }
+}
+
+static void fill_halves(const packed_case *n, op_io *io, bool is_second, double *moments)
+{
+    uint32_t *words = (uint32_t *)(void *)io->values;
+    for (uint32_t i = 0; i < n->n; i++) {
+        const float value = (is_second || i % 3 ? 1.0f : -1.0f) * (1 + (float)(i % 128) / 128);
+        const float after = value * (float)(is_second ? get_beta2(n) : PACKED_BETA1);
+        words[i / 2] |= op_to_half(value, TD_FORMAT_BF16) << (16 * (i % 2));
+        io->words[i / 2] |= op_to_half(after, TD_FORMAT_BF16) << (16 * (i % 2));
+        moments[i] = (double)value;
+    }
+}
+
+/* 1 down to 2^-9, of both signs. */
+static float power_of(uint32_t i)
+{
+    return ldexpf(i % 3 ? 1 : -1, -(int)(i % 10));
+}
+
+/* What zeros become: a quarter of the gradient, and a quarter of its square, whose root is half of it. */
+static void expect_powers(const packed_case *n, op_io *io, bool is_second)
+{
+    const uint32_t scales = n->n / 4;
+    for (uint32_t i = 0; i < n->n; i++) {
+        const float g = power_of(i);
+        if (n->bits == 16) {
+            io->words[i / 2] |= op_to_half(is_second ? g * g / 4 : g / 4, TD_FORMAT_BF16) << (16 * (i % 2));
+            continue;
+        }
+        const uint32_t exponent = 15 - i % 10, sign = !is_second && g < 0;
+        io->words[i / 4] |= (exponent << (is_second ? 4 : 3) | sign << 7) << (8 * (i % 4));
+        io->words[scales + i / TD_STATE_BLOCK] = is_second ? 0x3f000000 : 0x3e800000;
+    }
+}
+
+static op_io *add_moment(op_case *c, const packed_case *n, const char *name, bool is_second, double *moments)
+{
+    const size_t words = n->bits == 16 ? (n->n + 1) / 2 : n->n / 4 + n->n / TD_STATE_BLOCK;
+    op_io *io = op_input(c, name, words);
+    io->kind = OP_IN_OUT;
+    io->words = calloc(words, sizeof *io->words);
+    if (!io->words) abort();
+    if (n->moves)
+        expect_powers(n, io, is_second);
+    else
+        (n->bits == 16 ? fill_halves : fill_bytes)(n, io, is_second, moments);
+    return io;
+}
+
+static void add_packed(op_suite *suite, packed_case n)
+{
+    op_case c = {
+        .op = "adamw packed", .kernels = n.bits == 16 ? "adamw_bf16" : "adamw_int8", .launch = launch_packed};
+    double *moments = calloc(2 * (size_t)n.n, sizeof *moments), lr = (double)0.01f;
+    if (!moments) abort();
+    snprintf(c.label, sizeof c.label, "%u in %u bits%s%s", n.n, n.bits, n.moves ? ", moving" : "",
+             n.format ? ", bf16" : "");
+    *(packed_case *)op_args(&c, sizeof n) = n;
+    float *gradients = op_input(&c, "g", n.n)->values;
+    for (uint32_t i = 0; n.moves && i < n.n; i++)
+        gradients[i] = power_of(i);
+    float *control = op_input(&c, "control", TD_CONTROL_WORDS)->values;
+    control[TD_CONTROL_LR] = (float)lr;
+    control[TD_CONTROL_FACTOR] = 0.5f;
+    control[TD_CONTROL_BIAS1] = 2.5f;
+    control[TD_CONTROL_BIAS2] = 3.5f;
+    op_io *w = as_in_out(op_random(&c, "w", n.n, -1, 1, 86), 3e-7, 1e-6);
+    add_moment(&c, &n, "m", false, moments);
+    add_moment(&c, &n, "v", true, moments + n.n);
+    op_scratch(&c, "shadow", n.format ? (n.n + 1) / 2 : 1);
+    for (uint32_t i = 0; i < n.n; i++) {
+        const double g = 0.5 * (double)c.io[G].values[i];
+        const double m = PACKED_BETA1 * moments[i] + (1 - PACKED_BETA1) * g;
+        const double v = get_beta2(&n) * moments[n.n + i] + (1 - get_beta2(&n)) * g * g;
+        const double old = (double)w->values[i];
+        w->expected[i] = old - lr * (double)0.1f * old - lr * 2.5 * m / (sqrt(v) * 3.5 + EPS);
+    }
+    free(moments);
+    op_suite_add(suite, &c);
+}
+
+static void make_packed(op_suite *suite)
+{
+    static const uint32_t SIZES[] = {256, 512, 768, 4096, 9216};
+    for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
+        for (uint32_t bits = 8; bits <= 16; bits += 8) {
+            add_packed(suite, (packed_case){.n = SIZES[i], .bits = bits});
+            add_packed(suite,
+                       (packed_case){.n = SIZES[i], .bits = bits, .moves = true, .format = TD_FORMAT_BF16});
+        }
+        add_packed(suite, (packed_case){.n = SIZES[i] - 15, .bits = 16});
+    }
+}
+
 /* ---------------------------------------------------------------- running average */
 
 typedef struct ema_case {
@@ -298,6 +451,7 @@ void cases_optim(op_suite *suite, td_device *device)
     const td_kernel_class class = td_device_class(device);
     make_clip(suite, class);
     make_adamw(suite);
+    make_packed(suite);
     for (const uint32_t *n = (const uint32_t[]){1, 9, 513, 4099, 0}; *n; n++) {
         add_ema(suite, (ema_case){*n, 0, (double)0.9f, false});
         add_ema(suite, (ema_case){*n, 2 + *n, (double)0.9f, true});

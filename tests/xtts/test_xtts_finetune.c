@@ -29,11 +29,10 @@ static td_status add_tensor(void *context, const td_xtts_tensor *t)
     assert_true(all->count < MOST);
     td_checkpoint_tensor_data *out = &all->at[all->count];
     snprintf(all->names[all->count], sizeof all->names[0], "%s", t->name);
-    *out = (td_checkpoint_tensor_data){
-        .prefix = "",
-        .name = all->names[all->count++],
-        .dtype = t->is_integer ? TD_SAFETENSORS_I64 : TD_SAFETENSORS_F32,
-        .rank = t->rank};
+    *out = (td_checkpoint_tensor_data){.prefix = "",
+                                       .name = all->names[all->count++],
+                                       .dtype = t->is_integer ? TD_SAFETENSORS_I64 : TD_SAFETENSORS_F32,
+                                       .rank = t->rank};
     for (size_t d = 0; d < t->rank; d++)
         n *= (size_t)(out->dims[d] = t->dims[d]);
     out->bytes = td_safetensors_dtype_bytes(out->dtype) * n;
@@ -183,7 +182,8 @@ static void check_merged(const td_checkpoint *voice, const td_checkpoint *tuned,
     assert_int_equal(in * out, n);
     for (size_t i = 0; i < in; i++) {
         for (size_t o = 0; o < out; o++) {
-            const double more = 16.0 * ((double)a[i] * (double)b[o * 2] + (double)a[in + i] * (double)b[o * 2 + 1]);
+            const double more =
+                16.0 * ((double)a[i] * (double)b[o * 2] + (double)a[in + i] * (double)b[o * 2 + 1]);
             const double expected = (double)w[i * out + o] + more;
             if (!(fabs((double)got[i * out + o] - expected) <= 1e-6)) fail_msg("%s is not merged", layer);
             changed += fabs(more);
