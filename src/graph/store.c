@@ -2,10 +2,8 @@
  * Groups lie together, so that an update is one launch per group and piece; every entry starts where any
  * device lets a binding start, and the gaps hold zeros. See plan.h. Covered by tests/graph/test_plan.c. */
 #include "graph/store.h"
-#include "base/half.h"
 #include "device/blocking.h"
 #include "ops/move.h"
-#include "torch/convert.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -527,95 +525,9 @@ fail:
     return status;
 }
 
-/* Moments of an entry in fewer bits, on the host. */
-typedef struct packed_entry {
-    uint8_t *bytes; /* owned, as is the next */
-    float *scales;
-    td_span span, scale_span;
-    uint64_t n;
-} packed_entry;
-
-static td_status open_packed(const td_store *store, size_t i, td_block block, packed_entry *out)
-{
-    *out = (packed_entry){.span = td_store_span(store, i, block),
-                          .scale_span = td_store_scales(store, i, block),
-                          .n = td_shape_size(store->entries[i].entry.shape)};
-    TD_CHECK(TD_NEW_ARRAY(&out->bytes, out->span.bytes));
-    return TD_NEW_ARRAY(&out->scales, out->scale_span.bytes / 4 + 1);
-}
-
-static void close_packed(packed_entry *p)
-{
-    free(p->bytes);
-    free(p->scales);
-}
-
-static td_status write_packed(td_store *store, size_t i, td_block block, const float *values)
-{
-    packed_entry p = {0};
-    td_status status = TD_OK;
-    TD_TRY(open_packed(store, i, block, &p));
-    if (store->options.state == TD_STATE_BF16) {
-        for (uint64_t k = 0; k < p.n; k++) {
-            const uint16_t half = td_bf16_from_float(values[k]);
-            memcpy(p.bytes + 2 * k, &half, sizeof half);
-        }
-    } else {
-        td_packed_encode(values, p.n, block == TD_BLOCK_MOMENT2, p.bytes, p.scales);
-        TD_TRY(td_blocking_write(store->memory, p.scale_span, p.scales));
-    }
-    TD_TRY(td_blocking_write(store->memory, p.span, p.bytes));
-fail:
-    close_packed(&p);
-    return status;
-}
-
-static td_status read_packed(td_store *store, size_t i, td_block block, float *values)
-{
-    packed_entry p = {0};
-    td_status status = TD_OK;
-    TD_TRY(open_packed(store, i, block, &p));
-    TD_TRY(td_blocking_read(store->memory, p.span, (td_point){0}, p.bytes));
-    if (store->options.state == TD_STATE_BF16) {
-        for (uint64_t k = 0; k < p.n; k++) {
-            uint16_t half;
-            memcpy(&half, p.bytes + 2 * k, sizeof half);
-            values[k] = td_bf16_to_float(half);
-        }
-    } else {
-        TD_TRY(td_blocking_read(store->memory, p.scale_span, (td_point){0}, p.scales));
-        td_packed_decode(p.bytes, p.scales, p.n, block == TD_BLOCK_MOMENT2, values);
-    }
-fail:
-    close_packed(&p);
-    return status;
-}
-
 static bool is_packed(const td_store *store, td_block block)
 {
     return is_moment(block) && store->options.state != TD_STATE_FP32;
-}
-
-/* Weights that exist in 16 bits alone, by floats. */
-static td_status move_narrow(td_store *store, size_t i, const float *from, float *to)
-{
-    const td_span span = td_store_span(store, i, TD_BLOCK_HALF);
-    const td_safetensors_dtype dtype =
-        store->options.half == TD_F16 ? TD_SAFETENSORS_F16 : TD_SAFETENSORS_BF16;
-    const uint64_t n = td_shape_size(store->entries[i].entry.shape);
-    uint8_t *halves = NULL;
-    td_status status = TD_OK;
-    TD_TRY(TD_NEW_ARRAY(&halves, span.bytes));
-    if (from) {
-        td_convert(from, TD_SAFETENSORS_F32, dtype, n, halves);
-        TD_TRY(td_blocking_write(store->memory, span, halves));
-    } else {
-        TD_TRY(td_blocking_read(store->memory, span, (td_point){0}, halves));
-        td_convert(halves, dtype, TD_SAFETENSORS_F32, n, to);
-    }
-fail:
-    free(halves);
-    return status;
 }
 
 bool td_store_has(const td_store *store, size_t i, td_block block)
@@ -627,9 +539,10 @@ bool td_store_has(const td_store *store, size_t i, td_block block)
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
-    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT) return move_narrow(store, i, values, NULL);
+    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT)
+        return td_store_move_narrow(store, i, values, NULL);
     TD_CHECK(find_values(store, i, block, &span));
-    if (is_packed(store, block)) return write_packed(store, i, block, values);
+    if (is_packed(store, block)) return td_store_write_packed(store, i, block, values);
     TD_CHECK(td_blocking_write(store->memory, span, values));
     if (block == TD_BLOCK_WEIGHT) TD_CHECK(cast_entry(store, i));
     return TD_OK;
@@ -651,9 +564,10 @@ static td_status unscale(td_store *store, const td_store_entry *entry, float *va
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
     td_span span;
-    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT) return move_narrow(store, i, NULL, values);
+    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT)
+        return td_store_move_narrow(store, i, NULL, values);
     TD_CHECK(find_values(store, i, block, &span));
-    if (is_packed(store, block)) return read_packed(store, i, block, values);
+    if (is_packed(store, block)) return td_store_read_packed(store, i, block, values);
     TD_CHECK(td_blocking_read(store->memory, span, (td_point){0}, values));
     if (block == TD_BLOCK_GRADIENT) TD_CHECK(unscale(store, &store->entries[i].entry, values));
     return TD_OK;

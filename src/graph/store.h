@@ -50,6 +50,12 @@ struct td_store {
 td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t tensor, td_block block,
                         td_span *out);
 
+/* Moments in fewer bits, as floats of the host (store_formats.c); and weights that exist in 16 bits alone, of which one of
+ * `from` and `to` is given. */
+td_status td_store_write_packed(td_store *store, size_t i, td_block block, const float *values);
+td_status td_store_read_packed(td_store *store, size_t i, td_block block, float *values);
+td_status td_store_move_narrow(td_store *store, size_t i, const float *from, float *to);
+
 /* Records the sum of what was put aside and what is there (accumulate.c), of a range of elements. */
 td_status td_store_record_sum(td_list *list, const td_segment *segment, uint64_t first, uint64_t count);
 

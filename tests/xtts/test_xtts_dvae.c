@@ -267,7 +267,8 @@ static void check_case(rig_kind kind, const char *name)
     check_codes(&r);
     assert_true(td_batch_find(&r.batch, "dvae_mel")->is_inner);
     assert_false(td_batch_find(&r.batch, "wave_counts")->is_inner);
-    assert_int_equal(r.batch.n_made, 1 + 3 * 4); /* front ends, and three parts with their copies are measured */
+    assert_int_equal(r.batch.n_made,
+                     1 + 3 * 4); /* front ends, and three parts with their copies are measured */
     end(&r);
     close_lesson(&l);
 }
