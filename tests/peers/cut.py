@@ -2,7 +2,7 @@
 """Measures `tandem cut` on recordings whose truth is known: rows of a dataset joined with pauses, in random order, some of
 them missing in the text and some only there.
 
-    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [--aligner FILE] [-- MORE]
+    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [-- MORE]
 
 Told: how many of the rows that are both said and written were found, how far cuts are from the truth, how many rows have
 the text of another, how many times faster than real time it was, and the memory that the program took. The truth of a
@@ -101,8 +101,9 @@ def main():
     parser.add_argument("--missing", type=float, default=0.05, help="share of what is said that is not written")
     parser.add_argument("--extra", type=float, default=0.05, help="share of what is written that is not said")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("more", nargs="*", help="words for tandem cut")
-    options = parser.parse_args()
+    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = parser.parse_args(sys.argv[1:at])
+    options.more = sys.argv[at + 1:]
     options.out.mkdir(parents=True, exist_ok=True)
     rate, sound, truth, text = join(options, random.Random(options.seed))
     with wave.open(str(options.out / "long.wav"), "wb") as f:
