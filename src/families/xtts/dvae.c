@@ -1,14 +1,8 @@
 /* See dvae.h. */
 #include "families/xtts/dvae.h"
 
+#include "families/xtts/layers.h"
 #include "nn/dvae.h"
-
-static td_tensor divide(td_nn *nn, const td_xtts *c, td_tensor mel)
-{
-    const td_tensor stats =
-        td_nn_param(nn, "mel_stats", td_dims(c->n_mels), TD_PARAM_NO_DECAY, (td_init){.rule = TD_INIT_ONE});
-    return td_graph_div(nn->graph, mel, stats);
-}
 
 static td_tensor make_codes(td_nn *nn, const td_build *b)
 {
@@ -26,7 +20,7 @@ static td_tensor make_codes(td_nn *nn, const td_build *b)
                          "import it again with its dvae.pth");
     const td_tensor mel = td_graph_input(nn->graph, "dvae_mel", shape, TD_F32);
     const td_tensor counts = td_graph_input(nn->graph, "dvae_mel_counts", td_dims(b->shape.items), TD_U32);
-    const td_tensor divided = divide(nn, &c, mel);
+    const td_tensor divided = td_xtts_divide(nn, &c, mel);
     td_nn_push(nn, "dvae");
     const td_tensor z = td_nn_dvae_encode(nn, &d, divided, counts, &rest);
     const td_tensor codes = td_nn_dvae_search(nn, &d, z, rest);
@@ -45,7 +39,7 @@ static td_tensor hear_slice(td_nn *nn, const td_build *b)
 {
     const td_xtts c = td_xtts_get(b->config);
     const td_shape shape = td_dims(b->shape.items, b->shape.reference_frames, c.n_mels);
-    return divide(nn, &c, td_graph_input(nn->graph, "reference_mel", shape, TD_F32));
+    return td_xtts_divide(nn, &c, td_graph_input(nn->graph, "reference_mel", shape, TD_F32));
 }
 
 const td_frozen_row td_xtts_frozen[TD_XTTS_FROZEN_PARTS] = {
