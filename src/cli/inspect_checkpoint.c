@@ -25,11 +25,11 @@ static bool is_shown(const char *key)
     return strncmp(key, "hash.", 5) != 0 && (bytes < 5 || strcmp(key + bytes - 5, "_json") != 0);
 }
 
-/* Of a family that is not trained here, what is in the file counts. */
+/* Of a family whose voices need not be complete, what is in the file counts. */
 static td_status count_parameters(const td_checkpoint *c, uint64_t *out)
 {
     const td_family *family = td_checkpoint_get_info(c)->model.family;
-    if (family->n_learners > 0) return td_family_parameters(&td_checkpoint_get_info(c)->model, out);
+    if (!family->carries) return td_family_parameters(&td_checkpoint_get_info(c)->model, out);
     *out = 0;
     for (size_t i = 0; i < family->n_parts; ++i)
         *out += td_checkpoint_part_size(c, i);

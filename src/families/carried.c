@@ -49,7 +49,7 @@ static td_status join_tensors(const td_checkpoint *rest, td_carried *c)
     TD_TRY(TD_NEW_ARRAY(&further, n_file + 1));
     for (size_t i = 0; i < n_file; ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(file, i);
-        if (!td_checkpoint_is_spoken(t) || has_tensor(c, get_plain(t->name))) continue;
+        if (!td_checkpoint_is_spoken(t, t->name) || has_tensor(c, get_plain(t->name))) continue;
         td_checkpoint_tensor_data *to = &further[n_further++];
         *to = (td_checkpoint_tensor_data){.prefix = "",
                                           .name = t->name,
@@ -104,8 +104,10 @@ uint64_t td_carried_bytes(const td_checkpoint *rest)
 {
     const td_safetensors *file = td_checkpoint_file(rest);
     uint64_t bytes = 0;
-    for (size_t i = 0; i < td_safetensors_count(file); ++i)
-        if (td_checkpoint_is_spoken(td_safetensors_at(file, i))) bytes += td_safetensors_at(file, i)->bytes;
+    for (size_t i = 0; i < td_safetensors_count(file); ++i) {
+        const td_safetensors_tensor *t = td_safetensors_at(file, i);
+        if (td_checkpoint_is_spoken(t, t->name)) bytes += t->bytes;
+    }
     return bytes;
 }
 

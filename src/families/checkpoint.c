@@ -300,9 +300,9 @@ static bool is_imported(const td_safetensors_tensor *t)
     return !is_header_hash(t);
 }
 
-bool td_checkpoint_is_spoken(const td_safetensors_tensor *t)
+bool td_checkpoint_is_spoken(const td_safetensors_tensor *t, const char *name)
 {
-    return starts_with(t->name, "param.") || starts_with(t->name, "state.") || is_imported(t);
+    return starts_with(name, "param.") || starts_with(name, "state.") || is_imported(t);
 }
 
 /* The first value that is no number, or the count. */
@@ -451,7 +451,11 @@ td_status td_checkpoint_take(const td_checkpoint *c, td_store *store, size_t i, 
     const td_store_entry entry = td_store_get(store, i);
     const td_safetensors_tensor *t;
     const char *prefix = entry.role == TD_TENSOR_STATE ? "state." : PREFIXES[TD_BLOCK_WEIGHT];
-    *taken = td_checkpoint_tensor(c, prefix, entry.name, &t) == TD_OK && fits(t, entry.shape);
+    const bool is_there = td_checkpoint_tensor(c, prefix, entry.name, &t) == TD_OK;
+    TD_REFUSE_IF(is_there && t->dtype == TD_SAFETENSORS_I8, TD_ERR_UNSUPPORTED,
+                 "'%s': %s is stored as bytes, too coarse to train; import the voice without int8 weights",
+                 c->path, entry.name);
+    *taken = is_there && fits(t, entry.shape);
     return *taken ? fill_entry(store, i, TD_BLOCK_WEIGHT, t) : TD_OK;
 }
 
@@ -641,14 +645,13 @@ td_status td_checkpoint_list_kept(const td_checkpoint *c, td_safetensors_pair **
 static td_status list_slim(const td_checkpoint *c, const char *prefix, td_checkpoint_tensor_data *tensors,
                            size_t *n)
 {
-    const size_t skip = strlen(c->within);
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
         if (!starts_with(t->name, c->within)) continue;
-        const char *name = t->name + skip;
-        const bool is_param = starts_with(name, "param.");
-        if (!td_checkpoint_is_spoken(t)) continue;
-        const td_safetensors_tensor *average = is_param ? find_tensor(c, "average.", name + 6) : NULL;
+        const char *name = t->name + strlen(c->within);
+        if (!td_checkpoint_is_spoken(t, name)) continue;
+        const td_safetensors_tensor *average =
+            starts_with(name, "param.") ? find_tensor(c, "average.", name + 6) : NULL;
         const td_safetensors_tensor *from = average != NULL ? average : t;
         TD_CHECK(check_tensor(c, from));
         tensors[*n] = (td_checkpoint_tensor_data){.prefix = prefix,

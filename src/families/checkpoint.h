@@ -78,8 +78,9 @@ bool td_checkpoint_has_shape(const td_safetensors_tensor *tensor, td_shape shape
 /* Parameters (elements of param.*, or of an imported voice's tensors that are no buffers) of part `i` of the family. */
 uint64_t td_checkpoint_part_size(const td_checkpoint *checkpoint, size_t i);
 
-/* Whether a tensor of a file is spoken with: a parameter, a state, or one that was imported. */
-bool td_checkpoint_is_spoken(const td_safetensors_tensor *tensor);
+/* Whether a tensor of a file is spoken with: a parameter, a state, or one that was imported. `name` is the tensor's,
+ * without what stands before those of a vocoder that a voice holds. */
+bool td_checkpoint_is_spoken(const td_safetensors_tensor *tensor, const char *name);
 
 /* Metadata that a voice keeps besides what td_checkpoint_info has: where it came from, what it speaks. *out: owned,
  * free(). */

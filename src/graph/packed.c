@@ -52,7 +52,8 @@ void td_packed_encode(const float *values, uint64_t n, bool is_second, uint8_t *
         largest[first / TD_STATE_BLOCK] = most;
         for (uint64_t i = first; i < block_end(first, n); i++) {
             const float kept = get_kept(values[i], is_second);
-            uint32_t code = to_byte_float(fminf(fabsf(kept) * share, 1), is_second ? SECOND_BITS : FIRST_BITS);
+            uint32_t code =
+                to_byte_float(fminf(fabsf(kept) * share, 1), is_second ? SECOND_BITS : FIRST_BITS);
             if (is_second && code == 0 && kept > 0) code = 1;
             bytes[i] = (uint8_t)(code | (!is_second && signbit(kept) ? SIGN : 0));
         }

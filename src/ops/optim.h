@@ -62,7 +62,8 @@ typedef struct td_adamw_packed_args {
     uint32_t n;    /* with 8 bits a multiple of TD_STATE_BLOCK */
     float beta1, beta2, eps, decay;
     td_span g, control;
-    td_span w, m, v; /* updated; m and v: n numbers, with 8 bits the largest magnitudes of the blocks behind them */
+    td_span w, m,
+        v; /* updated; m and v: n numbers, with 8 bits the largest magnitudes of the blocks behind them */
     uint32_t format; /* of the shadow, as above */
     td_span shadow;
 } td_adamw_packed_args;

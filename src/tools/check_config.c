@@ -192,12 +192,22 @@ static td_status warn_budget(const td_train_settings *s, td_config_report *repor
         s->max_steps, s->model.family->name, least);
 }
 
+/* A family's own advice is not doubted. */
+static bool has_usual(const td_model_config *model, const char *key)
+{
+    if (model->family->usual == NULL) return false;
+    for (const td_usual *row = model->family->usual(&model->values); row->key != NULL; ++row)
+        if (strcmp(row->key, key) == 0) return true;
+    return false;
+}
+
 static td_status warn_model(const td_config_request *request, td_config_report *report)
 {
     const td_train_settings *s = request->settings;
     const bool is_gpu = request->model && request->model->type != TD_DEVICE_CPU;
     char suggest[16];
-    if (is_gpu && !s->auto_batch && s->data.batch_size < USUAL_BATCH) {
+    if (is_gpu && !s->auto_batch && s->data.batch_size < USUAL_BATCH &&
+        !has_usual(&s->model, "training.batch_size")) {
         const uint32_t most = report->largest_batch;
         (void)snprintf(suggest, sizeof suggest, "%u", most > 0 && most < USUAL_BATCH ? most : USUAL_BATCH);
         if (most == 0 || most > s->data.batch_size)
@@ -205,7 +215,7 @@ static td_status warn_model(const td_config_request *request, td_config_report *
                                           "batches of %u rows leave a graphics card idle between launches",
                                           s->data.batch_size));
     }
-    if (is_gpu && !s->plan.half)
+    if (is_gpu && !s->plan.half && !has_usual(&s->model, "training.mixed_precision"))
         TD_CHECK(
             td_config_report_add(report, false, "training.mixed_precision", "true",
                                  "the model device could keep activations as bfloat16, in half the memory"));

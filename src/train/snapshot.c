@@ -44,8 +44,8 @@ static const struct {
     {TD_BLOCK_MOMENT2, "moment2."},
     {TD_BLOCK_AVERAGE, "average."},
 };
-static const char *const SCALES[TD_BLOCK_COUNT] = {[TD_BLOCK_MOMENT1] = "scale1.",
-                                                   [TD_BLOCK_MOMENT2] = "scale2."};
+static const char *const SCALES[TD_BLOCK_COUNT] = {
+    [TD_BLOCK_MOMENT1] = "scale1.", [TD_BLOCK_MOMENT2] = "scale2."};
 enum { N_BLOCKS = sizeof BLOCKS / sizeof BLOCKS[0] };
 
 /* What nobody updates is in the file that the run began with, if checkpoints take things over from there. */
@@ -83,13 +83,13 @@ static td_safetensors_dtype get_dtype(const td_store *store, td_block block)
 static void describe(const td_store_entry *entry, size_t block, td_safetensors_dtype dtype, const void *data,
                      td_checkpoint_tensor_data *out)
 {
-    *out = (td_checkpoint_tensor_data){.prefix = entry->role == TD_TENSOR_STATE ? "state."
-                                                                                : BLOCKS[block].prefix,
-                                       .name = entry->name,
-                                       .dtype = dtype,
-                                       .rank = entry->shape.n_dims,
-                                       .data = data,
-                                       .bytes = td_safetensors_dtype_bytes(dtype) * td_shape_size(entry->shape)};
+    *out = (td_checkpoint_tensor_data){
+        .prefix = entry->role == TD_TENSOR_STATE ? "state." : BLOCKS[block].prefix,
+        .name = entry->name,
+        .dtype = dtype,
+        .rank = entry->shape.n_dims,
+        .data = data,
+        .bytes = td_safetensors_dtype_bytes(dtype) * td_shape_size(entry->shape)};
     for (size_t d = 0; d < out->rank; ++d)
         out->dims[d] = entry->shape.dims[d];
 }

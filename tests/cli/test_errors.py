@@ -158,7 +158,7 @@ class ErrorTest(unittest.TestCase):
             self.refuse_all(words, [(["--nonsense"], "--nonsense"), (["-Z"], "-Z"), (["--set", "nonsense.key=1"], "[nonsense]"),
                                     (["--set", "training.nonsense=1"], "nonsense' in [training]")])
             self.refuse(*words, "--config", "missing.ini", place="missing.ini", code=2)
-            if name != "help":
+            if name != "help" and "..." not in command:  # those take any number
                 self.refuse(*words, "a", "b", "c", place="'", code=2)
             self.refuse(*words, *(["x"] if needs else []), "--quiet", "--verbose", code=2)
             if needs:

@@ -137,9 +137,10 @@ class GuardsTest(unittest.TestCase):
 
     def test_finding_15_shipped_configs_have_no_warnings(self):
         memory = {"devices": 24576, "dual_gpu": 16384, "single_gpu": 12288, "small_gpu": 6144, "large_gpu": 24576,
-                  "ljspeech": 12288}  # the others compute on the processor, which is here
+                  "ljspeech": 12288, "xtts_finetune_4gb": 4096, "xtts_finetune_8gb": 8192, "xtts_finetune_12gb": 12288,
+                  "xtts_finetune_24gb": 24576}  # the others compute on the processor, which is here
         names = sorted(name[:-4] for name in os.listdir(os.path.join(ROOT, "configs")))
-        self.assertEqual(len(names), 9)
+        self.assertEqual(len(names), 14)
         for name in names:
             with self.subTest(name):
                 card = ["--simulate-device", f"memory_mb={memory[name]}"] if name in memory else []

@@ -20,6 +20,7 @@ typedef struct tensors {
     td_checkpoint_tensor_data at[MOST];
     char names[MOST][TD_XTTS_NAME_BYTES];
     size_t count;
+    const char *as_bytes; /* the name of one that is stored so; "": none is */
 } tensors;
 
 static td_status add_tensor(void *context, const td_xtts_tensor *t)
@@ -35,18 +36,19 @@ static td_status add_tensor(void *context, const td_xtts_tensor *t)
                                        .rank = t->rank};
     for (size_t d = 0; d < t->rank; d++)
         n *= (size_t)(out->dims[d] = t->dims[d]);
+    if (strcmp(t->name, all->as_bytes) == 0) out->dtype = TD_SAFETENSORS_I8;
     out->bytes = td_safetensors_dtype_bytes(out->dtype) * n;
     float *values = calloc(1, (size_t)out->bytes);
     assert_non_null(values);
     out->data = values;
-    if (!t->is_integer) golden_fill(t->name, out, values);
+    if (out->dtype == TD_SAFETENSORS_F32) golden_fill(t->name, out, values);
     return TD_OK;
 }
 
 static char voice_path[512];
 
 /* As small as a model can be that has all parts. */
-static void make_voice(td_model_config *model)
+static void make_voice(td_model_config *model, const char *as_bytes)
 {
     static const char *const values[][2] = {{"gpt_number_text_tokens", "90"}, {"gpt_start_text_token", "5"},
                                             {"gpt_num_audio_tokens", "34"},   {"gpt_start_audio_token", "32"},
@@ -62,6 +64,7 @@ static void make_voice(td_model_config *model)
         check(td_model_config_put(model, values[i][0], values[i][1]));
     const td_xtts c = td_xtts_get(model);
     all.count = 0;
+    all.as_bytes = as_bytes;
     check(td_xtts_walk(&c, add_tensor, &all));
     check(td_file_read(VOCAB, 1 << 20, &vocab, &bytes));
     const td_checkpoint_info info = {.model = *model,
@@ -83,7 +86,7 @@ static void make_voice(td_model_config *model)
 static td_train_settings begin(const char *run, uint64_t steps, bool lora)
 {
     td_train_settings s = run_settings("xtts", run, steps);
-    make_voice(&s.model);
+    make_voice(&s.model, "");
     check(td_model_config_put(&s.model, "tune", lora ? "lora" : "full"));
     check(td_model_config_put(&s.model, "lora_rank", "2"));
     s.init_from = voice_path;
@@ -221,6 +224,16 @@ static void test_adapters_are_merged_to_speak_and_to_export(void **state)
     td_checkpoint_close(voice);
 }
 
+static void test_weights_as_bytes_are_not_trained(void **state)
+{
+    td_train_result result;
+    (void)state;
+    td_train_settings s = begin("bytes", 1, true);
+    make_voice(&s.model, "gpt.gpt.h.0.attn.c_attn.weight");
+    refuse(TD_ERR_UNSUPPORTED, "attn.c_attn.weight is stored as bytes",
+           td_train_run(run_rig.device, run_rig.device, &s, &result));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +243,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_checkpoint_is_a_voice, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_adapters_are_merged_to_speak_and_to_export, run_set_up,
                                         temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_weights_as_bytes_are_not_trained, run_set_up, temp_dir_remove),
     };
     return cmocka_run_group_tests(tests, run_open, run_close);
 }

@@ -144,7 +144,8 @@ const td_usual *td_xtts_usual(const void *values)
 #define OPTIMIZER                                                                                            \
     {"training.beta1", "0.9"}, {"training.beta2", "0.96"}, {"training.eps", "1e-8"},                         \
         {"training.weight_decay", "0.01"}, {"training.grad_clip", "0"}, {"training.scheduler", "constant"},  \
-        {"training.warmup_steps", "0"}, {"training.batch_size", "3"}, {"data.max_mel_frames", "1000"},       \
+        {"training.warmup_steps", "0"}, {"training.mixed_precision", "false"}, {"training.batch_size", "3"}, \
+        {"data.max_mel_frames", "1000"},                                                                     \
     {                                                                                                        \
         NULL, NULL                                                                                           \
     }
