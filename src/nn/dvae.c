@@ -111,9 +111,9 @@ td_tensor td_nn_dvae_search(td_nn *nn, const td_dvae *d, td_tensor z, td_tensor 
 
 td_tensor td_nn_dvae_look_up(td_nn *nn, const td_dvae *d, td_tensor codes)
 {
-    static const uint32_t TURNED[] = {1, 0};
+    static const uint32_t TRANSPOSED[] = {1, 0};
     td_graph *g = nn->graph;
-    return td_graph_embedding(g, td_graph_permute(g, find_vectors(nn, d), TURNED), codes);
+    return td_graph_embedding(g, td_graph_permute(g, find_vectors(nn, d), TRANSPOSED), codes);
 }
 
 /* ---------------------------------------------------------------- moving averages */
@@ -152,13 +152,13 @@ static td_tensor average(td_graph *g, td_tensor old, td_tensor now, float rate)
 /* For each code one of the batch's z [F, dim], drawn at random among those that count: [dim, codes]. */
 static td_tensor draw(td_graph *g, const td_dvae *d, td_tensor z, td_tensor mask)
 {
-    static const uint32_t TURNED[] = {1, 0};
+    static const uint32_t TRANSPOSED[] = {1, 0};
     const uint32_t frames = td_graph_shape(g, z).dims[0];
     const float far = 100; /* beyond all noise */
     const td_tensor counted =
         td_graph_scale(g, td_graph_shift(g, td_graph_reshape(g, mask, td_dims(frames)), -1), far);
     const td_tensor lots = td_graph_add(g, td_graph_noise(g, td_dims(d->codes, frames)), counted);
-    return td_graph_permute(g, td_graph_embedding(g, z, td_graph_largest_index(g, lots, 1)), TURNED);
+    return td_graph_permute(g, td_graph_embedding(g, z, td_graph_largest_index(g, lots, 1)), TRANSPOSED);
 }
 
 void td_nn_dvae_move(td_nn *nn, const td_dvae *d, td_tensor z, td_tensor codes, td_tensor rest,

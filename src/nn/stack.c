@@ -321,18 +321,19 @@ static void transpose(const void *from, size_t size, uint32_t in, uint32_t out, 
 }
 
 /* `values` [in, out] as the device wants them: themselves, or *made, which is then owned. */
-static td_status turn(const place *p, const void *values, size_t size, const void **out, void **made)
+static td_status transpose_part(const place *p, const void *values, size_t size, const void **out,
+                                void **made)
 {
-    unsigned char *turned = NULL;
+    unsigned char *transposed = NULL;
     *out = values;
     *made = NULL;
     if (!p->is_transposed) return TD_OK;
-    TD_CHECK(TD_NEW_ARRAY(&turned, count(p) * size));
+    TD_CHECK(TD_NEW_ARRAY(&transposed, count(p) * size));
     if (size == 1)
-        transpose(values, 1, p->in, p->out, turned);
+        transpose(values, 1, p->in, p->out, transposed);
     else
-        transpose(values, 4, p->in, p->out, turned);
-    *out = *made = turned;
+        transpose(values, 4, p->in, p->out, transposed);
+    *out = *made = transposed;
     return TD_OK;
 }
 
@@ -345,7 +346,7 @@ td_status td_stack_put_bytes(td_stack *s, uint32_t layer, td_stack_tensor tensor
     td_status status = TD_OK;
     TD_FAIL_IF(!p.is_converted || s->options.shape.format != TD_FORMAT_INT8, TD_ERR_ARGUMENT,
                "bytes for a tensor that the stack has as floats");
-    TD_TRY(turn(&p, bytes, 1, &values, &made));
+    TD_TRY(transpose_part(&p, bytes, 1, &values, &made));
     TD_TRY(td_blocking_write(s->memory, td_span_part(p.span, 0, count(&p)), values));
     TD_TRY(td_blocking_write(s->memory, td_span_part(s->blocks[layer].vectors, 4ull * p.scale, 4ull * p.out),
                              scales));
@@ -389,15 +390,15 @@ td_status td_stack_put(td_stack *s, uint32_t layer, td_stack_tensor tensor, cons
 {
     const place p = find_place(s, layer, tensor);
     const uint32_t format = p.is_converted ? s->options.shape.format : TD_FORMAT_FP32;
-    const void *turned;
+    const void *transposed;
     void *made = NULL;
     td_status status = TD_OK;
     if (format == TD_FORMAT_INT8) return make_bytes(s, layer, tensor, &p, values);
-    TD_TRY(turn(&p, values, sizeof *values, &turned, &made));
+    TD_TRY(transpose_part(&p, values, sizeof *values, &transposed, &made));
     if (format == TD_FORMAT_BF16)
-        TD_TRY(put_halves(s, &p, turned));
+        TD_TRY(put_halves(s, &p, transposed));
     else
-        TD_TRY(td_blocking_write(s->memory, td_span_part(p.span, 4ull * p.at, 4ull * count(&p)), turned));
+        TD_TRY(td_blocking_write(s->memory, td_span_part(p.span, 4ull * p.at, 4ull * count(&p)), transposed));
 fail:
     free(made);
     return status;

@@ -335,6 +335,19 @@ static td_status check_freeze(const td_trainer *t)
     return TD_OK;
 }
 
+/* What a graph itself writes in every step, such as moving averages, would differ from rank to rank. */
+static td_status check_states(const td_trainer *t)
+{
+    for (size_t i = 0; t->n_ranks > 1 && i < td_store_count(t->store); ++i) {
+        const td_store_entry entry = td_store_get(t->store, i);
+        TD_REFUSE_IF(entry.role == TD_TENSOR_STATE && entry.state_kind == TD_STATE_KEPT, TD_ERR_UNSUPPORTED,
+                     "%s moves with every batch, which ranks do not share yet; train the family %s without a "
+                     "launcher",
+                     entry.name, t->info.model.family->name);
+    }
+    return TD_OK;
+}
+
 static td_status open_model(td_trainer *t)
 {
     td_status status = TD_OK;
@@ -347,6 +360,7 @@ static td_status open_model(td_trainer *t)
     td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));
     TD_TRY(check_freeze(t));
+    TD_TRY(check_states(t));
     for (uint32_t i = 0; i < td_model_learners(&t->info.model); ++i)
         TD_TRY(td_trainer_make_buckets(t, i));
     TD_TRY(td_trainer_load_start(t));

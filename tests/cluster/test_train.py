@@ -259,6 +259,11 @@ class Life(Cluster):
         self.assertEqual(done.stderr.count("openmpi-bin"), 1, done.stderr)
         self.assertFalse(os.path.exists(self.path("nothing")))
 
+    def test_averages_of_batches_are_not_trained_by_ranks(self):
+        done = ranks(2, *self.command("codes", 2, family="dvae"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("moves with every batch, which ranks do not share yet", done.stderr)
+
     def test_a_failure_is_told_once_and_by_whom(self):
         missing = self.command("bad", 5)
         missing[missing.index(self.path("set"))] = self.path("no-such-set")
