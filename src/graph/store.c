@@ -210,14 +210,14 @@ static bool has_block(const td_store *store, const td_segment *segment, td_block
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
 }
 
-static bool is_moment(int block)
+static bool is_moment(td_block block)
 {
     return block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2;
 }
 
 static uint64_t block_bytes(const td_store *store, const td_segment *segment, int block)
 {
-    if (is_moment(block)) return td_packed_bytes(store->options.state, segment->elements);
+    if (is_moment((td_block)block)) return td_packed_bytes(store->options.state, segment->elements);
     return (block == TD_BLOCK_HALF ? 2 : 4) * segment->elements;
 }
 

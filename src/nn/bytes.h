@@ -9,6 +9,7 @@
 
 /* A tensor NAME of bytes has its scales in a tensor of this name behind it. */
 #define TD_BYTES_SCALE ".scale"
+#define TD_BYTES_SCALES "*.scale" /* all of them, as a pattern */
 
 /* scales [out], so that the largest of each output becomes 127; 1 where all are 0. Values are finite. */
 void td_bytes_find_scales(const float *values, size_t in, size_t out, float *scales);

@@ -25,10 +25,10 @@ static uint64_t divide(uint32_t items, uint32_t frames, uint32_t tokens, td_span
 {
     const uint64_t rows = (uint64_t)items * frames, states = count_states(tokens);
     const uint64_t norms = words_of(rows), scores = words_of(rows * states),
-                   behind = words_of(2 * items * states);
+                   behind = words_of(2 * states * items);
     if (out)
         *out = (workspace){td_span_part(room, 0, 4 * rows), td_span_part(room, 4 * norms, 4 * rows * states),
-                           td_span_part(room, 4 * (norms + scores), 8 * items * states)};
+                           td_span_part(room, 4 * (norms + scores), 8 * states * items)};
     return norms + scores + behind;
 }
 

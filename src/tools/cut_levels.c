@@ -42,7 +42,7 @@ td_status td_cut_levels_judge(td_cut_levels *l)
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&l->noise, seconds));
     TD_TRY(TD_NEW_ARRAY(&l->speech, seconds));
-    TD_TRY(TD_NEW_ARRAY(&sorted, (2 * AROUND_S + 1) * PER_SECOND));
+    TD_TRY(TD_NEW_ARRAY(&sorted, (size_t)(2 * AROUND_S + 1) * PER_SECOND));
     for (size_t s = 0; s < seconds; s++) {
         const size_t first = (s < AROUND_S ? 0 : s - AROUND_S) * PER_SECOND;
         size_t end = (s + AROUND_S + 1) * PER_SECOND;

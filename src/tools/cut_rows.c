@@ -1,6 +1,7 @@
 /* Rows of what was found: where each sentence begins and ends by its pauses, short neighbours joined, long ones split at a
  * clause, and each judged. See cut_internal.h. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,9 +82,7 @@ static td_status join_texts(char **text, const char *more)
     const size_t first = strlen(*text), second = strlen(more);
     char *joined;
     TD_CHECK(TD_NEW_ARRAY(&joined, first + second + 2));
-    memcpy(joined, *text, first);
-    joined[first] = ' ';
-    memcpy(joined + first + 1, more, second);
+    (void)snprintf(joined, first + second + 2, "%s %s", *text, more);
     free(*text);
     *text = joined;
     return TD_OK;

@@ -26,7 +26,7 @@ static const char *const buffers[] = {"*.running_mean",
                                       "dvae.codebook.*",
                                       "dvae.discrete_loss.*",
                                       "speakers.*",
-                                      "*" TD_BYTES_SCALE,
+                                      TD_BYTES_SCALES,
                                       NULL};
 
 static const td_front_end_row front_ends[] = {{"dvae_mel", td_xtts_dvae_mel}};
