@@ -64,7 +64,7 @@ static td_status measure(listener *l, const float *samples, size_t count)
 static td_status read_on(listener *l, int64_t first)
 {
     size_t got;
-    if (first > l->first) {
+    if (first > l->first && l->count > 0) {
         const size_t gone = (uint64_t)(first - l->first) < l->count ? (size_t)(first - l->first) : l->count;
         memmove(l->samples, l->samples + gone, (l->count - gone) * sizeof *l->samples);
         l->first += (int64_t)gone;
