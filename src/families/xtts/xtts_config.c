@@ -127,7 +127,8 @@ static td_status check_tokens(const td_xtts *c)
                      c->gpt_stop_text_token >= c->gpt_number_text_tokens,
                  TD_ERR_CONFIG,
                  "model.gpt_start_text_token is %u and model.gpt_stop_text_token %u, but there are "
-                 "model.gpt_number_text_tokens = %u",
+                 "model.gpt_number_text_tokens = %u; this family reads byte pairs: begin with a voice "
+                 "(training.init_from), or name a vocab.json (data.tokenizer)",
                  c->gpt_start_text_token, c->gpt_stop_text_token, c->gpt_number_text_tokens);
     TD_REFUSE_IF(
         c->gpt_start_audio_token >= c->gpt_num_audio_tokens ||
