@@ -169,6 +169,22 @@ void td_text_slug(const char *text, char *out, size_t capacity)
         out[used] = '\0';
 }
 
+void td_text_base64(const void *data, size_t bytes, char *out)
+{
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *from = data;
+    for (size_t i = 0; i < bytes; i += 3) {
+        const size_t left = bytes - i;
+        uint32_t word = (uint32_t)from[i] << 16;
+        if (left > 1) word |= (uint32_t)from[i + 1] << 8;
+        if (left > 2) word |= from[i + 2];
+        *out++ = DIGITS[word >> 18];
+        *out++ = DIGITS[word >> 12 & 63];
+        *out++ = left > 1 ? DIGITS[word >> 6 & 63] : '=';
+        *out++ = left > 2 ? DIGITS[word & 63] : '=';
+    }
+}
+
 bool td_text_contains(const char *text, const char *needle)
 {
     size_t bytes = strlen(needle);

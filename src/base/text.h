@@ -1,5 +1,5 @@
-/* Small text work: nearest name for "did you mean", sizes and durations for people, slugs, strict number
- * parsing, UTF-8 stepping. Independent of the locale: numbers always have a point. Covered by
+/* Small text work: nearest name for "did you mean", sizes and durations for people, slugs, base64, strict
+ * number parsing, UTF-8 stepping. Independent of the locale: numbers always have a point. Covered by
  * tests/unit/test_text.c.
  */
 #ifndef TD_BASE_TEXT_H
@@ -39,6 +39,14 @@ static inline bool td_text_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
+
+/* Base64 of RFC 4648 with its padding: writes td_text_base64_bytes(bytes) characters, and no end of text. */
+static inline size_t td_text_base64_bytes(size_t bytes)
+{
+    return (bytes + 2) / 3 * 4;
+}
+
+void td_text_base64(const void *data, size_t bytes, char *out);
 
 /* Whether `needle` occurs in `text`, ignoring ASCII case. The empty needle does. */
 bool td_text_contains(const char *text, const char *needle);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "serve/server.h"
 
 /* How long a call for more waits at most. */
@@ -13,25 +14,14 @@ typedef struct stream {
     uint64_t n_samples;
 } stream;
 
-static void add_base64(td_bytes *out, const unsigned char *data, size_t bytes)
-{
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < bytes; i += 3) {
-        const size_t left = bytes - i;
-        const uint32_t word = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
-                              (left > 2 ? data[i + 2] : 0);
-        const char four[4] = {DIGITS[word >> 18], DIGITS[word >> 12 & 63],
-                              left > 1 ? DIGITS[word >> 6 & 63] : '=', left > 2 ? DIGITS[word & 63] : '='};
-        td_bytes_add(out, four, 4);
-    }
-}
-
 static void put_events(stream *s, td_bytes *out)
 {
-    unsigned char piece[3 * 4096];
+    unsigned char piece[3 * 4096]; /* whole threes: padding stands at the end of a text alone */
+    char text[4 * 4096];
     for (size_t n; (n = td_bytes_take(&s->options.encoder->out, piece, sizeof piece)) > 0;) {
         td_bytes_print(out, "data: {\"type\":\"speech.audio.delta\",\"audio\":\"");
-        add_base64(out, piece, n);
+        td_text_base64(piece, n, text);
+        td_bytes_add(out, text, td_text_base64_bytes(n));
         td_bytes_print(out, "\"}\n\n");
     }
 }

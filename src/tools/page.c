@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 
 /* Text in a script element must not close it. */
 static td_status write_escaped(td_file_writer *file, const char *text)
@@ -43,24 +44,11 @@ fail:
     return status;
 }
 
-/* Base64 is that of RFC 4648. */
 td_status td_page_data_url(const char *type, const void *data, size_t bytes, char **out)
 {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *from = data;
     const size_t head_bytes = strlen("data:;base64,") + strlen(type);
-    TD_CHECK(TD_NEW_ARRAY(out, head_bytes + (bytes + 2) / 3 * 4 + 1));
+    TD_CHECK(TD_NEW_ARRAY(out, head_bytes + td_text_base64_bytes(bytes) + 1));
     snprintf(*out, head_bytes + 1, "data:%s;base64,", type);
-    char *to = *out + head_bytes;
-    for (size_t i = 0; i < bytes; i += 3) {
-        const size_t left = bytes - i;
-        uint32_t word = (uint32_t)from[i] << 16;
-        if (left > 1) word |= (uint32_t)from[i + 1] << 8;
-        if (left > 2) word |= from[i + 2];
-        *to++ = DIGITS[word >> 18];
-        *to++ = DIGITS[word >> 12 & 63];
-        *to++ = left > 1 ? DIGITS[word >> 6 & 63] : '=';
-        *to++ = left > 2 ? DIGITS[word & 63] : '=';
-    }
+    td_text_base64(data, bytes, *out + head_bytes);
     return TD_OK;
 }

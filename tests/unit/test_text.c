@@ -138,6 +138,29 @@ static void test_slugs(void **state)
     }
 }
 
+/* The examples of RFC 4648, section 10, and the two digits that are not letters. */
+static void test_base64(void **state)
+{
+    (void)state;
+    const struct {
+        const char *data, *text;
+    } cases[] = {{"", ""},
+                 {"f", "Zg=="},
+                 {"fo", "Zm8="},
+                 {"foo", "Zm9v"},
+                 {"foob", "Zm9vYg=="},
+                 {"fooba", "Zm9vYmE="},
+                 {"foobar", "Zm9vYmFy"},
+                 {"\xfb\xff", "+/8="}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        char text[16] = {0};
+        const size_t bytes = strlen(cases[i].data);
+        td_text_base64(cases[i].data, bytes, text);
+        assert_string_equal(text, cases[i].text);
+        assert_int_equal(td_text_base64_bytes(bytes), strlen(text));
+    }
+}
+
 static void test_contains(void **state)
 {
     (void)state;
@@ -326,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_byte_sizes),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_slugs),
+        cmocka_unit_test(test_base64),
         cmocka_unit_test(test_contains),
         cmocka_unit_test(test_whole_numbers),
         cmocka_unit_test(test_real_numbers),
