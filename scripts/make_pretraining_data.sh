@@ -80,3 +80,36 @@ for sentence in random.Random(seed).sample(sorted(found.values()), count):
     print(sentence)
 PYTHON
 "$here/make_demo_data.sh" "$out" --sentences "$work/sentences.txt" --voice en-us+f3
+mv -- "$out/metadata.csv" "$work" # back again at the end: a folder that has it is complete
+
+# espeak-ng begins with the first sound itself and ends with a third of a second of silence. A person's recordings begin
+# with a breath of silence; a voice that has never met one learns to leave out what comes first. So the pauses become
+# about as long as a person's, each another.
+python3 - "$out/wavs" "$seed" << 'PYTHON'
+import array
+import os
+import random
+import sys
+import wave
+
+LOUD = 60  # of 32768
+folder, seed = sys.argv[1], sys.argv[2]
+for name in sorted(os.listdir(folder)):
+    path = os.path.join(folder, name)
+    with wave.open(path) as file:
+        settings = file.getparams()
+        samples = array.array("h", file.readframes(settings.nframes))
+    first, last = 0, len(samples)
+    while first < last and abs(samples[first]) <= LOUD:
+        first += 1
+    while last > first and abs(samples[last - 1]) <= LOUD:
+        last -= 1
+    draw = random.Random(f"{seed} {name}")
+    before, behind = (array.array("h", bytes(2 * int(settings.framerate * draw.uniform(*seconds))))
+                      for seconds in ((0.06, 0.16), (0.08, 0.18)))
+    with wave.open(path + ".part", "wb") as file:
+        file.setparams(settings)
+        file.writeframes((before + samples[first:last] + behind).tobytes())
+    os.replace(path + ".part", path)
+PYTHON
+mv -- "$work/metadata.csv" "$out"
