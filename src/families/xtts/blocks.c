@@ -30,7 +30,7 @@ static const char *const NAMES[TD_STACK_TENSOR_COUNT] = {[TD_STACK_NORM_1_GAMMA]
                                                          [TD_STACK_MLP] = "mlp.c_proj.weight",
                                                          [TD_STACK_MLP_BIAS] = "mlp.c_proj.bias",
                                                          [TD_STACK_TABLE] = "gpt.mel_embedding.weight",
-                                                         [TD_STACK_PLACES] =
+                                                         [TD_STACK_POSITIONS] =
                                                              "gpt.mel_pos_embedding.emb.weight",
                                                          [TD_STACK_NORM_3_GAMMA] = "gpt.gpt.ln_f.weight",
                                                          [TD_STACK_NORM_3_BETA] = "gpt.gpt.ln_f.bias",
@@ -259,22 +259,25 @@ td_status td_xtts_run_blocks(td_xtts_engine *e, const td_xtts_passage *p, uint32
 static td_status fill_cache(td_xtts_engine *e, uint32_t layer, td_xtts_plan *block, td_list *list,
                             void *context)
 {
+    const uint32_t *slot = context;
     td_span qkv;
-    (void)context;
     TD_CHECK(td_plan_output(block->plan, td_graph_find_output(block->graph, "qkv"), &qkv));
     const uint64_t third = 4ull * block->size * e->c.gpt_n_model_channels;
-    return td_stack_fill_cache(e->stack, layer, list, td_span_part(qkv, third, 2 * third), block->size);
+    return td_stack_fill_cache(e->stack, layer, *slot, list, td_span_part(qkv, third, 2 * third),
+                               block->size);
 }
 
-td_status td_xtts_run_prefix(td_xtts_engine *e, const td_xtts_passage *p, td_stack_thought *out)
+td_status td_xtts_run_prefix(td_xtts_engine *e, uint32_t slot, const td_xtts_passage *p,
+                             td_stack_thought *out)
 {
     const uint64_t row_bytes = 4ull * e->c.gpt_n_model_channels;
     const uint32_t last = e->c.perceiver_latents + (uint32_t)p->n_tokens + 2;
     const uint32_t wanted = count_rows(&e->c, choose_size(&e->c, p)) + USUAL_CODES, most = most_rows(&e->c);
-    TD_CHECK(td_stack_make_room(e->stack, wanted < most ? wanted : most));
-    TD_CHECK(td_xtts_run_blocks(e, p, e->c.gpt_layers, fill_cache, NULL));
+    TD_CHECK(
+        td_stack_make_room(e->stack, slot < e->slots ? e->slots : slot + 1, wanted < most ? wanted : most));
+    TD_CHECK(td_xtts_run_blocks(e, p, e->c.gpt_layers, fill_cache, &slot));
     TD_CHECK(td_stack_begin(e->stack, td_span_part(e->hidden, last * row_bytes, row_bytes), out));
-    e->rows = last + 1;
-    e->position = 1;
+    e->texts[slot].rows = last + 1;
+    e->texts[slot].position = 1;
     return TD_OK;
 }

@@ -20,9 +20,12 @@ struct td_xtts_engine {
     td_store *block; /* one of them with its weights as floats, for many rows at once */
     td_xtts_plans block_plans;
     td_span hidden; /* the rows between blocks */
-    /* the text that is spoken */
-    uint32_t rows;     /* of the caches that are filled */
-    uint32_t position; /* of the next code */
+    /* the texts that are spoken, by their slots */
+    struct {
+        uint32_t rows;     /* of the caches that are filled */
+        uint32_t position; /* of the next code; 0: there is no text */
+    } texts[TD_XTTS_MOST_TEXTS];
+    uint32_t slots; /* that caches are made for at least */
     /* the vocoder's run that was begun; without a plan there is none */
     struct {
         td_xtts_plan *plan;
@@ -59,7 +62,8 @@ typedef td_status (*td_xtts_visit)(td_xtts_engine *engine, uint32_t layer, td_xt
 td_status td_xtts_run_blocks(td_xtts_engine *engine, const td_xtts_passage *passage, uint32_t layers,
                              td_xtts_visit visit, void *context);
 
-/* A passage that ends with the start of audio becomes the caches' first rows. */
-td_status td_xtts_run_prefix(td_xtts_engine *engine, const td_xtts_passage *passage, td_stack_thought *out);
+/* A passage that ends with the start of audio becomes the first rows of a slot's caches. */
+td_status td_xtts_run_prefix(td_xtts_engine *engine, uint32_t slot, const td_xtts_passage *passage,
+                             td_stack_thought *out);
 
 #endif
