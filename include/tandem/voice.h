@@ -65,6 +65,8 @@ typedef struct td_voice_info {
     bool has_speed;       /* speed, pitch_shift, energy can be asked for */
     bool has_pitch;
     bool has_energy;
+    bool
+        shares_steps; /* texts that handles of it (td_voice_share) speak at the same time are decoded together */
 } td_voice_info;
 
 /* Fails only for a size that is none. */

@@ -49,6 +49,7 @@ typedef struct td_piece_tokens {
 typedef struct td_talker td_talker;
 
 typedef struct td_talker_class {
+    bool shares_steps; /* those on the same weights that speak at the same time cost little more than one */
     /* Memories (which may be the same) and the checkpoint are borrowed until close. weights: "fp32", "bf16", "int8",
      * or NULL, which is as the file has them. *out: owned. */
     td_status (*open)(td_memory *model, td_memory *data, const td_checkpoint *checkpoint, const char *weights,

@@ -17,7 +17,7 @@ struct td_stack {
     td_stack_options options;
     uint32_t
         most_rows; /* of the caches; options.shape has what there is room for: so many slots of so many rows */
-    bool is_borrowed; /* the weights are a lender's */
+    uint32_t life; /* of the caches: after a failure they begin another, in which nothing is in them */
     td_decode_vectors at;
     td_decode_block *blocks; /* [layers] */
     td_decode_rig rig;
@@ -87,18 +87,6 @@ static td_status take_weights(td_stack *s)
     return take(s, table, &s->last.weight);
 }
 
-static void borrow_weights(td_stack *s, const td_stack *lender)
-{
-    for (uint32_t i = 0; i < s->options.layers; i++) {
-        s->blocks[i] = lender->blocks[i];
-        s->blocks[i].cache = (td_span){0};
-    }
-    s->table = lender->table;
-    s->positions = lender->positions;
-    s->last.vectors = lender->last.vectors;
-    s->last.weight = lender->last.weight;
-}
-
 /* What drop_rig() frees, for as many texts as a shape has. */
 static td_status take_rig(td_stack *s, const td_decode_shape *shape)
 {
@@ -116,9 +104,7 @@ static td_status take_rig(td_stack *s, const td_decode_shape *shape)
     return td_memory_alloc(s->memory, TD_MEMORY_HOST, 4 * host_words, &s->host);
 }
 
-/* With the lender's weights, or room for its own. */
-static td_status make_stack(td_memory *memory, const td_stack_options *options, const td_stack *lender,
-                            td_stack **out)
+td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out)
 {
     td_stack *s = NULL;
     td_status status = TD_OK;
@@ -131,30 +117,14 @@ static td_status make_stack(td_memory *memory, const td_stack_options *options, 
     s->options = *options;
     s->most_rows = options->shape.capacity;
     s->options.shape.capacity = s->options.shape.slots = s->options.shape.texts = 0; /* nothing yet */
-    s->is_borrowed = lender != NULL;
     s->at = td_decode_place_vectors(&options->shape);
     TD_TRY(TD_NEW_ARRAY(&s->blocks, options->layers));
-    if (lender)
-        borrow_weights(s, lender);
-    else
-        TD_TRY(take_weights(s));
+    TD_TRY(take_weights(s));
     *out = s;
     return TD_OK;
 fail:
     td_stack_destroy(s);
     return status;
-}
-
-td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out)
-{
-    return make_stack(memory, options, NULL, out);
-}
-
-td_status td_stack_borrow(const td_stack *lender, td_stack **out)
-{
-    td_stack_options options = lender->options;
-    options.shape.capacity = lender->most_rows;
-    return make_stack(lender->memory, &options, lender, out);
 }
 
 /* ---------------------------------------------------------------- caches */
@@ -193,7 +163,8 @@ static td_status grow(td_stack *s, uint32_t slots, uint32_t rows)
     td_decode_shape grown = s->options.shape;
     td_status status = TD_OK;
     grown.capacity = rows;
-    grown.slots = grown.texts = slots;
+    grown.slots = slots;
+    grown.texts = slots < TD_DECODE_MAX_TEXTS ? slots : TD_DECODE_MAX_TEXTS;
     TD_TRY(td_decode_check(&grown));
     drop_rig(s);
     for (uint32_t i = 0; i < s->options.layers; i++)
@@ -204,6 +175,7 @@ static td_status grow(td_stack *s, uint32_t slots, uint32_t rows)
 fail:
     drop_rig(s);
     drop_caches(s);
+    s->life++;
     return status;
 }
 
@@ -211,8 +183,8 @@ td_status td_stack_make_room(td_stack *s, uint32_t slots, uint32_t rows)
 {
     const td_decode_shape *have = &s->options.shape;
     if (slots <= have->slots && rows <= have->capacity) return TD_OK;
-    TD_REFUSE_IF(rows > s->most_rows || slots > TD_DECODE_MAX_TEXTS, TD_ERR_LIMIT,
-                 "%u caches of %u rows; there are at most %u of %u", slots, rows, TD_DECODE_MAX_TEXTS,
+    TD_REFUSE_IF(rows > s->most_rows || slots > TD_STACK_MOST_SLOTS, TD_ERR_LIMIT,
+                 "%u caches of %u rows; there are at most %u of %u", slots, rows, TD_STACK_MOST_SLOTS,
                  s->most_rows);
     if (slots < have->slots) slots = have->slots;
     if (rows <= have->capacity)
@@ -238,7 +210,7 @@ void td_stack_destroy(td_stack *s)
 {
     if (!s) return;
     drop_rig(s);
-    if (!s->is_borrowed) free_weights(s);
+    free_weights(s);
     drop_caches(s);
     free(s->blocks);
     free(s);
@@ -247,6 +219,11 @@ void td_stack_destroy(td_stack *s)
 const td_stack_options *td_stack_get(const td_stack *stack)
 {
     return &stack->options;
+}
+
+uint32_t td_stack_life(const td_stack *stack)
+{
+    return stack->life;
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -542,10 +519,12 @@ static td_status check_codes(td_stack *s, const td_stack_code *codes, uint32_t n
     for (uint32_t i = 0; i < n; i++) {
         const td_stack_code *c = &codes[i];
         TD_REFUSE_IF(c->code >= s->options.shape.codes || c->position >= s->options.positions ||
-                         c->row >= s->most_rows || c->slot >= TD_DECODE_MAX_TEXTS,
+                         c->row >= s->most_rows || c->slot >= TD_STACK_MOST_SLOTS,
                      TD_ERR_ARGUMENT, "code %u, position %u, row %u, slot %u; there are %u, %u, %u and %u",
                      c->code, c->position, c->row, c->slot, s->options.shape.codes, s->options.positions,
-                     s->most_rows, TD_DECODE_MAX_TEXTS);
+                     s->most_rows, TD_STACK_MOST_SLOTS);
+        TD_REFUSE_IF(c->life != s->life, TD_ERR_DEVICE_MEMORY,
+                     "what a text had said so far was lost when the device had no memory for another");
         for (uint32_t j = 0; j < i; j++)
             TD_REFUSE_IF(codes[j].slot == c->slot, TD_ERR_ARGUMENT, "two texts of a step in slot %u",
                          c->slot);

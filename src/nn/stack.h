@@ -2,7 +2,7 @@
  * of several texts at once, each with a cache of its own, a slot. A text's logits are the same, to the bit, whatever others
  * are decoded beside it. Weights lie on the device in one of three formats, made from fp32 tensor by tensor; what comes before the first code is run by
  * plans of a graph, a block at a time, with weights that td_stack_widen() makes floats again. Launches: ops/decode.h.
- * One thread at a time. Covered by tests/xtts/test_xtts_speak.c.
+ * One thread at a time; for several there is shared_stack.h. Covered by tests/xtts/test_xtts_speak.c.
  */
 #ifndef TD_NN_STACK_H
 #define TD_NN_STACK_H
@@ -51,8 +51,6 @@ typedef enum td_stack_tensor {
 /* Room; contents are undefined until every tensor was put. `memory` is borrowed until destroy. *out: owned. */
 td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out);
 
-/* A second one on the same weights, with caches of its own; the lender is destroyed last. *out: owned. */
-td_status td_stack_borrow(const td_stack *lender, td_stack **out);
 void td_stack_destroy(td_stack *stack);
 const td_stack_options *td_stack_get(const td_stack *stack); /* borrowed */
 
@@ -71,8 +69,12 @@ td_status td_stack_put_bytes(td_stack *stack, uint32_t layer, td_stack_tensor te
 td_status td_stack_widen(const td_stack *stack, uint32_t layer, td_list *list,
                          const td_span to[TD_STACK_LAYER_TENSORS]);
 
-/* Makes room for so many slots (TD_DECODE_MAX_TEXTS at most) of so many rows; what is in them stays. Waits. */
+#define TD_STACK_MOST_SLOTS 256u
+
+/* Makes room for so many slots of so many rows; what is in them stays. After a failure nothing is in any of them, and
+ * another life of theirs begins. Waits. */
 td_status td_stack_make_room(td_stack *stack, uint32_t slots, uint32_t rows);
+uint32_t td_stack_life(const td_stack *stack);
 
 /* Records that keys and values [2 heads, rows, head], as a block made them, become the first rows of a slot, which has
  * room for them. */
@@ -87,9 +89,10 @@ typedef struct td_stack_thought {
 /* From the last row of the last block [width]. There is room for a slot. */
 td_status td_stack_begin(td_stack *stack, td_span row, td_stack_thought *out);
 
-/* A code at a position, whose keys and values become row `row` of a slot. */
+/* A code at a position, whose keys and values become row `row` of a slot, and the life in which the rows before it
+ * were. */
 typedef struct td_stack_code {
-    uint32_t code, position, row, slot;
+    uint32_t code, position, row, slot, life;
 } td_stack_code;
 
 /* One step of n texts, each in another slot: out[n]. Waits. */

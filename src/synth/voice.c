@@ -226,6 +226,7 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out)
                           .device = td_device_get_info(td_memory_device(voice->memory)),
                           .rate = voice->talker ? voice->talker->rate : voice->info->mel.rate,
                           .n_speakers = m->n_speakers,
+                          .shares_steps = voice->talker && voice->talker->class->shares_steps,
                           .needs_reference = m->takes_reference,
                           .has_speed = m->sets_speed,
                           .has_pitch = m->sets_pitch,

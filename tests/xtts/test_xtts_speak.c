@@ -1,10 +1,13 @@
 /* Whole utterances against the public package: how codes are weighed, greedy codes, the whole wave, streams in both
  * ways; and what must hold of the rest: seeds, receivers that end the call. */
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "families/xtts/engine_internal.h"
 #include "families/xtts/load.h"
 #include "families/xtts/utter.h"
 #include "kernels/decode_geometry.h"
@@ -233,6 +236,84 @@ static void test_texts_side_by_side_are_as_alone(void **state)
         refuse(TD_ERR_ARGUMENT, "one text", td_xtts_utter_all(engine, &t, texts, 2, 2, &m, together));
         td_xtts_engine_close(engine);
     }
+    td_xtts_timbre_free(&t);
+    close_bench(&b);
+}
+
+/* ---------------------------------------------------------------- several threads */
+
+enum { SPEAKERS = 3, CODES = 4 };
+
+typedef struct speaker {
+    td_xtts_engine *engine;
+    td_xtts_chosen chosen;
+    td_xtts_thought thought;
+} speaker;
+
+static void *think_on(void *context)
+{
+    speaker *s = context;
+    check(td_xtts_next(s->engine, &s->chosen, 1, &s->thought));
+    return NULL;
+}
+
+/* Keeps the stack until all wait for it. */
+static void think_together(td_shared_stack *stack, speaker *speakers)
+{
+    pthread_t threads[SPEAKERS];
+    (void)td_shared_stack_take(stack);
+    for (size_t i = 0; i < SPEAKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, think_on, &speakers[i]), 0);
+    while (td_shared_stack_stats(stack).n_waiting < SPEAKERS)
+        sched_yield();
+    td_shared_stack_return(stack);
+    for (size_t i = 0; i < SPEAKERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* Engines on the same weights, each in a thread of its own, that wait at the same moment take one step; what each thinks is
+ * what it thinks alone, to the bit. */
+static void test_threads_take_steps_together(void **state)
+{
+    bench b;
+    speaker speakers[SPEAKERS];
+    td_xtts_thought alone;
+    (void)state;
+    if (!open_bench(&b, RIG_CL_CPU, "a")) skip();
+    const size_t logits = b.g.c.gpt_num_audio_tokens;
+    td_xtts_timbre t = golden_timbre(&b.g);
+    const uint32_t *tokens = golden_values(&b.g, "tokens", 0);
+    const size_t n_tokens = golden_count(&b.g, "tokens");
+    float *kept = calloc(logits * SPEAKERS * CODES, sizeof *kept);
+    for (uint32_t i = 0; i < SPEAKERS; i++) {
+        td_xtts_chosen chosen = {0};
+        check(td_xtts_begin(b.engine, 0, &t, tokens + i, n_tokens - 2 * i, &alone));
+        for (uint32_t k = 0; k < CODES; k++) {
+            chosen.code = 3 * i + k;
+            check(td_xtts_next(b.engine, &chosen, 1, &alone));
+            memcpy(kept + (k * SPEAKERS + i) * logits, alone.logits, logits * sizeof *kept);
+        }
+    }
+    for (uint32_t i = 0; i < SPEAKERS; i++) {
+        speakers[i] = (speaker){0};
+        check(td_xtts_engine_share(b.engine, &speakers[i].engine));
+        check(td_xtts_begin(speakers[i].engine, 0, &t, tokens + i, n_tokens - 2 * i, &alone));
+    }
+    const td_shared_stats before = td_shared_stack_stats(b.engine->stack);
+    for (uint32_t k = 0; k < CODES; k++) {
+        for (uint32_t i = 0; i < SPEAKERS; i++)
+            speakers[i].chosen.code = 3 * i + k;
+        think_together(b.engine->stack, speakers);
+        for (size_t i = 0; i < SPEAKERS; i++)
+            assert_memory_equal(speakers[i].thought.logits, kept + (k * SPEAKERS + i) * logits,
+                                logits * sizeof *kept);
+    }
+    const td_shared_stats after = td_shared_stack_stats(b.engine->stack);
+    assert_int_equal(after.n_steps - before.n_steps, CODES);
+    assert_int_equal(after.n_codes - before.n_codes, CODES * SPEAKERS);
+    for (size_t i = 0; i < SPEAKERS; i++)
+        td_xtts_engine_close(speakers[i].engine);
+    free(kept);
     td_xtts_timbre_free(&t);
     close_bench(&b);
 }
@@ -467,6 +548,7 @@ int main(void)
                                        cmocka_unit_test(test_a_faded_stream_is_the_packages),
                                        cmocka_unit_test(test_an_exact_stream_is_the_whole),
                                        cmocka_unit_test(test_texts_side_by_side_are_as_alone),
+                                       cmocka_unit_test(test_threads_take_steps_together),
                                        cmocka_unit_test(test_two_devices_work_at_once),
                                        cmocka_unit_test(test_smaller_weights_say_nearly_the_same),
                                        cmocka_unit_test(test_bytes_of_a_file_speak_the_same),

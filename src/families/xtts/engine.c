@@ -43,6 +43,8 @@ static td_status make_engine(td_memory *model, td_memory *data, const td_checkpo
     e->decoder_memory = data;
     const td_mel_config mel = td_xtts_conditioning_mel(&e->c);
     TD_TRY(td_mel_create(model, &mel, &e->mel));
+    TD_TRY(TD_NEW_ARRAY(&e->logits, (size_t)TD_XTTS_MOST_TEXTS * e->c.gpt_num_audio_tokens));
+    TD_TRY(TD_NEW_ARRAY(&e->latents, (size_t)TD_XTTS_MOST_TEXTS * e->c.gpt_n_model_channels));
     *out = e;
     return TD_OK;
 fail:
@@ -93,6 +95,8 @@ void td_xtts_engine_close(td_xtts_engine *engine)
     td_xtts_close_part(&engine->gpt, &engine->gpt_plans);
     td_xtts_close_part(&engine->decoder, &engine->decoder_plans);
     td_mel_destroy(engine->mel);
+    free(engine->logits);
+    free(engine->latents);
     free(engine->frames);
     free(engine->wave);
     free(engine);
@@ -133,15 +137,13 @@ td_status td_xtts_begin(td_xtts_engine *engine, uint32_t slot, const td_xtts_tim
         TD_REFUSE_IF(tokens[i] >= c->gpt_number_text_tokens, TD_ERR_FORMAT,
                      "token %u of the text is beyond the voice's %u", tokens[i], c->gpt_number_text_tokens);
     const td_xtts_passage prefix = {.timbre = timbre, .tokens = tokens, .n_tokens = n_tokens};
-    td_stack_thought thought;
-    TD_CHECK(td_xtts_run_prefix(engine, slot, &prefix, &thought));
-    *out = (td_xtts_thought){.logits = thought.logits, .latent = thought.latent};
+    TD_CHECK(td_xtts_run_prefix(engine, slot, &prefix));
+    *out = (td_xtts_thought){.logits = engine->logits, .latent = engine->latents};
     return TD_OK;
 }
 
 td_status td_xtts_next(td_xtts_engine *engine, const td_xtts_chosen *chosen, uint32_t n, td_xtts_thought *out)
 {
-    td_stack_thought thoughts[TD_XTTS_MOST_TEXTS];
     td_stack_code codes[TD_XTTS_MOST_TEXTS] = {{0}};
     TD_REFUSE_IF(n > TD_XTTS_MOST_TEXTS, TD_ERR_ARGUMENT, "%u texts at once; there can be %u", n,
                  TD_XTTS_MOST_TEXTS);
@@ -151,14 +153,16 @@ td_status td_xtts_next(td_xtts_engine *engine, const td_xtts_chosen *chosen, uin
         codes[i] = (td_stack_code){.code = chosen[i].code,
                                    .position = engine->texts[slot].position,
                                    .row = engine->texts[slot].rows,
-                                   .slot = slot};
+                                   .slot = engine->texts[slot].place,
+                                   .life = engine->texts[slot].life};
         TD_REFUSE_IF(codes[i].position == 0, TD_ERR_ARGUMENT, "a code comes before the text that it speaks");
         TD_REFUSE_IF(codes[i].position >= td_xtts_audio_positions(&engine->c), TD_ERR_LIMIT,
                      "more than %u codes of one text", td_xtts_most_codes(&engine->c));
     }
-    TD_CHECK(td_stack_next(engine->stack, codes, n, thoughts));
+    TD_CHECK(td_shared_stack_next(engine->stack, &engine->user, codes, n, engine->logits, engine->latents));
     for (uint32_t i = 0; i < n; i++) {
-        out[i] = (td_xtts_thought){.logits = thoughts[i].logits, .latent = thoughts[i].latent};
+        out[i] = (td_xtts_thought){.logits = engine->logits + (size_t)i * engine->c.gpt_num_audio_tokens,
+                                   .latent = engine->latents + (size_t)i * engine->c.gpt_n_model_channels};
         engine->texts[chosen[i].slot].rows++;
         engine->texts[chosen[i].slot].position++;
     }

@@ -341,7 +341,8 @@ static td_status save_trace(const td_talker *base, const char *path)
     return td_trace_write(&((const talker *)base)->trace, TRACKS, TD_XTTS_TRACKS, path);
 }
 
-const td_talker_class td_xtts_talker = {.open = open_talker,
+const td_talker_class td_xtts_talker = {.shares_steps = true,
+                                        .open = open_talker,
                                         .share = share_talker,
                                         .close = close_talker,
                                         .start = start,
