@@ -65,6 +65,8 @@ typedef struct td_voice_info {
     bool has_speed;       /* speed, pitch_shift, energy can be asked for */
     bool has_pitch;
     bool has_energy;
+    bool
+        shares_steps; /* texts that handles of it (td_voice_share) speak at the same time are decoded together */
 } td_voice_info;
 
 /* Fails only for a size that is none. */
@@ -90,6 +92,9 @@ typedef struct td_speak_options {
         void *context); /* called between pieces of the text, in the calling thread, and may wait there:
                                    * for programs that share a device among voices. NULL: nobody is */
     void *pause_context;
+    uint32_t
+        at_once; /* XTTS: pieces of the text that are spoken at once, with the same codes as one by one; with
+                          * td_voice_stream() they leave whole. At most 16; 0: one */
 } td_speak_options;
 
 /* Speaks a text (UTF-8), or SSML if it begins with <speak>: <break time="300ms"/>, <prosody rate="80%">; malformed

@@ -1,8 +1,10 @@
 /* See thread.h. */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -39,4 +41,21 @@ td_status td_thread_start(pthread_t *out, const char *what, void *(*run)(void *)
 fail:
     free(b);
     return status;
+}
+
+td_status td_condition_open(pthread_cond_t *out)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    const int error = pthread_cond_init(out, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return error ? TD_FAIL(TD_ERR_HOST_MEMORY, "no condition variable: %s", strerrordesc_np(error)) : TD_OK;
+}
+
+bool td_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns)
+{
+    const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                  .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    return pthread_cond_timedwait(condition, lock, &when) != ETIMEDOUT;
 }

@@ -18,6 +18,7 @@ static void put_result(td_json *json, const setting *s, const td_bench_decode_re
     td_json_put_uint(json, "width", s->options.width);
     td_json_put_uint(json, "prompt", s->options.prompt);
     td_json_put_uint(json, "codes", s->options.codes);
+    td_json_put_uint(json, "texts", s->options.texts);
     td_json_put_double(json, "codes_per_s", r->codes_per_s);
     td_json_put_double(json, "ms_per_code", r->ms);
     td_json_put_double(json, "spread", r->spread);
@@ -33,8 +34,10 @@ static void put_result(td_json *json, const setting *s, const td_bench_decode_re
 static void print_result(const td_device_info *info, const setting *s, const td_bench_decode_result *r)
 {
     td_cli_print_setting(info);
-    td_printf("work           %u blocks of width %u, weights %s, %u codes behind %u rows, one at a time\n",
-              s->options.layers, s->options.width, s->weights, s->options.codes, s->options.prompt);
+    td_printf(
+        "work           %u blocks of width %u, weights %s, %u codes behind %u rows, %u text%s at once\n",
+        s->options.layers, s->options.width, s->weights, s->options.codes, s->options.prompt,
+        s->options.texts, s->options.texts == 1 ? "" : "s");
     td_printf("speed          %.2f codes/s, %.2f times real time; %.2f ms a code, spread %.0f %%\n",
               r->codes_per_s, r->realtime_factor, r->ms, 100 * r->spread);
     td_printf("traffic        %.0f MB a code, %.2f GB/s: %.2f of a copy's %.2f\n", 1e-6 * r->bytes_per_code,
@@ -61,8 +64,10 @@ int td_cmd_bench_decode(td_cli *cli)
     setting s = {.options = {.layers = (uint32_t)td_cli_count(cli, "bench.layers"),
                              .width = (uint32_t)td_cli_count(cli, "bench.width"),
                              .prompt = (uint32_t)td_cli_count(cli, "bench.prompt"),
-                             .codes = (uint32_t)td_cli_count(cli, "bench.codes")},
+                             .codes = (uint32_t)td_cli_count(cli, "bench.codes"),
+                             .texts = (uint32_t)td_cli_count(cli, "synth.at_once")},
                  .weights = weights ? weights : "fp32"};
+    if (s.options.texts == 0) s.options.texts = 1;
     if (td_decode_format(weights, &s.options.format) != TD_OK) return td_cli_fail(cli, NULL);
     return td_cli_measure_device(cli, measure, &s);
 }

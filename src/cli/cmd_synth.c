@@ -23,6 +23,7 @@
 #include "synth/voice.h"
 
 #define LONGEST_COPY_S 300.0
+#define USUAL_AT_ONCE 4u /* pieces */
 
 /* What is open while the command runs. */
 typedef struct synth_run {
@@ -338,7 +339,15 @@ static bool take_samples(void *context, const float *samples, size_t count)
     return run->out ? write_raw(run, samples, count) : true;
 }
 
-static td_speak_options get_speak_options(const td_cli *cli)
+/* Pieces that are spoken side by side: where nobody listens yet, and one device does it all. */
+static uint32_t get_at_once(const td_cli *cli, const synth_run *run)
+{
+    const int64_t given = td_options_get(cli->options, "synth.at_once")->integer;
+    if (given > 0) return (uint32_t)given;
+    return run->out || get_text(cli, "devices.data") ? 1 : USUAL_AT_ONCE;
+}
+
+static td_speak_options get_speak_options(const td_cli *cli, const synth_run *run)
 {
     return (td_speak_options){.size = sizeof(td_speak_options),
                               .speaker = get_text(cli, "synth.speaker"),
@@ -355,7 +364,8 @@ static td_speak_options get_speak_options(const td_cli *cli)
                               .temperature = td_options_get(cli->options, "synth.temperature")->real,
                               .top_p = td_options_get(cli->options, "synth.top_p")->real,
                               .repetition_penalty =
-                                  td_options_get(cli->options, "synth.repetition_penalty")->real};
+                                  td_options_get(cli->options, "synth.repetition_penalty")->real,
+                              .at_once = get_at_once(cli, run)};
 }
 
 static void add_counts(synth_run *run, const td_speech *speech)
@@ -368,13 +378,13 @@ static void add_counts(synth_run *run, const td_speech *speech)
 
 static td_status speak_text(const td_cli *cli, synth_run *run)
 {
-    const td_speak_options options = get_speak_options(cli);
     const char *mel_path = get_text(cli, "save-mel");
     char *text = NULL;
     td_status status = TD_OK;
     TD_TRY(read_text(cli, &text));
     TD_TRY(open_voice(cli, run));
     TD_TRY(open_output(cli, run));
+    const td_speak_options options = get_speak_options(cli, run);
     run->start_ns = td_clock_ns();
     const td_status speaks = td_voice_stream(run->voice, text, &options, take_samples, run);
     TD_TRY(check_written(cli, run));
@@ -405,7 +415,7 @@ static size_t count_lines(const char *text)
 static td_status speak_line(const td_cli *cli, synth_run *run, const char *line, size_t number,
                             size_t n_lines)
 {
-    const td_speak_options options = get_speak_options(cli);
+    const td_speak_options options = get_speak_options(cli, run);
     const int digits = snprintf(NULL, 0, "%zu", n_lines);
     char path[TD_FILE_PATH_BYTES];
     float *samples = NULL;

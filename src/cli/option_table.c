@@ -115,6 +115,11 @@ static const td_option OWN[] = {
     {KEY("synth", "greedy"), BOOL("false"), FOR("Synthesis", SYNTH, "XTTS: always the likeliest code")},
     {KEY("synth", "guard"), BOOL("true"),
      FOR("Synthesis", SYNTH, "XTTS: draw loops again, and cut speech that does not end")},
+    {KEY("synth", "at_once"), INT(NULL, 1, 16),
+     FOR("Synthesis", SYNTH | DECODE,
+         "XTTS: pieces of a text that are spoken side by side, which is quicker and takes more memory; if "
+         "not given "
+         "4 for a file, 1 where speech is heard while it is made")},
     {FLAG("dump-synth"), PATH("FILE"),
      FOR("Synthesis", SYNTH, "XTTS: write what the first piece was made of, as a .safetensors file")},
     {FLAG("save-mel"), PATH("FILE"),

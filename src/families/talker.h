@@ -12,6 +12,9 @@
 /* Gets the next samples; false ends the call with TD_ERR_CANCELLED. */
 typedef bool (*td_talk_sink)(void *context, const float *samples, size_t count);
 
+/* Pieces that are said side by side at most. */
+#define TD_TALK_MOST_AT_ONCE 16u
+
 /* Who speaks, and how. All is borrowed until the last piece was said. */
 typedef struct td_talk_style {
     const char *speaker;    /* one that the voice knows by name; NULL: the references' */
@@ -21,6 +24,7 @@ typedef struct td_talk_style {
     uint32_t top_k;                                /* 0: the voice's own */
     bool greedy, no_guard;
     uint64_t seed;
+    uint32_t at_once; /* pieces that are said side by side, and then leave whole; 0: one */
     const atomic_bool *cancel;
     td_talk_sink sink; /* or NULL */
     void *context;
@@ -36,9 +40,16 @@ typedef struct td_talked {
     bool is_trimmed;    /* what came behind the text was cut off */
 } td_talked;
 
+/* A piece of text: borrowed. */
+typedef struct td_piece_tokens {
+    const uint32_t *ids;
+    size_t count;
+} td_piece_tokens;
+
 typedef struct td_talker td_talker;
 
 typedef struct td_talker_class {
+    bool shares_steps; /* those on the same weights that speak at the same time cost little more than one */
     /* Memories (which may be the same) and the checkpoint are borrowed until close. weights: "fp32", "bf16", "int8",
      * or NULL, which is as the file has them. *out: owned. */
     td_status (*open)(td_memory *model, td_memory *data, const td_checkpoint *checkpoint, const char *weights,
@@ -47,7 +58,8 @@ typedef struct td_talker_class {
     td_status (*share)(const td_talker *lender, td_talker **out);
     void (*close)(td_talker *talker);
     td_status (*start)(td_talker *talker, const td_talk_style *style);
-    td_status (*say)(td_talker *talker, const uint32_t *tokens, size_t n_tokens, td_talked *out);
+    /* Says n pieces, as many of them side by side as the style allows: out[n]. */
+    td_status (*say)(td_talker *talker, const td_piece_tokens *pieces, size_t n, td_talked *out);
     td_status (*save)(const td_talker *talker,
                       const char *path); /* what the first piece since start was made of */
     td_status (*save_trace)(const td_talker *talker, const char *path); /* who worked when since start */

@@ -26,10 +26,14 @@
 #define TD_DECODE_MAX_WIDTH 2048u
 #define TD_DECODE_MAX_HEAD 128u
 
-/* Words of what tells a step where it is. */
+/* Texts of a step at most. */
+#define TD_DECODE_MAX_TEXTS 16u
+
+/* Words of what tells a step where each text is. */
 #define TD_DECODE_CODE 0u     /* the last code, */
 #define TD_DECODE_POSITION 1u /* its position, */
-#define TD_DECODE_ROW 2u      /* its row of the cache */
-#define TD_DECODE_WORDS 3u
+#define TD_DECODE_ROW 2u      /* its row of the cache, */
+#define TD_DECODE_SLOT 3u     /* and which cache that is */
+#define TD_DECODE_WORDS 4u
 
 #endif

@@ -15,15 +15,16 @@
 struct td_stack {
     td_memory *memory; /* borrowed */
     td_stack_options options;
-    uint32_t most_rows; /* of the caches; options.shape.capacity is what they have room for */
-    bool is_borrowed;   /* the weights are a lender's */
+    uint32_t
+        most_rows; /* of the caches; options.shape has what there is room for: so many slots of so many rows */
+    uint32_t life; /* of the caches: after a failure they begin another, in which nothing is in them */
     td_decode_vectors at;
     td_decode_block *blocks; /* [layers] */
     td_decode_rig rig;
-    td_span table, places;
+    td_span table, positions;
     td_decode_last last;
-    td_span host;  /* step words, latent, logits */
-    td_list *step; /* recorded when first wanted */
+    td_span host;                        /* of all texts: step words, latents, logits */
+    td_list *steps[TD_DECODE_MAX_TEXTS]; /* of 1, 2 .. texts; recorded when first wanted */
 };
 
 /* ---------------------------------------------------------------- opening */
@@ -35,6 +36,27 @@ static td_status take(const td_stack *s, uint64_t words, td_span *out)
     return TD_OK;
 }
 
+static void free_spans(const td_stack *s, const td_span *spans, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        td_memory_free(s->memory, spans[i]);
+}
+
+/* All that a step writes but the caches, and what was recorded of it. */
+static void drop_rig(td_stack *s)
+{
+    const td_span spans[] = {s->rig.step,         s->rig.x,        s->rig.x_between, s->rig.qkv,
+                             s->rig.attend_parts, s->rig.mlp_sums, s->rig.scratch,   s->last.latent,
+                             s->last.logits,      s->host};
+    for (size_t i = 0; i < TD_DECODE_MAX_TEXTS; i++) {
+        td_list_destroy(s->steps[i]);
+        s->steps[i] = NULL;
+    }
+    free_spans(s, spans, sizeof spans / sizeof *spans);
+    s->rig = (td_decode_rig){0};
+    s->last.latent = s->last.logits = s->host = (td_span){0};
+}
+
 /* They are empty again. */
 static void drop_caches(td_stack *s)
 {
@@ -42,7 +64,7 @@ static void drop_caches(td_stack *s)
         td_memory_free(s->memory, s->blocks[i].cache);
         s->blocks[i].cache = (td_span){0};
     }
-    s->options.shape.capacity = 0;
+    s->options.shape.capacity = s->options.shape.slots = s->options.shape.texts = 0;
 }
 
 static td_status take_weights(td_stack *s)
@@ -60,61 +82,44 @@ static td_status take_weights(td_stack *s)
         TD_CHECK(take(s, td_decode_words(shape->format, inside), &b->mlp));
     }
     TD_CHECK(take(s, table, &s->table));
-    TD_CHECK(take(s, (uint64_t)s->options.positions * shape->width, &s->places));
+    TD_CHECK(take(s, (uint64_t)s->options.positions * shape->width, &s->positions));
     TD_CHECK(take(s, 4ull * shape->width + shape->codes, &s->last.vectors));
     return take(s, table, &s->last.weight);
 }
 
-static void borrow_weights(td_stack *s, const td_stack *lender)
+/* What drop_rig() frees, for as many texts as a shape has. */
+static td_status take_rig(td_stack *s, const td_decode_shape *shape)
 {
-    for (uint32_t i = 0; i < s->options.layers; i++) {
-        s->blocks[i] = lender->blocks[i];
-        s->blocks[i].cache = (td_span){0};
-    }
-    s->table = lender->table;
-    s->places = lender->places;
-    s->last.vectors = lender->last.vectors;
-    s->last.weight = lender->last.weight;
-}
-
-/* All that a step writes. */
-static td_status take_rig(td_stack *s)
-{
-    const td_decode_shape *shape = &s->options.shape;
     const td_decode_cut cut = td_decode_cut_up(td_device_class(td_memory_device(s->memory)), shape);
-    const uint64_t host_words = TD_DECODE_WORDS + shape->width + shape->codes;
-    TD_CHECK(take(s, TD_DECODE_WORDS, &s->rig.step));
-    TD_CHECK(take(s, shape->width, &s->rig.x));
-    TD_CHECK(take(s, shape->width, &s->rig.x_between));
+    const uint64_t texts = shape->texts, host_words = texts * (TD_DECODE_WORDS + shape->width + shape->codes);
+    TD_CHECK(take(s, texts * TD_DECODE_WORDS, &s->rig.step));
+    TD_CHECK(take(s, texts * shape->width, &s->rig.x));
+    TD_CHECK(take(s, texts * shape->width, &s->rig.x_between));
+    TD_CHECK(take(s, cut.scratch, &s->rig.scratch));
     TD_CHECK(take(s, cut.qkv, &s->rig.qkv));
     TD_CHECK(take(s, cut.attend_parts, &s->rig.attend_parts));
     TD_CHECK(take(s, cut.mlp_sums, &s->rig.mlp_sums));
-    TD_CHECK(take(s, shape->width, &s->last.latent));
-    TD_CHECK(take(s, shape->codes, &s->last.logits));
+    TD_CHECK(take(s, texts * shape->width, &s->last.latent));
+    TD_CHECK(take(s, texts * shape->codes, &s->last.logits));
     return td_memory_alloc(s->memory, TD_MEMORY_HOST, 4 * host_words, &s->host);
 }
 
-/* With the lender's weights, or room for its own. */
-static td_status make_stack(td_memory *memory, const td_stack_options *options, const td_stack *lender,
-                            td_stack **out)
+td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out)
 {
     td_stack *s = NULL;
     td_status status = TD_OK;
     *out = NULL;
-    TD_TRY(td_decode_check(&options->shape));
+    td_decode_shape largest = options->shape;
+    largest.texts = largest.slots = 1;
+    TD_TRY(td_decode_check(&largest));
     TD_TRY(TD_NEW(&s));
     s->memory = memory;
     s->options = *options;
     s->most_rows = options->shape.capacity;
-    s->options.shape.capacity = 0; /* nothing to remember yet */
-    s->is_borrowed = lender != NULL;
+    s->options.shape.capacity = s->options.shape.slots = s->options.shape.texts = 0; /* nothing yet */
     s->at = td_decode_place_vectors(&options->shape);
     TD_TRY(TD_NEW_ARRAY(&s->blocks, options->layers));
-    if (lender)
-        borrow_weights(s, lender);
-    else
-        TD_TRY(take_weights(s));
-    TD_TRY(take_rig(s));
+    TD_TRY(take_weights(s));
     *out = s;
     return TD_OK;
 fail:
@@ -122,35 +127,24 @@ fail:
     return status;
 }
 
-td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out)
-{
-    return make_stack(memory, options, NULL, out);
-}
-
-td_status td_stack_borrow(const td_stack *lender, td_stack **out)
-{
-    td_stack_options options = lender->options;
-    options.shape.capacity = lender->most_rows;
-    return make_stack(lender->memory, &options, lender, out);
-}
-
 /* ---------------------------------------------------------------- caches */
 
 #define ROUND_ROWS 64u
 
-/* The cache of a layer with room for more rows. */
-static td_status grow_cache(const td_stack *s, td_decode_block *b, uint32_t rows)
+/* The cache of a layer with room for more slots and rows. */
+static td_status grow_cache(const td_stack *s, td_decode_block *b, uint32_t slots, uint32_t rows)
 {
     const td_decode_shape *shape = &s->options.shape;
     const uint32_t head = shape->width / shape->heads, start[3] = {0, 0, 0};
     td_list *list = NULL;
     td_span grown = {0};
     td_status status = TD_OK;
-    TD_TRY(take(s, 2ull * rows * shape->width, &grown));
+    TD_TRY(take(s, 2ull * slots * rows * shape->width, &grown));
     if (shape->capacity > 0) {
         TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
-        TD_TRY(td_op_set_slice(list, b->cache, td_dims(2 * shape->heads, shape->capacity, head), grown,
-                               td_dims(2 * shape->heads, rows, head), start));
+        TD_TRY(td_op_set_slice(list, b->cache,
+                               td_dims(2 * shape->slots * shape->heads, shape->capacity, head), grown,
+                               td_dims(2 * slots * shape->heads, rows, head), start));
         TD_TRY(td_blocking_run(list, NULL));
     }
     td_memory_free(s->memory, b->cache);
@@ -164,46 +158,46 @@ fail:
 
 /* A layer at a time, so that no more than one cache is there twice. What was recorded knows the old ones. After a
  * failure layers differ, so all are given up. */
-static td_status grow(td_stack *s, uint32_t rows)
+static td_status grow(td_stack *s, uint32_t slots, uint32_t rows)
 {
     td_decode_shape grown = s->options.shape;
     td_status status = TD_OK;
-    td_list_destroy(s->step);
-    s->step = NULL;
-    td_memory_free(s->memory, s->rig.scratch);
-    s->rig.scratch = (td_span){0};
-    for (uint32_t i = 0; i < s->options.layers; i++)
-        TD_TRY(grow_cache(s, &s->blocks[i], rows));
     grown.capacity = rows;
-    TD_TRY(take(s, td_decode_cut_up(td_device_class(td_memory_device(s->memory)), &grown).scratch,
-                &s->rig.scratch));
-    s->options.shape.capacity = rows;
+    grown.slots = slots;
+    grown.texts = slots < TD_DECODE_MAX_TEXTS ? slots : TD_DECODE_MAX_TEXTS;
+    TD_TRY(td_decode_check(&grown));
+    drop_rig(s);
+    for (uint32_t i = 0; i < s->options.layers; i++)
+        TD_TRY(grow_cache(s, &s->blocks[i], slots, rows));
+    TD_TRY(take_rig(s, &grown));
+    s->options.shape = grown;
     return TD_OK;
 fail:
+    drop_rig(s);
     drop_caches(s);
+    s->life++;
     return status;
 }
 
-td_status td_stack_make_room(td_stack *s, uint32_t rows)
+td_status td_stack_make_room(td_stack *s, uint32_t slots, uint32_t rows)
 {
-    const uint32_t have = s->options.shape.capacity;
-    if (rows <= have) return TD_OK;
-    TD_REFUSE_IF(rows > s->most_rows, TD_ERR_LIMIT, "%u rows of a cache; there are at most %u", rows,
+    const td_decode_shape *have = &s->options.shape;
+    if (slots <= have->slots && rows <= have->capacity) return TD_OK;
+    TD_REFUSE_IF(rows > s->most_rows || slots > TD_STACK_MOST_SLOTS, TD_ERR_LIMIT,
+                 "%u caches of %u rows; there are at most %u of %u", slots, rows, TD_STACK_MOST_SLOTS,
                  s->most_rows);
-    if (rows < have + have / 2) rows = have + have / 2;
+    if (slots < have->slots) slots = have->slots;
+    if (rows <= have->capacity)
+        rows = have->capacity;
+    else if (rows < have->capacity + have->capacity / 2)
+        rows = have->capacity + have->capacity / 2;
     rows = (uint32_t)td_round_up(rows, ROUND_ROWS);
-    return grow(s, rows < s->most_rows ? rows : s->most_rows);
-}
-
-static void free_spans(const td_stack *s, const td_span *spans, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        td_memory_free(s->memory, spans[i]);
+    return grow(s, slots, rows < s->most_rows ? rows : s->most_rows);
 }
 
 static void free_weights(const td_stack *s)
 {
-    const td_span spans[] = {s->table, s->places, s->last.vectors, s->last.weight};
+    const td_span spans[] = {s->table, s->positions, s->last.vectors, s->last.weight};
     for (uint32_t i = 0; s->blocks && i < s->options.layers; i++) {
         const td_decode_block *b = &s->blocks[i];
         const td_span of_block[] = {b->vectors, b->qkv, b->proj, b->fc, b->mlp};
@@ -215,13 +209,9 @@ static void free_weights(const td_stack *s)
 void td_stack_destroy(td_stack *s)
 {
     if (!s) return;
-    const td_span spans[] = {s->rig.step,         s->rig.x,        s->rig.x_between, s->rig.qkv,
-                             s->rig.attend_parts, s->rig.mlp_sums, s->rig.scratch,   s->last.latent,
-                             s->last.logits,      s->host};
-    td_list_destroy(s->step);
-    if (!s->is_borrowed) free_weights(s);
+    drop_rig(s);
+    free_weights(s);
     drop_caches(s);
-    free_spans(s, spans, sizeof spans / sizeof *spans);
     free(s->blocks);
     free(s);
 }
@@ -229,6 +219,11 @@ void td_stack_destroy(td_stack *s)
 const td_stack_options *td_stack_get(const td_stack *stack)
 {
     return &stack->options;
+}
+
+uint32_t td_stack_life(const td_stack *stack)
+{
+    return stack->life;
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -288,8 +283,8 @@ static place find_place(const td_stack *s, uint32_t layer, td_stack_tensor tenso
     const uint32_t width = s->options.shape.width, codes = s->options.shape.codes;
     if (tensor < TD_STACK_LAYER_TENSORS) return find_layer_place(s, &s->blocks[layer], tensor);
     if (tensor == TD_STACK_TABLE) return (place){.span = s->table, .in = codes, .out = width};
-    if (tensor == TD_STACK_PLACES)
-        return (place){.span = s->places, .in = s->options.positions, .out = width};
+    if (tensor == TD_STACK_POSITIONS)
+        return (place){.span = s->positions, .in = s->options.positions, .out = width};
     if (tensor == TD_STACK_HEAD) return (place){.span = s->last.weight, .in = codes, .out = width};
     if (tensor == TD_STACK_HEAD_BIAS) return (place){.span = s->last.vectors, .at = 4 * width, .out = codes};
     return (place){
@@ -424,95 +419,134 @@ td_status td_stack_widen(const td_stack *s, uint32_t layer, td_list *list,
     return TD_OK;
 }
 
-td_status td_stack_fill_cache(const td_stack *s, uint32_t layer, td_list *list, td_span kv, uint32_t rows)
+td_status td_stack_fill_cache(const td_stack *s, uint32_t layer, uint32_t slot, td_list *list, td_span kv,
+                              uint32_t rows)
 {
     const td_decode_shape *shape = &s->options.shape;
-    const uint32_t head = shape->width / shape->heads, start[3] = {0, 0, 0};
+    const uint32_t head = shape->width / shape->heads, start[3] = {2 * slot * shape->heads, 0, 0};
     return td_op_set_slice(list, kv, td_dims(2 * shape->heads, rows, head), s->blocks[layer].cache,
-                           td_dims(2 * shape->heads, shape->capacity, head), start);
+                           td_dims(2 * shape->slots * shape->heads, shape->capacity, head), start);
 }
 
 /* ---------------------------------------------------------------- steps */
 
-/* Parts of the host's words. */
-static td_span host_part(const td_stack *s, uint64_t first, uint64_t words)
+/* The host's words: of all texts that there is room for, what a step is told, then latents, then logits. */
+static uint64_t latents_at(const td_stack *s)
 {
-    return td_span_part(s->host, 4 * first, 4 * words);
+    return (uint64_t)s->options.shape.texts * TD_DECODE_WORDS;
 }
 
-static td_status record_head(const td_stack *s, td_list *list, bool is_first)
+static uint64_t logits_at(const td_stack *s)
 {
-    const td_decode_shape *shape = &s->options.shape;
+    return latents_at(s) + (uint64_t)s->options.shape.texts * s->options.shape.width;
+}
+
+static td_status record_head(const td_stack *s, td_list *list, const td_decode_shape *shape, bool is_first)
+{
+    const uint64_t latents = 4ull * shape->texts * shape->width, logits = 4ull * shape->texts * shape->codes;
     TD_CHECK(td_op_decode_head(list, shape, &s->rig, &s->last, is_first));
-    TD_CHECK(td_list_copy(list, host_part(s, TD_DECODE_WORDS, shape->width), s->last.latent));
-    return td_list_copy(list, host_part(s, TD_DECODE_WORDS + shape->width, shape->codes), s->last.logits);
+    TD_CHECK(td_list_copy(list, td_span_part(s->host, 4 * latents_at(s), latents),
+                          td_span_part(s->last.latent, 0, latents)));
+    return td_list_copy(list, td_span_part(s->host, 4 * logits_at(s), logits),
+                        td_span_part(s->last.logits, 0, logits));
 }
 
-static td_status record_step(const td_stack *s, td_list *list)
+static td_status record_step(const td_stack *s, td_list *list, uint32_t n)
 {
-    const td_decode_shape *shape = &s->options.shape;
-    TD_CHECK(td_list_copy(list, s->rig.step, host_part(s, 0, TD_DECODE_WORDS)));
-    TD_CHECK(td_op_decode_embed(list, shape, &s->rig, s->table, s->places));
+    const uint64_t words = 4ull * n * TD_DECODE_WORDS;
+    td_decode_shape shape = s->options.shape;
+    shape.texts = n;
+    TD_CHECK(td_list_copy(list, td_span_part(s->rig.step, 0, words), td_span_part(s->host, 0, words)));
+    TD_CHECK(td_op_decode_embed(list, &shape, &s->rig, s->table, s->positions));
     for (uint32_t i = 0; i < s->options.layers; i++) {
-        TD_CHECK(td_op_decode_qkv(list, shape, &s->rig, &s->blocks[i], i == 0));
-        TD_CHECK(td_op_decode_attend(list, shape, &s->rig, &s->blocks[i]));
-        TD_CHECK(td_op_decode_mlp(list, shape, &s->rig, &s->blocks[i]));
+        TD_CHECK(td_op_decode_qkv(list, &shape, &s->rig, &s->blocks[i], i == 0));
+        TD_CHECK(td_op_decode_attend(list, &shape, &s->rig, &s->blocks[i]));
+        TD_CHECK(td_op_decode_mlp(list, &shape, &s->rig, &s->blocks[i]));
     }
-    return record_head(s, list, false);
+    return record_head(s, list, &shape, false);
 }
 
-td_status td_stack_list(td_stack *s, td_list **out)
+/* The step of n texts. Borrowed. */
+static td_status find_step(td_stack *s, uint32_t n, td_list **out)
 {
     td_list *list = NULL;
     td_status status = TD_OK;
-    if (!s->step) {
+    if (!s->steps[n - 1]) {
         TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
-        TD_TRY(record_step(s, list));
+        TD_TRY(record_step(s, list, n));
         TD_TRY(td_list_finish(list));
-        s->step = list;
+        s->steps[n - 1] = list;
     }
-    *out = s->step;
+    *out = s->steps[n - 1];
     return TD_OK;
 fail:
     td_list_destroy(list);
     return status;
 }
 
-static td_status run(td_stack *s, td_list *list, td_stack_thought *out)
+static td_status run(const td_stack *s, td_list *list, uint32_t n, td_stack_thought *out)
 {
     const float *words = td_span_host(s->host);
     TD_CHECK(td_blocking_run(list, NULL));
-    *out = (td_stack_thought){.latent = words + TD_DECODE_WORDS,
-                              .logits = words + TD_DECODE_WORDS + s->options.shape.width};
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = (td_stack_thought){.latent = words + latents_at(s) + (size_t)i * s->options.shape.width,
+                                    .logits = words + logits_at(s) + (size_t)i * s->options.shape.codes};
     return TD_OK;
 }
 
 td_status td_stack_begin(td_stack *s, td_span row, td_stack_thought *out)
 {
+    td_decode_shape shape = s->options.shape;
     td_list *list = NULL;
     td_status status = TD_OK;
+    shape.texts = 1;
+    TD_FAIL_IF(shape.slots == 0, TD_ERR_ARGUMENT, "a stack without room for a text");
     TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
-    TD_TRY(td_list_copy(list, s->rig.x, row));
-    TD_TRY(record_head(s, list, true));
-    TD_TRY(run(s, list, out));
+    TD_TRY(td_list_copy(list, td_span_part(s->rig.x, 0, 4ull * shape.width), row));
+    TD_TRY(record_head(s, list, &shape, true));
+    TD_TRY(run(s, list, 1, out));
 fail:
     td_list_destroy(list);
     return status;
 }
 
-td_status td_stack_next(td_stack *s, uint32_t code, uint32_t position, uint32_t row, td_stack_thought *out)
+/* Makes room, too. */
+static td_status check_codes(td_stack *s, const td_stack_code *codes, uint32_t n)
 {
-    uint32_t *words = td_span_host(s->host);
+    uint32_t slots = 0, rows = 0;
+    TD_REFUSE_IF(n == 0 || n > TD_DECODE_MAX_TEXTS, TD_ERR_ARGUMENT,
+                 "a step of %u texts; there can be 1 to %u", n, TD_DECODE_MAX_TEXTS);
+    for (uint32_t i = 0; i < n; i++) {
+        const td_stack_code *c = &codes[i];
+        TD_REFUSE_IF(c->code >= s->options.shape.codes || c->position >= s->options.positions ||
+                         c->row >= s->most_rows || c->slot >= TD_STACK_MOST_SLOTS,
+                     TD_ERR_ARGUMENT, "code %u, position %u, row %u, slot %u; there are %u, %u, %u and %u",
+                     c->code, c->position, c->row, c->slot, s->options.shape.codes, s->options.positions,
+                     s->most_rows, TD_STACK_MOST_SLOTS);
+        TD_REFUSE_IF(c->life != s->life, TD_ERR_DEVICE_MEMORY,
+                     "what a text had said so far was lost when the device had no memory for another");
+        for (uint32_t j = 0; j < i; j++)
+            TD_REFUSE_IF(codes[j].slot == c->slot, TD_ERR_ARGUMENT, "two texts of a step in slot %u",
+                         c->slot);
+        if (c->slot >= slots) slots = c->slot + 1;
+        if (c->row >= rows) rows = c->row + 1;
+    }
+    return td_stack_make_room(s, slots, rows);
+}
+
+td_status td_stack_next(td_stack *s, const td_stack_code *codes, uint32_t n, td_stack_thought *out)
+{
     td_list *list;
-    TD_REFUSE_IF(code >= s->options.shape.codes || position >= s->options.positions || row >= s->most_rows,
-                 TD_ERR_ARGUMENT, "code %u, position %u, row %u; there are %u, %u and %u", code, position,
-                 row, s->options.shape.codes, s->options.positions, s->most_rows);
-    TD_CHECK(td_stack_make_room(s, row + 1));
-    TD_CHECK(td_stack_list(s, &list));
-    words[TD_DECODE_CODE] = code;
-    words[TD_DECODE_POSITION] = position;
-    words[TD_DECODE_ROW] = row;
-    return run(s, list, out);
+    TD_CHECK(check_codes(s, codes, n));
+    TD_CHECK(find_step(s, n, &list));
+    uint32_t *words = td_span_host(s->host);
+    for (uint32_t i = 0; i < n; i++, words += TD_DECODE_WORDS) {
+        words[TD_DECODE_CODE] = codes[i].code;
+        words[TD_DECODE_POSITION] = codes[i].position;
+        words[TD_DECODE_ROW] = codes[i].row;
+        words[TD_DECODE_SLOT] = codes[i].slot;
+    }
+    return run(s, list, n, out);
 }
 
 uint32_t td_stack_launches(const td_stack *s)
@@ -520,12 +554,12 @@ uint32_t td_stack_launches(const td_stack *s)
     return 3 * s->options.layers + 2;
 }
 
-uint64_t td_stack_bytes(const td_stack *s, uint32_t rows)
+uint64_t td_stack_bytes(const td_stack *s, uint32_t n, uint32_t rows)
 {
     const td_decode_shape *shape = &s->options.shape;
     const uint64_t square = (uint64_t)shape->width * shape->width,
                    inside = (uint64_t)shape->width * shape->inside;
     const uint64_t words = td_decode_words(shape->format, 4 * square + 2 * inside) + s->at.total;
-    return 4 *
-           (s->options.layers * (words + 2ull * rows * shape->width) + (uint64_t)shape->codes * shape->width);
+    return 4 * (s->options.layers * (words + 2ull * n * rows * shape->width) +
+                (uint64_t)shape->codes * shape->width);
 }

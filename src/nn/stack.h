@@ -1,7 +1,8 @@
-/* A stack of GPT-2 blocks that decodes: one code in, logits of the next out, with keys and values kept. Its weights lie
- * on the device in one of three formats, made from fp32 tensor by tensor; what comes before the first code is run by
+/* A stack of GPT-2 blocks that decodes: one code in, logits of the next out, with keys and values kept; or a code of each
+ * of several texts at once, each with a cache of its own, a slot. A text's logits are the same, to the bit, whatever others
+ * are decoded beside it. Weights lie on the device in one of three formats, made from fp32 tensor by tensor; what comes before the first code is run by
  * plans of a graph, a block at a time, with weights that td_stack_widen() makes floats again. Launches: ops/decode.h.
- * One thread at a time. Covered by tests/xtts/test_xtts_speak.c.
+ * One thread at a time; for several there is shared_stack.h. Covered by tests/xtts/test_xtts_speak.c.
  */
 #ifndef TD_NN_STACK_H
 #define TD_NN_STACK_H
@@ -13,7 +14,7 @@ typedef struct td_stack td_stack;
 typedef struct td_stack_options {
     td_decode_shape shape;
     uint32_t layers, positions;
-} td_stack_options; /* shape.capacity: rows of the caches at most; they grow as they are filled */
+} td_stack_options; /* shape.capacity: rows of the caches at most; they and the slots grow as they are needed */
 
 /* What there is to be filled: X(NAME, is_of_a_layer). Shapes as GPT-2's files have them: matrices [in, out], but the
  * head [codes, width]. */
@@ -30,8 +31,8 @@ typedef struct td_stack_options {
     X(FC_BIAS, 1)                                                                                            \
     X(MLP, 1) /* [inside, width] */                                                                          \
     X(MLP_BIAS, 1)                                                                                           \
-    X(TABLE, 0)  /* [codes, width] */                                                                        \
-    X(PLACES, 0) /* [positions, width] */                                                                    \
+    X(TABLE, 0)     /* [codes, width] */                                                                     \
+    X(POSITIONS, 0) /* [positions, width] */                                                                 \
     X(NORM_3_GAMMA, 0)                                                                                       \
     X(NORM_3_BETA, 0)                                                                                        \
     X(NORM_4_GAMMA, 0)                                                                                       \
@@ -50,8 +51,6 @@ typedef enum td_stack_tensor {
 /* Room; contents are undefined until every tensor was put. `memory` is borrowed until destroy. *out: owned. */
 td_status td_stack_create(td_memory *memory, const td_stack_options *options, td_stack **out);
 
-/* A second one on the same weights, with caches of its own; the lender is destroyed last. *out: owned. */
-td_status td_stack_borrow(const td_stack *lender, td_stack **out);
 void td_stack_destroy(td_stack *stack);
 const td_stack_options *td_stack_get(const td_stack *stack); /* borrowed */
 
@@ -70,12 +69,16 @@ td_status td_stack_put_bytes(td_stack *stack, uint32_t layer, td_stack_tensor te
 td_status td_stack_widen(const td_stack *stack, uint32_t layer, td_list *list,
                          const td_span to[TD_STACK_LAYER_TENSORS]);
 
-/* Makes room for so many rows in the caches; those that are filled stay. Waits. */
-td_status td_stack_make_room(td_stack *stack, uint32_t rows);
+#define TD_STACK_MOST_SLOTS 256u
 
-/* Records that keys and values [2 heads, rows, head], as a block made them, become the first rows of its cache, which
- * has room for them. */
-td_status td_stack_fill_cache(const td_stack *stack, uint32_t layer, td_list *list, td_span kv,
+/* Makes room for so many slots of so many rows; what is in them stays. After a failure nothing is in any of them, and
+ * another life of theirs begins. Waits. */
+td_status td_stack_make_room(td_stack *stack, uint32_t slots, uint32_t rows);
+uint32_t td_stack_life(const td_stack *stack);
+
+/* Records that keys and values [2 heads, rows, head], as a block made them, become the first rows of a slot, which has
+ * room for them. */
+td_status td_stack_fill_cache(const td_stack *stack, uint32_t layer, uint32_t slot, td_list *list, td_span kv,
                               uint32_t rows);
 
 /* Logits [codes] of the next code and what they were made of, [width]. Borrowed until the next call. */
@@ -83,18 +86,20 @@ typedef struct td_stack_thought {
     const float *logits, *latent;
 } td_stack_thought;
 
-/* From the last row of the last block [width]. */
+/* From the last row of the last block [width]. There is room for a slot. */
 td_status td_stack_begin(td_stack *stack, td_span row, td_stack_thought *out);
 
-/* One step: a code at a position, whose keys and values become row `row` of the caches. Waits. */
-td_status td_stack_next(td_stack *stack, uint32_t code, uint32_t position, uint32_t row,
-                        td_stack_thought *out);
+/* A code at a position, whose keys and values become row `row` of a slot, and the life in which the rows before it
+ * were. */
+typedef struct td_stack_code {
+    uint32_t code, position, row, slot, life;
+} td_stack_code;
 
-/* What a step is: launches, and bytes that it must read with `rows` rows in the caches. */
+/* One step of n texts, each in another slot: out[n]. Waits. */
+td_status td_stack_next(td_stack *stack, const td_stack_code *codes, uint32_t n, td_stack_thought *out);
+
+/* What a step is: launches, and bytes that it must read for n texts with `rows` rows in the cache of each. */
 uint32_t td_stack_launches(const td_stack *stack);
-uint64_t td_stack_bytes(const td_stack *stack, uint32_t rows);
-
-/* The recorded step, for estimates. Borrowed. */
-td_status td_stack_list(td_stack *stack, td_list **out);
+uint64_t td_stack_bytes(const td_stack *stack, uint32_t n, uint32_t rows);
 
 #endif

@@ -28,8 +28,11 @@ td_status td_decode_check(const td_decode_shape *s)
 {
     TD_CHECK(td_op_check_size(s->width, s->inside, 1, "decode"));
     TD_CHECK(td_op_check_size(s->width, 3ull * s->width, 1, "decode"));
-    TD_CHECK(td_op_check_size(2ull * s->width, s->capacity, 1, "decode"));
+    TD_CHECK(td_op_check_size(2ull * s->width, s->capacity, s->slots, "decode"));
     TD_CHECK(td_op_check_size(s->codes, s->width, 1, "decode"));
+    TD_REFUSE_IF(s->texts == 0 || s->texts > TD_DECODE_MAX_TEXTS || s->slots < s->texts, TD_ERR_LIMIT,
+                 "decode: %u texts with %u caches; there can be 1 to %u texts, each with its cache", s->texts,
+                 s->slots, TD_DECODE_MAX_TEXTS);
     TD_REFUSE_IF(s->width % 4 != 0 || s->width > TD_DECODE_MAX_WIDTH, TD_ERR_LIMIT,
                  "decode: a width of %u; it must be a multiple of 4 of at most %u", s->width,
                  TD_DECODE_MAX_WIDTH);
@@ -59,7 +62,7 @@ td_decode_vectors td_decode_place_vectors(const td_decode_shape *s)
     return v;
 }
 
-/* Floats that a work-item of class CPU or a group of class GPU has for itself: a row and what lies inside, or the query,
+/* Floats that a work-item of class CPU for a text or a group of class GPU has for itself: a row and what lies inside, or the query,
  * key, value and scores of a head. */
 static uint32_t count_scratch(td_kernel_class kernel_class, const td_decode_shape *s)
 {
@@ -82,10 +85,10 @@ td_decode_cut td_decode_cut_up(td_kernel_class kernel_class, const td_decode_sha
     if (most < s->heads * cut.slices) most = s->heads * cut.slices;
     if (most < cut.mlp_parts) most = cut.mlp_parts;
     if (most < cut.head_parts) most = cut.head_parts;
-    cut.qkv = (uint64_t)cut.splits * 3 * s->width;
-    cut.attend_parts = (uint64_t)s->heads * s->width;
-    cut.mlp_sums = (uint64_t)cut.mlp_parts * s->width;
-    cut.scratch = (uint64_t)most * cut.own;
+    cut.qkv = (uint64_t)s->texts * cut.splits * 3 * s->width;
+    cut.attend_parts = (uint64_t)s->texts * s->heads * s->width;
+    cut.mlp_sums = (uint64_t)s->texts * cut.mlp_parts * s->width;
+    cut.scratch = (uint64_t)s->texts * most * cut.own;
     return cut;
 }
 
@@ -96,17 +99,18 @@ uint64_t td_decode_words(uint32_t format, uint64_t n)
 
 /* ---------------------------------------------------------------- launches */
 
-/* A work-item for each of n in class CPU, a group in class GPU. */
-static td_grid make_grid(const td_list *list, td_kernel_id kernel, uint32_t n)
+/* A work-item for each of n in class CPU, a group for each and text in class GPU. */
+static td_grid make_grid(const td_list *list, td_kernel_id kernel, const td_decode_shape *s, uint32_t n)
 {
     const bool is_cpu = td_list_class(list) == TD_CLASS_CPU;
-    return td_grid_groups(is_cpu ? td_divide_up(n, td_device_group_size(td_list_device(list), kernel)) : n);
+    return td_grid_groups(is_cpu ? td_divide_up(n, td_device_group_size(td_list_device(list), kernel))
+                                 : n * s->texts);
 }
 
-/* Two flops to each weight, which is read once. */
+/* Two flops to each weight and text; weights are read once. */
 static td_cost make_cost(const td_decode_shape *s, double weights)
 {
-    return (td_cost){.flops = 2 * weights,
+    return (td_cost){.flops = 2 * weights * s->texts,
                      .bytes = 4 * (double)td_decode_words(s->format, (uint64_t)weights)};
 }
 
@@ -120,9 +124,9 @@ static td_status check_rig(const td_list *list, const td_decode_shape *s, const 
 {
     const td_decode_cut cut = td_decode_cut_up(td_list_class(list), s);
     TD_CHECK(td_decode_check(s));
-    TD_CHECK(td_op_check_span(rig->step, TD_DECODE_WORDS, "decode", "step"));
-    TD_CHECK(td_op_check_span(rig->x, s->width, "decode", "x"));
-    TD_CHECK(td_op_check_span(rig->x_between, s->width, "decode", "x_between"));
+    TD_CHECK(td_op_check_span(rig->step, (uint64_t)s->texts * TD_DECODE_WORDS, "decode", "step"));
+    TD_CHECK(td_op_check_span(rig->x, (uint64_t)s->texts * s->width, "decode", "x"));
+    TD_CHECK(td_op_check_span(rig->x_between, (uint64_t)s->texts * s->width, "decode", "x_between"));
     TD_CHECK(td_op_check_span(rig->qkv, cut.qkv, "decode", "qkv"));
     TD_CHECK(td_op_check_span(rig->attend_parts, cut.attend_parts, "decode", "attend_parts"));
     TD_CHECK(td_op_check_span(rig->mlp_sums, cut.mlp_sums, "decode", "mlp_sums"));
@@ -139,18 +143,18 @@ static td_status check_block(const td_list *list, const td_decode_shape *s, cons
     TD_CHECK(td_op_check_span(b->proj, td_decode_words(s->format, square), "decode", "the second matrix"));
     TD_CHECK(td_op_check_span(b->fc, td_decode_words(s->format, inside), "decode", "the third matrix"));
     TD_CHECK(td_op_check_span(b->mlp, td_decode_words(s->format, inside), "decode", "the fourth matrix"));
-    return td_op_check_span(b->cache, 2ull * s->capacity * s->width, "decode", "cache");
+    return td_op_check_span(b->cache, 2ull * s->slots * s->capacity * s->width, "decode", "cache");
 }
 
 td_status td_op_decode_embed(td_list *list, const td_decode_shape *s, const td_decode_rig *rig, td_span table,
-                             td_span places)
+                             td_span positions)
 {
-    const td_decode_embed_params params = {.width = s->width};
-    const td_span spans[] = {table, places, rig->step, rig->x};
+    const td_decode_embed_params params = {.texts = s->texts, .width = s->width};
+    const td_span spans[] = {table, positions, rig->step, rig->x};
     TD_CHECK(check_rig(list, s, rig));
-    return td_list_dispatch(list, TD_K_decode_embed, spans, &params,
-                            td_grid_elements(td_list_class(list), s->width),
-                            (td_cost){.flops = s->width, .bytes = 12.0 * s->width});
+    return td_list_dispatch(
+        list, TD_K_decode_embed, spans, &params, td_grid_elements(td_list_class(list), s->width),
+        (td_cost){.flops = (double)s->texts * s->width, .bytes = 12.0 * s->texts * s->width});
 }
 
 td_status td_op_decode_qkv(td_list *list, const td_decode_shape *s, const td_decode_rig *rig,
@@ -160,7 +164,8 @@ td_status td_op_decode_qkv(td_list *list, const td_decode_shape *s, const td_dec
     const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
     const td_decode_vectors v = td_decode_place_vectors(s);
     const td_kernel_id kernel = choose(s, TD_K_decode_qkv_fp32, TD_K_decode_qkv_bf16, TD_K_decode_qkv_int8);
-    const td_decode_qkv_params params = {.width = s->width,
+    const td_decode_qkv_params params = {.texts = s->texts,
+                                         .width = s->width,
                                          .columns = 3 * s->width,
                                          .parts = is_first ? 0 : cut.mlp_parts,
                                          .terms = cut.terms,
@@ -175,7 +180,7 @@ td_status td_op_decode_qkv(td_list *list, const td_decode_shape *s, const td_dec
     const uint32_t blocks =
         kernel_class == TD_CLASS_CPU ? 1 : td_divide_up(3 * s->width, TD_DECODE_COLUMNS_GPU);
     TD_CHECK(check_block(list, s, rig, b));
-    return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, cut.splits * blocks),
+    return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, s, cut.splits * blocks),
                             make_cost(s, 3.0 * s->width * s->width));
 }
 
@@ -188,7 +193,8 @@ td_status td_op_decode_attend(td_list *list, const td_decode_shape *s, const td_
     const uint32_t head = s->width / s->heads;
     const td_kernel_id kernel =
         choose(s, TD_K_decode_attend_fp32, TD_K_decode_attend_bf16, TD_K_decode_attend_int8);
-    const td_decode_attend_params params = {.width = s->width,
+    const td_decode_attend_params params = {.texts = s->texts,
+                                            .width = s->width,
                                             .heads = s->heads,
                                             .head = head,
                                             .capacity = s->capacity,
@@ -203,8 +209,9 @@ td_status td_op_decode_attend(td_list *list, const td_decode_shape *s, const td_
                              b->cache, rig->attend_parts, rig->scratch};
     TD_CHECK(check_block(list, s, rig, b));
     td_cost cost = make_cost(s, (double)s->width * s->width);
-    cost.bytes += 4.0 * s->width * s->capacity; /* half of the cache: how full it is, nobody knows yet */
-    return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, s->heads * cut.slices),
+    cost.bytes +=
+        4.0 * s->texts * s->width * s->capacity; /* half of the cache: how full it is, nobody knows yet */
+    return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, s, s->heads * cut.slices),
                             cost);
 }
 
@@ -215,9 +222,11 @@ td_status td_op_decode_mlp(td_list *list, const td_decode_shape *s, const td_dec
     const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
     const td_decode_vectors v = td_decode_place_vectors(s);
     const td_kernel_id kernel = choose(s, TD_K_decode_mlp_fp32, TD_K_decode_mlp_bf16, TD_K_decode_mlp_int8);
-    const td_decode_mlp_params params = {.width = s->width,
+    const td_decode_mlp_params params = {.texts = s->texts,
+                                         .width = s->width,
                                          .inside = s->inside,
                                          .parts = s->heads,
+                                         .sums = cut.mlp_parts,
                                          .rows = cut.rows,
                                          .scratch = cut.own,
                                          .eps = s->eps,
@@ -230,7 +239,7 @@ td_status td_op_decode_mlp(td_list *list, const td_decode_shape *s, const td_dec
     const td_span spans[] = {rig->x_between, rig->attend_parts, b->vectors,  b->fc, b->mlp,
                              rig->x,         rig->mlp_sums,     rig->scratch};
     TD_CHECK(check_block(list, s, rig, b));
-    return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, cut.mlp_parts),
+    return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, s, cut.mlp_parts),
                             make_cost(s, 2.0 * s->width * s->inside));
 }
 
@@ -239,7 +248,8 @@ td_status td_op_decode_head(td_list *list, const td_decode_shape *s, const td_de
 {
     const td_kernel_class kernel_class = td_list_class(list);
     const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
-    const td_decode_head_params params = {.width = s->width,
+    const td_decode_head_params params = {.texts = s->texts,
+                                          .width = s->width,
                                           .codes = s->codes,
                                           .parts = is_first ? 0 : cut.mlp_parts,
                                           .rows = cut.rows,
@@ -251,11 +261,11 @@ td_status td_op_decode_head(td_list *list, const td_decode_shape *s, const td_de
     TD_CHECK(check_rig(list, s, rig));
     TD_CHECK(td_op_check_span(last->vectors, 4ull * s->width + s->codes, "decode", "vectors"));
     TD_CHECK(td_op_check_span(last->weight, (uint64_t)s->codes * s->width, "decode", "weight"));
-    TD_CHECK(td_op_check_span(last->latent, s->width, "decode", "latent"));
-    TD_CHECK(td_op_check_span(last->logits, s->codes, "decode", "logits"));
+    TD_CHECK(td_op_check_span(last->latent, (uint64_t)s->texts * s->width, "decode", "latent"));
+    TD_CHECK(td_op_check_span(last->logits, (uint64_t)s->texts * s->codes, "decode", "logits"));
     return td_list_dispatch(list, TD_K_decode_head, spans, &params,
-                            make_grid(list, TD_K_decode_head, cut.head_parts),
-                            (td_cost){.flops = 2 * n, .bytes = 4 * n});
+                            make_grid(list, TD_K_decode_head, s, cut.head_parts),
+                            (td_cost){.flops = 2 * n * s->texts, .bytes = 4 * n});
 }
 
 td_status td_op_decode_widen(td_list *list, uint32_t rows, uint32_t columns, bool by_row, td_span x,

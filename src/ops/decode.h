@@ -2,11 +2,14 @@
  * matrix and a vector. Between launches partial sums are handed on, which the next adds up in their order; so no launch
  * waits for a sum, and bits repeat.
  *
- *   embed    x = table[code] + places[position]
+ *   embed    x = table[code] + positions[position]
  *   qkv      x += parts of the block before; its norm times the first matrix -> splits of queries, keys, values
  *   attend   of each head: cache, attention, times the head's rows of the second matrix -> parts
  *   mlp      x += parts; its norm times the third matrix, GELU, times the fourth -> parts
  *   head     x + parts, two norms -> latent; times the last matrix -> logits
+ *
+ * A step may take rows of several texts, a code of each with a cache of its own: weights are then read once for all. What
+ * becomes of a text does not depend on the others, to the bit.
  *
  * Weights are fp32, bf16 or bytes with a scale for each output (TD_FORMAT_*); everything else is fp32. Spans are borrowed
  * until the list is destroyed. Functions record into the list and launch nothing. Kernels: src/kernels/decode*.kh.
@@ -20,6 +23,8 @@
 #include "kernels/half_geometry.h"
 
 typedef struct td_decode_shape {
+    uint32_t texts;    /* of a step, at most TD_DECODE_MAX_TEXTS */
+    uint32_t slots;    /* caches, of which each text has one */
     uint32_t width;    /* a multiple of 4, at most TD_DECODE_MAX_WIDTH */
     uint32_t heads;    /* width / heads: at most TD_DECODE_MAX_HEAD */
     uint32_t inside;   /* of the feed-forward part */
@@ -44,14 +49,14 @@ typedef struct td_decode_vectors {
 } td_decode_vectors;
 td_decode_vectors td_decode_place_vectors(const td_decode_shape *shape);
 
-/* How a class cuts a step up, and the floats that it needs. */
+/* How a class cuts a step up, and the floats that it needs for all its texts. */
 typedef struct td_decode_cut {
     uint32_t terms;                 /* of each split, */
     uint32_t splits;                /* of the first product */
     uint32_t slices;                /* of the second's columns, each a group's */
     uint32_t rows;                  /* of each part, */
     uint32_t mlp_parts, head_parts; /* of the feed-forward part and of the head */
-    uint32_t own; /* floats of scratch of a work-item of class CPU, or of a group of class GPU */
+    uint32_t own; /* floats of scratch of a work-item of class CPU for a text, or of a group of class GPU */
     uint64_t qkv, attend_parts, mlp_sums, scratch; /* floats */
 } td_decode_cut;
 td_decode_cut td_decode_cut_up(td_kernel_class kernel_class, const td_decode_shape *shape);
@@ -61,11 +66,11 @@ uint64_t td_decode_words(uint32_t format, uint64_t n);
 
 /* The buffers that all blocks use in turn. */
 typedef struct td_decode_rig {
-    td_span step;         /* TD_DECODE_WORDS words */
-    td_span x, x_between; /* [width]: what goes into a block, and what goes into its mlp */
-    td_span qkv;          /* [splits, 3 width] */
-    td_span attend_parts; /* [heads, width] */
-    td_span mlp_sums;     /* [mlp_parts, width] */
+    td_span step;         /* [texts, TD_DECODE_WORDS] */
+    td_span x, x_between; /* [texts, width]: what goes into a block, and what goes into its mlp */
+    td_span qkv;          /* [texts, splits, 3 width] */
+    td_span attend_parts; /* [texts, heads, width] */
+    td_span mlp_sums;     /* [texts, mlp_parts, width] */
     td_span scratch;
 } td_decode_rig;
 
@@ -75,12 +80,12 @@ typedef struct td_decode_block {
     td_span proj;  /* [width, width]: the same */
     td_span fc;    /* [inside, width]: each row an output */
     td_span mlp;   /* [inside, width]: each row an input */
-    td_span cache; /* [2, heads, capacity, width / heads]: keys, values */
+    td_span cache; /* [slots, 2, heads, capacity, width / heads]: keys, values */
 } td_decode_block;
 
-/* table [codes, width], places [positions, width] */
+/* table [codes, width], positions [.., width] */
 td_status td_op_decode_embed(td_list *list, const td_decode_shape *shape, const td_decode_rig *rig,
-                             td_span table, td_span places);
+                             td_span table, td_span positions);
 
 /* is_first: there is no block before, hence no parts. */
 td_status td_op_decode_qkv(td_list *list, const td_decode_shape *shape, const td_decode_rig *rig,
@@ -90,8 +95,8 @@ td_status td_op_decode_attend(td_list *list, const td_decode_shape *shape, const
 td_status td_op_decode_mlp(td_list *list, const td_decode_shape *shape, const td_decode_rig *rig,
                            const td_decode_block *block);
 
-/* is_first: rig.x is all, there are no parts. vectors: gamma, beta, gamma, beta [width] each, bias [codes]; weight [codes, width], fp32 -> latent [width], logits
- * [codes] */
+/* is_first: rig.x is all, there are no parts. vectors: gamma, beta, gamma, beta [width] each, bias [codes]; weight [codes, width], fp32 -> latent [texts, width], logits
+ * [texts, codes] */
 typedef struct td_decode_last {
     td_span vectors, weight, latent, logits;
 } td_decode_last;

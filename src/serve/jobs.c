@@ -1,11 +1,9 @@
 /* See jobs.h. One lock for the queue and all jobs: they change a few hundred times a second at most. */
 #include "serve/jobs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,7 +14,7 @@
 enum { MOST_SAMPLES = 1 << 22, PATIENCE_MS = 30000, MOST_STREAMS = 64 };
 
 /* How many texts use the device at the same moment: while the host prepares the next piece of one, the device works
- * on another. More only make each other slow. */
+ * on another. More only make each other slow, but for voices that decode them together: those all have a turn. */
 enum { TURNS = 2 };
 
 /* A text that has used the device for a second stands behind one that came so many seconds later: about the time for
@@ -69,24 +67,6 @@ static const td_error CANCELLED = {.status = TD_ERR_CANCELLED, .message = "the r
 
 /* ---------------------------------------------------------------- waiting */
 
-static td_status open_condition(pthread_cond_t *out)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    const int error = pthread_cond_init(out, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return error ? TD_FAIL(TD_ERR_HOST_MEMORY, "no condition variable: %s", strerror(error)) : TD_OK;
-}
-
-/* False once the time has passed. The lock is held. */
-static bool wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns)
-{
-    const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                  .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    return pthread_cond_timedwait(condition, lock, &when) != ETIMEDOUT;
-}
-
 static uint64_t make_deadline(uint32_t timeout_ms)
 {
     return td_clock_ns() + UINT64_C(1000000) * timeout_ms;
@@ -135,7 +115,7 @@ static td_status new_job(td_jobs *jobs, const td_job_request *request, td_job **
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&job));
-    if (open_condition(&job->changed) != TD_OK) {
+    if (td_condition_open(&job->changed) != TD_OK) {
         free(job);
         return td_error_last()->status;
     }
@@ -274,7 +254,7 @@ static td_status await_samples(td_job *job, uint32_t timeout_ms, td_error *error
 {
     const uint64_t deadline_ns = make_deadline(timeout_ms);
     while (job->first == job->count && job->state != ENDED && !is_given_up(job))
-        if (!wait_until(&job->changed, &job->jobs->lock, deadline_ns)) break;
+        if (!td_condition_wait(&job->changed, &job->jobs->lock, deadline_ns)) break;
     drop_if_late(job);
     if (job->first < job->count) return TD_OK;
     if (job->state != ENDED && is_given_up(job)) {
@@ -383,7 +363,7 @@ static void await_reader(td_job *job)
     if (job->is_cancelled || job->count - job->first <= MOST_SAMPLES) return;
     give_turn(job->worker);
     while (!job->is_cancelled && job->count - job->first > MOST_SAMPLES)
-        if (!wait_until(&job->changed, &job->jobs->lock, deadline_ns)) job->is_cancelled = true;
+        if (!td_condition_wait(&job->changed, &job->jobs->lock, deadline_ns)) job->is_cancelled = true;
     take_turn(job->worker);
 }
 
@@ -522,6 +502,9 @@ static void load(worker *w)
     const td_status status = is_first ? open_voices(jobs) : TD_OK;
     pthread_mutex_lock(&jobs->lock);
     if (status != TD_OK) jobs->load_error = *td_error_last();
+    for (size_t i = 0; is_first && status == TD_OK && i < jobs->settings.n_voices; i++)
+        if (jobs->infos[i].shares_steps && jobs->settings.streams > TURNS)
+            jobs->n_turns = jobs->settings.streams;
     jobs->is_open |= is_first;
     for (size_t i = 1; is_first && i < jobs->n_workers; i++)
         pthread_cond_signal(&jobs->workers[i].wake);
@@ -556,7 +539,7 @@ static void *run_worker(void *argument)
 static td_status start_worker(worker *w)
 {
     td_jobs *jobs = w->jobs;
-    TD_CHECK(open_condition(&w->wake));
+    TD_CHECK(td_condition_open(&w->wake));
     pthread_mutex_lock(&jobs->lock);
     const td_status status = td_thread_start(&w->thread, "a worker that speaks", run_worker, w);
     if (status == TD_OK)

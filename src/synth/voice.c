@@ -226,6 +226,7 @@ td_status td_voice_get_info(const td_voice *voice, td_voice_info *out)
                           .device = td_device_get_info(td_memory_device(voice->memory)),
                           .rate = voice->talker ? voice->talker->rate : voice->info->mel.rate,
                           .n_speakers = m->n_speakers,
+                          .shares_steps = voice->talker && voice->talker->class->shares_steps,
                           .needs_reference = m->takes_reference,
                           .has_speed = m->sets_speed,
                           .has_pitch = m->sets_pitch,
@@ -345,6 +346,8 @@ static td_status check_options(const td_voice *voice, const td_speak_options *o)
                  o->speed);
     TD_REFUSE_IF(!(o->energy > 0 && isfinite(o->energy)), TD_ERR_CONFIG, "an energy of %g; it is above 0",
                  o->energy);
+    TD_REFUSE_IF(o->at_once > TD_TALK_MOST_AT_ONCE, TD_ERR_CONFIG, "%u pieces at once; there can be %u",
+                 o->at_once, TD_TALK_MOST_AT_ONCE);
     TD_REFUSE_IF(!isfinite(o->pitch_shift), TD_ERR_CONFIG, "a pitch shift of %g", o->pitch_shift);
     TD_REFUSE_IF(!m->sets_pitch && o->pitch_shift != 0, TD_ERR_CONFIG,
                  "pitch shift: the voice was trained without model.pitch_predictor");
@@ -386,6 +389,7 @@ static td_status talk(td_voice *v, const td_speak_options *o, const td_script *s
                                  .greedy = o->greedy,
                                  .no_guard = o->no_guard,
                                  .seed = o->seed,
+                                 .at_once = o->at_once,
                                  .cancel = &v->cancel,
                                  .pause = o->pause,
                                  .pause_context = o->pause_context,

@@ -70,7 +70,7 @@ static td_status open_stack(bench *b)
                  "a width of %u is not a multiple of %u, a head's channels", o->width, HEAD);
     TD_CHECK(td_memory_create(b->device, "decoder", 0, &b->memory));
     TD_CHECK(td_stack_create(b->memory, &stack, &b->stack));
-    TD_CHECK(td_stack_make_room(b->stack, stack.shape.capacity));
+    TD_CHECK(td_stack_make_room(b->stack, o->texts, stack.shape.capacity));
     return b->is_simulated ? TD_OK : fill(b);
 }
 
@@ -102,12 +102,15 @@ static uint32_t find_best(const float *logits)
 static td_status measure(bench *b)
 {
     const td_bench_decode_options *o = b->options;
-    td_stack_thought thought;
-    uint32_t code = 0;
+    td_stack_thought thoughts[TD_DECODE_MAX_TEXTS];
+    td_stack_code codes[TD_DECODE_MAX_TEXTS] = {{0}};
     for (uint32_t i = 0; i < WARM_UP + o->codes; i++) {
         const uint64_t start = td_clock_ns();
-        TD_CHECK(td_stack_next(b->stack, code, i, o->prompt + i, &thought));
-        code = find_best(thought.logits);
+        for (uint32_t t = 0; t < o->texts; t++)
+            codes[t] = (td_stack_code){.code = codes[t].code, .position = i, .row = o->prompt + i, .slot = t};
+        TD_CHECK(td_stack_next(b->stack, codes, o->texts, thoughts));
+        for (uint32_t t = 0; t < o->texts; t++)
+            codes[t].code = find_best(thoughts[t].logits);
         if (i >= WARM_UP) b->seconds[i - WARM_UP] = 1e-9 * (double)(td_clock_ns() - start);
         if (i % COPY_EVERY == 0) {
             double seconds;
@@ -129,14 +132,15 @@ static void judge(const bench *b, td_bench_decode_result *out)
                  copy_s = b->is_simulated ? copies.min : copies.median;
     td_memory_stats memory;
     td_memory_get_stats(b->memory, &memory);
-    *out = (td_bench_decode_result){.ms = 1e3 * code_s,
-                                    .spread = codes.spread,
-                                    .codes_per_s = 1 / code_s,
-                                    .bytes_per_code =
-                                        (double)td_stack_bytes(b->stack, o->prompt + WARM_UP + o->codes / 2),
-                                    .copy_gbps = 2e-9 * (double)COPY_BYTES / copy_s,
-                                    .launches_per_code = td_stack_launches(b->stack),
-                                    .peak_bytes = memory.peak_reserved_bytes};
+    *out = (td_bench_decode_result){
+        .ms = 1e3 * code_s,
+        .spread = codes.spread,
+        .codes_per_s = o->texts / code_s,
+        .bytes_per_code =
+            (double)td_stack_bytes(b->stack, o->texts, o->prompt + WARM_UP + o->codes / 2) / o->texts,
+        .copy_gbps = 2e-9 * (double)COPY_BYTES / copy_s,
+        .launches_per_code = td_stack_launches(b->stack),
+        .peak_bytes = memory.peak_reserved_bytes};
     out->gbps = 1e-9 * out->bytes_per_code * out->codes_per_s;
     out->share_of_copy = out->gbps / out->copy_gbps;
     out->realtime_factor = out->codes_per_s / CODES_PER_S;

@@ -11,14 +11,15 @@ typedef struct td_bench_decode_options {
     uint32_t format; /* TD_FORMAT_FP32, _BF16, _INT8 */
     uint32_t layers, width;
     uint32_t prompt; /* rows of the cache before the first code */
-    uint32_t codes;
+    uint32_t codes;  /* of each text, */
+    uint32_t texts;  /* of which so many are decoded side by side */
 } td_bench_decode_options;
 
 typedef struct td_bench_decode_result {
-    double ms; /* of a code, the median; on a simulated device the least */
+    double ms; /* of a step, a code of each text, the median; on a simulated device the least */
     double spread;
-    double codes_per_s;
-    double bytes_per_code; /* on average, since the cache grows */
+    double codes_per_s;    /* of all texts */
+    double bytes_per_code; /* on average, since the cache grows; what texts share is divided among them */
     double gbps, copy_gbps, share_of_copy;
     double realtime_factor;
     uint32_t launches_per_code;

@@ -24,7 +24,7 @@ static td_stack *open_stack(const rig *r, uint32_t rows)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         values[i] = td_rng_float(1, 0, i) - 0.5f;
     check(td_stack_create(r->memory, &options, &stack));
-    if (rows > 0) check(td_stack_make_room(stack, rows));
+    if (rows > 0) check(td_stack_make_room(stack, 1, rows));
     for (int t = 0; t < TD_STACK_TENSOR_COUNT; t++)
         for (uint32_t layer = 0; layer < (t < TD_STACK_LAYER_TENSORS ? LAYERS : 1); layer++)
             check(td_stack_put(stack, layer, (td_stack_tensor)t, values + layer));
@@ -39,12 +39,13 @@ static void test_caches_grow(void **state)
     td_stack *whole = open_stack(&r, ROWS), *growing = open_stack(&r, 0);
     for (uint32_t i = 0; i < ROWS; i++) {
         td_stack_thought a, b;
-        check(td_stack_next(whole, i % CODES, i, i, &a));
-        check(td_stack_next(growing, i % CODES, i, i, &b));
+        const td_stack_code code = {.code = i % CODES, .position = i, .row = i};
+        check(td_stack_next(whole, &code, 1, &a));
+        check(td_stack_next(growing, &code, 1, &b));
         if (memcmp(a.logits, b.logits, CODES * sizeof *a.logits) != 0) fail_msg("logits of row %u differ", i);
     }
     assert_int_equal(td_stack_get(growing)->shape.capacity, ROWS);
-    refuse(TD_ERR_LIMIT, "210", td_stack_make_room(growing, ROWS + 1));
+    refuse(TD_ERR_LIMIT, "210", td_stack_make_room(growing, 1, ROWS + 1));
     td_stack_destroy(growing);
     td_stack_destroy(whole);
     rig_close(&r);

@@ -20,7 +20,22 @@ typedef struct decode_args {
     int io[14]; /* in the order of the rig's and the block's members; -1: the launch does not look at it */
 } decode_args;
 
-enum { STEP, X, BETWEEN, QKV, ATTENDED, SUMS, SCRATCH, VECTORS, W_QKV, W_PROJ, W_FC, W_MLP, CACHE, PLACES };
+enum {
+    STEP,
+    X,
+    BETWEEN,
+    QKV,
+    ATTENDED,
+    SUMS,
+    SCRATCH,
+    VECTORS,
+    W_QKV,
+    W_PROJ,
+    W_FC,
+    W_MLP,
+    CACHE,
+    POSITIONS
+};
 
 /* ---------------------------------------------------------------- making buffers */
 
@@ -84,8 +99,9 @@ static decode_args *begin(op_case *c, const td_decode_shape *shape, const char *
     a->shape = *shape;
     for (size_t i = 0; i < sizeof a->io / sizeof *a->io; i++)
         a->io[i] = -1;
-    snprintf(c->label, sizeof c->label, "%s, width %u, heads %u, inside %u, cache %u", FORMATS[shape->format],
-             shape->width, shape->heads, shape->inside, shape->capacity);
+    snprintf(c->label, sizeof c->label, "%s, texts %u, width %u, heads %u, inside %u, cache %u",
+             FORMATS[shape->format], shape->texts, shape->width, shape->heads, shape->inside,
+             shape->capacity);
     return a;
 }
 
@@ -100,9 +116,9 @@ static void add_missing(op_case *c, decode_args *a, const td_decode_cut *cut)
 {
     const td_decode_shape *s = &a->shape;
     const size_t square = (size_t)s->width * s->width, inside = (size_t)s->width * s->inside;
-    const size_t counts[] = {[STEP] = TD_DECODE_WORDS,
-                             [X] = s->width,
-                             [BETWEEN] = s->width,
+    const size_t counts[] = {[STEP] = (size_t)s->texts * TD_DECODE_WORDS,
+                             [X] = (size_t)s->texts * s->width,
+                             [BETWEEN] = (size_t)s->texts * s->width,
                              [QKV] = (size_t)cut->qkv,
                              [ATTENDED] = (size_t)cut->attend_parts,
                              [SUMS] = (size_t)cut->mlp_sums,
@@ -112,7 +128,7 @@ static void add_missing(op_case *c, decode_args *a, const td_decode_cut *cut)
                              [W_PROJ] = (size_t)td_decode_words(s->format, square),
                              [W_FC] = (size_t)td_decode_words(s->format, inside),
                              [W_MLP] = (size_t)td_decode_words(s->format, inside),
-                             [CACHE] = 2 * (size_t)s->capacity * s->width};
+                             [CACHE] = 2 * (size_t)s->slots * s->capacity * s->width};
     size_t most = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (a->io[i] < 0 && counts[i] > most) most = counts[i];
@@ -152,14 +168,14 @@ static double *make(size_t n)
     return block;
 }
 
-/* x and the parts behind it. */
-static double *add_up(const op_io *x, const op_io *parts, size_t n_parts, size_t width)
+/* x of a text and the parts behind it. */
+static double *add_up(const op_io *x, const op_io *parts, size_t t, size_t n_parts, size_t width)
 {
     double *row = make(width);
     for (size_t c = 0; c < width; c++) {
-        row[c] = (double)x->values[c];
+        row[c] = (double)x->values[t * width + c];
         for (size_t p = 0; p < n_parts; p++)
-            row[c] += (double)parts->values[p * width + c];
+            row[c] += (double)parts->values[(t * n_parts + p) * width + c];
     }
     return row;
 }
@@ -186,7 +202,7 @@ static td_status launch_embed(const op_case *c, td_list *list, const td_span *sp
 {
     const decode_args *a = c->args;
     const td_decode_rig rig = make_rig(a, spans);
-    return td_op_decode_embed(list, &a->shape, &rig, spans[a->io[VECTORS]], spans[a->io[PLACES]]);
+    return td_op_decode_embed(list, &a->shape, &rig, spans[a->io[VECTORS]], spans[a->io[POSITIONS]]);
 }
 
 static void add_embed(op_suite *suite, const td_decode_shape *s, const td_decode_cut *cut)
@@ -194,16 +210,19 @@ static void add_embed(op_suite *suite, const td_decode_shape *s, const td_decode
     op_case c = {.kernels = "decode_embed", .launch = launch_embed};
     decode_args *a = begin(&c, s, "decode_embed");
     const float *table = add_random(&c, a, VECTORS, "table", (size_t)s->codes * s->width, -1, 1)->values;
-    const float *places = add_random(&c, a, PLACES, "places", (size_t)5 * s->width, -1, 1)->values;
-    uint32_t *step = (uint32_t *)(void *)op_input(&c, "step", TD_DECODE_WORDS)->values;
+    const float *positions = add_random(&c, a, POSITIONS, "positions", (size_t)5 * s->width, -1, 1)->values;
+    uint32_t *step = (uint32_t *)(void *)op_input(&c, "step", (size_t)s->texts * TD_DECODE_WORDS)->values;
     a->io[STEP] = last_io(&c);
-    step[TD_DECODE_CODE] = s->codes - 1;
-    step[TD_DECODE_POSITION] = 3;
-    op_io *x = op_output(&c, "x", s->width, 1e-7, 1e-7);
+    op_io *x = op_output(&c, "x", (size_t)s->texts * s->width, 1e-7, 1e-7);
     a->io[X] = last_io(&c);
-    for (size_t i = 0; i < s->width; i++)
-        x->expected[i] =
-            (double)table[(size_t)(s->codes - 1) * s->width + i] + (double)places[3 * s->width + i];
+    for (size_t t = 0; t < s->texts; t++) {
+        const size_t code = (s->codes - 1 + t) % s->codes, position = (3 + t) % 5;
+        step[t * TD_DECODE_WORDS + TD_DECODE_CODE] = (uint32_t)code;
+        step[t * TD_DECODE_WORDS + TD_DECODE_POSITION] = (uint32_t)position;
+        for (size_t i = 0; i < s->width; i++)
+            x->expected[t * s->width + i] =
+                (double)table[code * s->width + i] + (double)positions[position * s->width + i];
+    }
     add_missing(&c, a, cut);
     op_suite_add(suite, &c);
 }
@@ -224,23 +243,25 @@ static void add_qkv(op_suite *suite, const td_decode_shape *s, const td_decode_c
     const size_t n = s->width, columns = 3 * n;
     double *w;
     a->is_first = is_first;
-    const op_io *x = add_random(&c, a, X, "x", n, -1, 1);
+    const op_io *x = add_random(&c, a, X, "x", s->texts * n, -1, 1);
     const op_io *parts = add_random(&c, a, SUMS, "mlp_sums", (size_t)cut->mlp_sums, -1, 1);
     const float *vectors = add_vectors(&c, a);
     add_weights(&c, a, W_QKV, "w", n * columns, &w);
-    op_io *between = op_output(&c, "x_between", n, TOLERANCE, TOLERANCE);
+    op_io *between = op_output(&c, "x_between", s->texts * n, TOLERANCE, TOLERANCE);
     a->io[BETWEEN] = last_io(&c);
-    op_io *out = op_output(&c, "qkv", cut->splits * columns, TOLERANCE * sqrt((double)n), TOLERANCE);
+    op_io *out = op_output(&c, "qkv", (size_t)cut->qkv, TOLERANCE * sqrt((double)n), TOLERANCE);
     a->io[QKV] = last_io(&c);
     add_scratch(&c, a, cut);
-    double *row = add_up(x, parts, is_first ? 0 : cut->mlp_parts, n);
-    memcpy(between->expected, row, n * sizeof *row);
-    normalise(row, n, (double)s->eps, vectors + v.gamma_1, vectors + v.beta_1);
-    for (size_t k = 0; k < n; k++)
-        for (size_t j = 0; j < columns; j++)
-            out->expected[k / cut->terms * columns + j] +=
-                row[k] * w[k * columns + j] * scale_of(a, vectors, v.qkv_scale, j);
-    free(row);
+    for (size_t t = 0; t < s->texts; t++) {
+        double *row = add_up(x, parts, t, is_first ? 0 : cut->mlp_parts, n);
+        memcpy(between->expected + t * n, row, n * sizeof *row);
+        normalise(row, n, (double)s->eps, vectors + v.gamma_1, vectors + v.beta_1);
+        for (size_t k = 0; k < n; k++)
+            for (size_t j = 0; j < columns; j++)
+                out->expected[(t * cut->splits + k / cut->terms) * columns + j] +=
+                    row[k] * w[k * columns + j] * scale_of(a, vectors, v.qkv_scale, j);
+        free(row);
+    }
     free(w);
     add_missing(&c, a, cut);
     op_suite_add(suite, &c);
@@ -284,10 +305,9 @@ static void add_attend(op_suite *suite, const td_decode_shape *s, const td_decod
     const float *qkv = add_random(&c, a, QKV, "qkv", (size_t)cut->qkv, -1, 1)->values;
     const float *vectors = add_vectors(&c, a);
     add_weights(&c, a, W_PROJ, "w", n * n, &w);
-    uint32_t *step = (uint32_t *)(void *)op_input(&c, "step", TD_DECODE_WORDS)->values;
+    uint32_t *step = (uint32_t *)(void *)op_input(&c, "step", (size_t)s->texts * TD_DECODE_WORDS)->values;
     a->io[STEP] = last_io(&c);
-    step[TD_DECODE_ROW] = last;
-    op_io *cache = op_random(&c, "cache", 2 * rows * n, -1, 1, 17);
+    op_io *cache = op_random(&c, "cache", 2 * s->slots * rows * n, -1, 1, 17);
     a->io[CACHE] = last_io(&c);
     cache->kind = OP_IN_OUT;
     cache->expected = make(cache->count);
@@ -297,25 +317,31 @@ static void add_attend(op_suite *suite, const td_decode_shape *s, const td_decod
     add_scratch(&c, a, cut);
     for (size_t i = 0; i < cache->count; i++)
         cache->expected[i] = (double)cache->values[i];
-    for (size_t h = 0; h < s->heads; h++) {
+    for (size_t th = 0; th < (size_t)s->texts * s->heads; th++) {
+        /* texts have slots in another order than their own, and rows of their own */
+        const size_t t = th / s->heads, h = th % s->heads, slot = s->slots - 1 - t;
+        const size_t own = last >= t ? last - t : 0;
+        step[t * TD_DECODE_WORDS + TD_DECODE_ROW] = (uint32_t)own;
+        step[t * TD_DECODE_WORDS + TD_DECODE_SLOT] = (uint32_t)slot;
         for (size_t d = 0; d < head; d++) {
             double sums[3];
             for (size_t which = 0; which < 3; which++) {
                 const size_t column = which * n + h * head + d;
                 sums[which] = (double)vectors[v.qkv_bias + column];
                 for (size_t p = 0; p < cut->splits; p++)
-                    sums[which] += (double)qkv[p * 3 * n + column];
+                    sums[which] += (double)qkv[(t * cut->splits + p) * 3 * n + column];
                 if (which > 0)
-                    cache->expected[(((which - 1) * s->heads + h) * rows + last) * head + d] = sums[which];
+                    cache->expected[(((slot * 2 + which - 1) * s->heads + h) * rows + own) * head + d] =
+                        sums[which];
             }
             q[d] = sums[0];
         }
         for (size_t which = 0; which < 2; which++)
-            memcpy(kv[which], cache->expected + (which * s->heads + h) * rows * head,
+            memcpy(kv[which], cache->expected + ((slot * 2 + which) * s->heads + h) * rows * head,
                    rows * head * sizeof **kv);
-        attend(q, kv[0], kv[1], last, head, out);
+        attend(q, kv[0], kv[1], own, head, out);
         for (size_t j = 0; j < n; j++) {
-            double *sum = &parts->expected[h * n + j];
+            double *sum = &parts->expected[th * n + j];
             for (size_t d = 0; d < head; d++)
                 *sum += out[d] * w[(h * head + d) * n + j] * scale_of(a, vectors, v.proj_scale, j);
             if (h == 0) *sum += (double)vectors[v.proj_bias + j];
@@ -345,39 +371,40 @@ static void add_mlp(op_suite *suite, const td_decode_shape *s, const td_decode_c
     const td_decode_vectors v = td_decode_place_vectors(s);
     const size_t n = s->width;
     double *fc, *mlp;
-    const op_io *between = add_random(&c, a, BETWEEN, "x_between", n, -1, 1);
+    const op_io *between = add_random(&c, a, BETWEEN, "x_between", s->texts * n, -1, 1);
     const op_io *parts = add_random(&c, a, ATTENDED, "attend_parts", (size_t)cut->attend_parts, -1, 1);
     const float *vectors = add_vectors(&c, a);
     add_weights(&c, a, W_FC, "fc", s->inside * n, &fc);
     add_weights(&c, a, W_MLP, "mlp", s->inside * n, &mlp);
-    op_io *x = op_output(&c, "x", n, TOLERANCE, TOLERANCE);
+    op_io *x = op_output(&c, "x", s->texts * n, TOLERANCE, TOLERANCE);
     a->io[X] = last_io(&c);
     op_io *sums = op_output(&c, "mlp_sums", (size_t)cut->mlp_sums, TOLERANCE * (double)n, TOLERANCE);
     a->io[SUMS] = last_io(&c);
     add_scratch(&c, a, cut);
-    double *row = add_up(between, parts, s->heads, n);
-    memcpy(x->expected, row, n * sizeof *row);
-    normalise(row, n, (double)s->eps, vectors + v.gamma_2, vectors + v.beta_2);
-    for (size_t i = 0; i < s->inside; i++) {
-        double dot = 0;
-        for (size_t k = 0; k < n; k++)
-            dot += row[k] * fc[i * n + k];
-        const double inside =
-            gelu(dot * scale_of(a, vectors, v.fc_scale, i) + (double)vectors[v.fc_bias + i]);
+    for (size_t t = 0; t < s->texts; t++) {
+        double *row = add_up(between, parts, t, s->heads, n), *sum = sums->expected + t * cut->mlp_parts * n;
+        memcpy(x->expected + t * n, row, n * sizeof *row);
+        normalise(row, n, (double)s->eps, vectors + v.gamma_2, vectors + v.beta_2);
+        for (size_t i = 0; i < s->inside; i++) {
+            double dot = 0;
+            for (size_t k = 0; k < n; k++)
+                dot += row[k] * fc[i * n + k];
+            const double inside =
+                gelu(dot * scale_of(a, vectors, v.fc_scale, i) + (double)vectors[v.fc_bias + i]);
+            for (size_t j = 0; j < n; j++)
+                sum[i / cut->rows * n + j] += inside * mlp[i * n + j] * scale_of(a, vectors, v.mlp_scale, j);
+        }
         for (size_t j = 0; j < n; j++)
-            sums->expected[i / cut->rows * n + j] +=
-                inside * mlp[i * n + j] * scale_of(a, vectors, v.mlp_scale, j);
+            sum[j] += (double)vectors[v.mlp_bias + j];
+        free(row);
     }
-    for (size_t j = 0; j < n; j++)
-        sums->expected[j] += (double)vectors[v.mlp_bias + j];
-    free(row);
     free(fc);
     free(mlp);
     add_missing(&c, a, cut);
     op_suite_add(suite, &c);
 }
 
-/* Latent and logits stand where the cache and the places are. */
+/* Latent and logits stand where the cache and the positions are. */
 static td_status launch_head(const op_case *c, td_list *list, const td_span *spans)
 {
     const decode_args *a = c->args;
@@ -385,7 +412,7 @@ static td_status launch_head(const op_case *c, td_list *list, const td_span *spa
     const td_decode_last last = {.vectors = spans[a->io[VECTORS]],
                                  .weight = spans[a->io[W_FC]],
                                  .latent = spans[a->io[CACHE]],
-                                 .logits = spans[a->io[PLACES]]};
+                                 .logits = spans[a->io[POSITIONS]]};
     return td_op_decode_head(list, &a->shape, &rig, &last, a->is_first);
 }
 
@@ -395,25 +422,28 @@ static void add_head(op_suite *suite, const td_decode_shape *s, const td_decode_
     decode_args *a = begin(&c, s, "decode_head");
     const size_t n = s->width;
     a->is_first = is_first;
-    const op_io *x = add_random(&c, a, X, "x", n, -1, 1);
+    const op_io *x = add_random(&c, a, X, "x", s->texts * n, -1, 1);
     const op_io *parts = add_random(&c, a, SUMS, "mlp_sums", (size_t)cut->mlp_sums, -1, 1);
     const float *vectors = add_random(&c, a, VECTORS, "vectors", 4 * n + s->codes, -1, 1)->values;
     const float *w = add_random(&c, a, W_FC, "w", s->codes * n, -1, 1)->values;
-    op_io *latent = op_output(&c, "latent", n, 4 * TOLERANCE, TOLERANCE);
+    op_io *latent = op_output(&c, "latent", s->texts * n, 4 * TOLERANCE, TOLERANCE);
     a->io[CACHE] = last_io(&c);
-    op_io *logits = op_output(&c, "logits", s->codes, TOLERANCE * (double)n, TOLERANCE);
-    a->io[PLACES] = last_io(&c);
+    op_io *logits = op_output(&c, "logits", (size_t)s->texts * s->codes, TOLERANCE * (double)n, TOLERANCE);
+    a->io[POSITIONS] = last_io(&c);
     add_scratch(&c, a, cut);
-    double *row = add_up(x, parts, is_first ? 0 : cut->mlp_parts, n);
-    normalise(row, n, (double)s->eps, vectors, vectors + n);
-    normalise(row, n, (double)s->eps, vectors + 2 * n, vectors + 3 * n);
-    memcpy(latent->expected, row, n * sizeof *row);
-    for (size_t i = 0; i < s->codes; i++) {
-        logits->expected[i] = (double)vectors[4 * n + i];
-        for (size_t k = 0; k < n; k++)
-            logits->expected[i] += row[k] * (double)w[i * n + k];
+    for (size_t t = 0; t < s->texts; t++) {
+        double *row = add_up(x, parts, t, is_first ? 0 : cut->mlp_parts, n);
+        normalise(row, n, (double)s->eps, vectors, vectors + n);
+        normalise(row, n, (double)s->eps, vectors + 2 * n, vectors + 3 * n);
+        memcpy(latent->expected + t * n, row, n * sizeof *row);
+        for (size_t i = 0; i < s->codes; i++) {
+            double *logit = &logits->expected[t * s->codes + i];
+            *logit = (double)vectors[4 * n + i];
+            for (size_t k = 0; k < n; k++)
+                *logit += row[k] * (double)w[i * n + k];
+        }
+        free(row);
     }
-    free(row);
     add_missing(&c, a, cut);
     op_suite_add(suite, &c);
 }
@@ -450,7 +480,7 @@ static void add_widen(op_suite *suite, uint32_t rows, uint32_t columns, bool by_
 void cases_decode(op_suite *suite, td_device *device);
 void cases_decode(op_suite *suite, td_device *device)
 {
-    /* width, heads, inside, capacity, codes: less than a vector, odd heads, more than a slice of either class, the sizes
+    /* one to three texts, some with a slot between them; width, heads, inside, capacity, codes: less than a vector, odd heads, more than a slice of either class, the sizes
      * of a real head */
     static const uint32_t shapes[][5] = {{4, 1, 4, 1, 5},       {24, 3, 72, 9, 19},    {60, 5, 260, 21, 131},
                                          {132, 2, 300, 40, 67}, {256, 4, 520, 70, 33}, {576, 9, 144, 33, 40}};
@@ -459,7 +489,10 @@ void cases_decode(op_suite *suite, td_device *device)
     for (size_t i = 0; i < n_shapes; i++) {
         for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
             const uint32_t *n = shapes[i];
-            const td_decode_shape s = {.width = n[0],
+            const uint32_t texts = 1 + (uint32_t)(i + f) % 3;
+            const td_decode_shape s = {.texts = texts,
+                                       .slots = texts + i % 2,
+                                       .width = n[0],
                                        .heads = n[1],
                                        .inside = n[2],
                                        .capacity = n[3],

@@ -39,9 +39,9 @@ static void check_gpt(rig_kind kind, const char *name, size_t most, double toler
     const float *latents = golden_values(g, "latents", width * golden_count(g, "codes"));
     td_xtts_timbre t = golden_timbre(g);
     td_xtts_thought thought;
-    check(td_xtts_begin(b.engine, &t, golden_values(g, "tokens", 0), golden_count(g, "tokens"), &thought));
+    check(td_xtts_begin(b.engine, 0, &t, golden_values(g, "tokens", 0), golden_count(g, "tokens"), &thought));
     for (size_t i = 0; i < n; i++) {
-        if (i) check(td_xtts_next(b.engine, codes[i - 1], &thought));
+        if (i) check(td_xtts_next(b.engine, &(td_xtts_chosen){.code = codes[i - 1]}, 1, &thought));
         const double wrong = relative_error(thought.logits, logits + i * vocab, vocab);
         const double far = relative_error(thought.latent, latents + i * width, width);
         if (!(wrong <= tolerance)) fail_msg("step %zu: logits are wrong by %g", i, wrong);
@@ -143,10 +143,11 @@ static void test_what_cannot_be_is_refused(void **state)
     (void)state;
     if (!open_bench(&b, RIG_CL_CPU, "a")) skip();
     t = golden_timbre(&b.g);
-    refuse(TD_ERR_ARGUMENT, "before the text", td_xtts_next(b.engine, 1, &thought));
-    refuse(TD_ERR_LIMIT, "40 tokens", td_xtts_begin(b.engine, &t, tokens, 40, &thought));
+    refuse(TD_ERR_ARGUMENT, "before the text",
+           td_xtts_next(b.engine, &(td_xtts_chosen){.code = 1}, 1, &thought));
+    refuse(TD_ERR_LIMIT, "40 tokens", td_xtts_begin(b.engine, 0, &t, tokens, 40, &thought));
     tokens[1] = 5000;
-    refuse(TD_ERR_FORMAT, "5000", td_xtts_begin(b.engine, &t, tokens, 2, &thought));
+    refuse(TD_ERR_FORMAT, "5000", td_xtts_begin(b.engine, 0, &t, tokens, 2, &thought));
     refuse(TD_ERR_NOT_FOUND, "/no/such.wav",
            td_xtts_clone(b.engine, (const char *const[]){"/no/such.wav"}, 1, &none));
     const td_xtts_sounding s = {.latents = &sample, .embedding = &sample, .n = 1, .speed = 1};

@@ -1,10 +1,13 @@
 /* Whole utterances against the public package: how codes are weighed, greedy codes, the whole wave, streams in both
  * ways; and what must hold of the rest: seeds, receivers that end the call. */
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "families/xtts/engine_internal.h"
 #include "families/xtts/load.h"
 #include "families/xtts/utter.h"
 #include "kernels/decode_geometry.h"
@@ -186,6 +189,135 @@ static void test_an_exact_stream_is_the_whole(void **state)
     close_bench(&b);
 }
 
+/* ---------------------------------------------------------------- several texts */
+
+/* Texts of different lengths, side by side and each alone, have the same codes, latents and samples, to the bit: greedily
+ * and drawn, in all formats, with more texts than places. */
+static void test_texts_side_by_side_are_as_alone(void **state)
+{
+    enum { TEXTS = 5 };
+    static const uint32_t FORMATS[] = {TD_FORMAT_FP32, TD_FORMAT_BF16, TD_FORMAT_INT8};
+    bench b;
+    (void)state;
+    /* it often stops, at a draw: the stop is the last code */
+    if (!open_bench_biased(&b, RIG_CL_CPU, "a", 33, 3)) skip();
+    td_xtts_timbre t = golden_timbre(&b.g);
+    const uint32_t *tokens = golden_values(&b.g, "tokens", 0);
+    const size_t n_tokens = golden_count(&b.g, "tokens");
+    td_xtts_text texts[TEXTS];
+    for (size_t i = 0; i < TEXTS; i++)
+        texts[i] = (td_xtts_text){.tokens = tokens + i, .n_tokens = i == 3 ? 1 : n_tokens - 2 * i};
+    for (size_t f = 0; f < sizeof FORMATS / sizeof *FORMATS; f++) {
+        td_xtts_engine *engine;
+        td_xtts_utterance together[TEXTS], alone;
+        size_t lengths = 0;
+        td_xtts_manner m = {.sampling = {.temperature = 1, .top_p = 0.9, .repetition_penalty = 2, .seed = 7},
+                            .speed = 1,
+                            .is_guarded = true};
+        m.sampling.greedy = f == 1;
+        check(td_xtts_engine_open(b.r.memory, b.r.memory, b.voice, FORMATS[f], &engine));
+        check(td_xtts_utter_all(engine, &t, texts, TEXTS, 3, &m, together));
+        for (size_t i = 0; i < TEXTS; i++) {
+            const td_xtts_utterance *u = &together[i];
+            check(td_xtts_utter(engine, &t, texts[i].tokens, texts[i].n_tokens, &m, &alone));
+            m.sampling.seed++;
+            if (u->n != alone.n || memcmp(u->codes, alone.codes, u->n * sizeof *u->codes) != 0)
+                fail_msg("format %zu: the codes of text %zu differ", f, i);
+            assert_memory_equal(u->latents, alone.latents, u->n * b.g.c.gpt_n_model_channels * sizeof(float));
+            assert_int_equal(u->count, alone.count);
+            assert_memory_equal(u->samples, alone.samples, u->count * sizeof *u->samples);
+            lengths += i > 0 && u->n != together[0].n;
+            td_xtts_utterance_free(&alone);
+        }
+        assert_true(m.sampling.greedy || lengths > 0); /* each has a stop of its own */
+        for (size_t i = 0; i < TEXTS; i++)
+            td_xtts_utterance_free(&together[i]);
+        m.chunk_codes = 4;
+        refuse(TD_ERR_ARGUMENT, "one text", td_xtts_utter_all(engine, &t, texts, 2, 2, &m, together));
+        td_xtts_engine_close(engine);
+    }
+    td_xtts_timbre_free(&t);
+    close_bench(&b);
+}
+
+/* ---------------------------------------------------------------- several threads */
+
+enum { SPEAKERS = 3, CODES = 4 };
+
+typedef struct speaker {
+    td_xtts_engine *engine;
+    td_xtts_chosen chosen;
+    td_xtts_thought thought;
+} speaker;
+
+static void *think_on(void *context)
+{
+    speaker *s = context;
+    check(td_xtts_next(s->engine, &s->chosen, 1, &s->thought));
+    return NULL;
+}
+
+/* Keeps the stack until all wait for it. */
+static void think_together(td_shared_stack *stack, speaker *speakers)
+{
+    pthread_t threads[SPEAKERS];
+    (void)td_shared_stack_take(stack);
+    for (size_t i = 0; i < SPEAKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, think_on, &speakers[i]), 0);
+    while (td_shared_stack_stats(stack).n_waiting < SPEAKERS)
+        sched_yield();
+    td_shared_stack_return(stack);
+    for (size_t i = 0; i < SPEAKERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* Engines on the same weights, each in a thread of its own, that wait at the same moment take one step; what each thinks is
+ * what it thinks alone, to the bit. */
+static void test_threads_take_steps_together(void **state)
+{
+    bench b;
+    speaker speakers[SPEAKERS];
+    td_xtts_thought alone;
+    (void)state;
+    if (!open_bench(&b, RIG_CL_CPU, "a")) skip();
+    const size_t logits = b.g.c.gpt_num_audio_tokens;
+    td_xtts_timbre t = golden_timbre(&b.g);
+    const uint32_t *tokens = golden_values(&b.g, "tokens", 0);
+    const size_t n_tokens = golden_count(&b.g, "tokens");
+    float *kept = calloc(logits * SPEAKERS * CODES, sizeof *kept);
+    for (uint32_t i = 0; i < SPEAKERS; i++) {
+        td_xtts_chosen chosen = {0};
+        check(td_xtts_begin(b.engine, 0, &t, tokens + i, n_tokens - 2 * i, &alone));
+        for (uint32_t k = 0; k < CODES; k++) {
+            chosen.code = 3 * i + k;
+            check(td_xtts_next(b.engine, &chosen, 1, &alone));
+            memcpy(kept + (k * SPEAKERS + i) * logits, alone.logits, logits * sizeof *kept);
+        }
+    }
+    for (uint32_t i = 0; i < SPEAKERS; i++) {
+        speakers[i] = (speaker){0};
+        check(td_xtts_engine_share(b.engine, &speakers[i].engine));
+        check(td_xtts_begin(speakers[i].engine, 0, &t, tokens + i, n_tokens - 2 * i, &alone));
+    }
+    const td_shared_stats before = td_shared_stack_stats(b.engine->stack);
+    for (uint32_t k = 0; k < CODES; k++) {
+        for (uint32_t i = 0; i < SPEAKERS; i++)
+            speakers[i].chosen.code = 3 * i + k;
+        think_together(b.engine->stack, speakers);
+        for (size_t i = 0; i < SPEAKERS; i++)
+            assert_memory_equal(speakers[i].thought.logits, kept + (k * SPEAKERS + i) * logits,
+                                logits * sizeof *kept);
+    }
+    const td_shared_stats after = td_shared_stack_stats(b.engine->stack);
+    assert_int_equal(after.n_steps - before.n_steps, CODES);
+    assert_int_equal(after.n_codes - before.n_codes, CODES * SPEAKERS);
+    for (size_t i = 0; i < SPEAKERS; i++)
+        td_xtts_engine_close(speakers[i].engine);
+    free(kept);
+    td_xtts_timbre_free(&t);
+    close_bench(&b);
+}
+
 /* ---------------------------------------------------------------- two devices */
 
 /* Nanoseconds of events on one track during which there was one on the other. */
@@ -258,13 +390,13 @@ static double follow_codes(td_xtts_engine *engine, const golden *g, const td_xtt
     td_xtts_thought thought;
     *agreeing = 0;
     check(td_xtts_chooser_open(g->c.gpt_num_audio_tokens, &c));
-    check(td_xtts_begin(engine, t, golden_values(g, "tokens", 0), golden_count(g, "tokens"), &thought));
+    check(td_xtts_begin(engine, 0, t, golden_values(g, "tokens", 0), golden_count(g, "tokens"), &thought));
     c.spoken[1] = c.spoken[g->c.gpt_start_audio_token] = true; /* as the package has it */
     for (size_t i = 0; i < n; i++) {
         memcpy(latents + i * width, thought.latent, width * sizeof *latents);
         *agreeing += td_xtts_choose(&c, &m.sampling, thought.logits, 0, i) == codes[i];
         c.spoken[codes[i]] = true;
-        if (i + 1 < n) check(td_xtts_next(engine, codes[i], &thought));
+        if (i + 1 < n) check(td_xtts_next(engine, &(td_xtts_chosen){.code = codes[i]}, 1, &thought));
     }
     const double error = relative_error(latents, golden_values(g, "latents", n * width), n * width);
     td_xtts_chooser_close(&c);
@@ -415,6 +547,8 @@ int main(void)
                                        cmocka_unit_test(test_greedy_speech_is_the_packages),
                                        cmocka_unit_test(test_a_faded_stream_is_the_packages),
                                        cmocka_unit_test(test_an_exact_stream_is_the_whole),
+                                       cmocka_unit_test(test_texts_side_by_side_are_as_alone),
+                                       cmocka_unit_test(test_threads_take_steps_together),
                                        cmocka_unit_test(test_two_devices_work_at_once),
                                        cmocka_unit_test(test_smaller_weights_say_nearly_the_same),
                                        cmocka_unit_test(test_bytes_of_a_file_speak_the_same),

@@ -30,7 +30,7 @@ static const char *const NAMES[TD_STACK_TENSOR_COUNT] = {[TD_STACK_NORM_1_GAMMA]
                                                          [TD_STACK_MLP] = "mlp.c_proj.weight",
                                                          [TD_STACK_MLP_BIAS] = "mlp.c_proj.bias",
                                                          [TD_STACK_TABLE] = "gpt.mel_embedding.weight",
-                                                         [TD_STACK_PLACES] =
+                                                         [TD_STACK_POSITIONS] =
                                                              "gpt.mel_pos_embedding.emb.weight",
                                                          [TD_STACK_NORM_3_GAMMA] = "gpt.gpt.ln_f.weight",
                                                          [TD_STACK_NORM_3_BETA] = "gpt.gpt.ln_f.bias",
@@ -42,34 +42,36 @@ static const char *const NAMES[TD_STACK_TENSOR_COUNT] = {[TD_STACK_NORM_1_GAMMA]
 /* ---------------------------------------------------------------- opening */
 
 /* The bytes of the file go into a stack of bytes as they are. */
-static td_status load_bytes(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor, const char *name)
+static td_status load_bytes(const td_xtts_engine *e, td_stack *stack, uint32_t layer, td_stack_tensor tensor,
+                            const char *name)
 {
     td_xtts_bytes b;
     TD_CHECK(td_xtts_find_bytes(e->checkpoint, name, &b));
-    TD_REFUSE_IF(b.in * b.out != td_stack_count(e->stack, tensor), TD_ERR_FORMAT,
+    TD_REFUSE_IF(b.in * b.out != td_stack_count(stack, tensor), TD_ERR_FORMAT,
                  "tensor %s has %zu numbers instead of %zu; import the model again", name, b.in * b.out,
-                 td_stack_count(e->stack, tensor));
-    TD_CHECK(td_stack_put_bytes(e->stack, layer, tensor, b.bytes, b.scales));
+                 td_stack_count(stack, tensor));
+    TD_CHECK(td_stack_put_bytes(stack, layer, tensor, b.bytes, b.scales));
     td_safetensors_forget(td_checkpoint_file(e->checkpoint), b.tensor);
     return TD_OK;
 }
 
-static td_status load_floats(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor, const char *name)
+static td_status load_floats(const td_xtts_engine *e, td_stack *stack, uint32_t layer, td_stack_tensor tensor,
+                             const char *name)
 {
-    const size_t needed = td_stack_count(e->stack, tensor);
+    const size_t needed = td_stack_count(stack, tensor);
     float *values = NULL;
     size_t n;
     td_status status = TD_OK;
     TD_TRY(td_xtts_read_tensor(e->checkpoint, name, &values, &n));
     TD_FAIL_IF(n != needed, TD_ERR_FORMAT, "tensor %s has %zu numbers instead of %zu; import the model again",
                name, n, needed);
-    TD_TRY(td_stack_put(e->stack, layer, tensor, values));
+    TD_TRY(td_stack_put(stack, layer, tensor, values));
 fail:
     free(values);
     return status;
 }
 
-static td_status load_tensor(td_xtts_engine *e, uint32_t layer, td_stack_tensor tensor)
+static td_status load_tensor(const td_xtts_engine *e, td_stack *stack, uint32_t layer, td_stack_tensor tensor)
 {
     char name[TD_SAFETENSORS_MAX_NAME_BYTES];
     if (tensor < TD_STACK_LAYER_TENSORS)
@@ -78,8 +80,9 @@ static td_status load_tensor(td_xtts_engine *e, uint32_t layer, td_stack_tensor 
         snprintf(name, sizeof name, "%s", NAMES[tensor]);
     const td_safetensors_tensor *t = td_safetensors_find(td_checkpoint_file(e->checkpoint), name);
     const bool is_taken_so =
-        t && t->dtype == TD_SAFETENSORS_I8 && td_stack_get(e->stack)->shape.format == TD_FORMAT_INT8;
-    return is_taken_so ? load_bytes(e, layer, tensor, name) : load_floats(e, layer, tensor, name);
+        t && t->dtype == TD_SAFETENSORS_I8 && td_stack_get(stack)->shape.format == TD_FORMAT_INT8;
+    return is_taken_so ? load_bytes(e, stack, layer, tensor, name)
+                       : load_floats(e, stack, layer, tensor, name);
 }
 
 /* Rows that are enough for the longest text and speech. */
@@ -100,10 +103,12 @@ static td_status open_stack(td_xtts_engine *e, uint32_t format)
                                                 .eps = NORM_EPS},
                                       .layers = c->gpt_layers,
                                       .positions = td_xtts_audio_positions(c)};
-    TD_CHECK(td_stack_create(e->gpt_memory, &options, &e->stack));
+    td_stack *stack;
+    TD_CHECK(td_stack_create(e->gpt_memory, &options, &stack));
+    TD_CHECK(td_shared_stack_make(stack, &e->stack));
     for (int t = 0; t < TD_STACK_TENSOR_COUNT; t++)
         for (uint32_t layer = 0; layer < (t < TD_STACK_LAYER_TENSORS ? c->gpt_layers : 1); layer++)
-            TD_CHECK(load_tensor(e, layer, (td_stack_tensor)t));
+            TD_CHECK(load_tensor(e, stack, layer, (td_stack_tensor)t));
     return TD_OK;
 }
 
@@ -130,14 +135,14 @@ td_status td_xtts_open_blocks(td_xtts_engine *e, uint32_t format)
 
 td_status td_xtts_borrow_blocks(td_xtts_engine *e, const td_xtts_engine *lender)
 {
-    TD_CHECK(td_stack_borrow(lender->stack, &e->stack));
+    e->stack = td_shared_stack_join(lender->stack);
     return open_block(e);
 }
 
 void td_xtts_close_blocks(td_xtts_engine *e)
 {
     td_xtts_close_part(&e->block, &e->block_plans);
-    td_stack_destroy(e->stack);
+    td_shared_stack_leave(e->stack);
     td_memory_free(e->gpt_memory, e->hidden);
 }
 
@@ -217,26 +222,41 @@ static void find_tensors(const td_store *block, td_span to[TD_STACK_LAYER_TENSOR
     }
 }
 
+/* A layer's plan has run: its rows are kept, and what the visit wants of it; steps of others wait meanwhile, for the visit
+ * may reach for the caches. */
+static td_status end_block(td_xtts_engine *e, uint32_t layer, td_xtts_plan *plan, td_xtts_visit visit,
+                           void *context)
+{
+    td_list *list = NULL;
+    td_span y;
+    td_status status = TD_OK;
+    (void)td_shared_stack_take(e->stack);
+    TD_TRY(td_list_create(td_memory_device(e->gpt_memory), TD_QUEUE_COMPUTE, &list));
+    TD_TRY(td_plan_output(plan->plan, td_graph_find_output(plan->graph, "y"), &y));
+    TD_TRY(td_list_copy(list, td_span_part(e->hidden, 0, y.bytes), y));
+    TD_TRY(visit(e, layer, plan, list, context));
+    TD_TRY(td_blocking_run(list, NULL));
+fail:
+    td_shared_stack_return(e->stack);
+    td_list_destroy(list);
+    return status;
+}
+
 /* The weights of a layer become floats, and the rows go through it. */
 static td_status run_block(td_xtts_engine *e, uint32_t layer, td_xtts_plan *plan, td_xtts_visit visit,
                            void *context)
 {
-    td_list *before = NULL, *after = NULL;
-    td_span to[TD_STACK_LAYER_TENSORS], y;
+    td_list *list = NULL;
+    td_span to[TD_STACK_LAYER_TENSORS];
     td_status status = TD_OK;
-    TD_TRY(td_list_create(td_memory_device(e->gpt_memory), TD_QUEUE_COMPUTE, &before));
-    TD_TRY(td_list_create(td_memory_device(e->gpt_memory), TD_QUEUE_COMPUTE, &after));
+    TD_TRY(td_list_create(td_memory_device(e->gpt_memory), TD_QUEUE_COMPUTE, &list));
     find_tensors(e->block, to);
-    TD_TRY(td_stack_widen(e->stack, layer, before, to));
-    TD_TRY(td_blocking_run(before, NULL));
+    TD_TRY(td_stack_widen(td_shared_stack_weights(e->stack), layer, list, to));
+    TD_TRY(td_blocking_run(list, NULL));
     TD_TRY(td_xtts_plan_run(plan));
-    TD_TRY(td_plan_output(plan->plan, td_graph_find_output(plan->graph, "y"), &y));
-    TD_TRY(td_list_copy(after, td_span_part(e->hidden, 0, y.bytes), y));
-    TD_TRY(visit(e, layer, plan, after, context));
-    TD_TRY(td_blocking_run(after, NULL));
+    TD_TRY(end_block(e, layer, plan, visit, context));
 fail:
-    td_list_destroy(before);
-    td_list_destroy(after);
+    td_list_destroy(list);
     return status;
 }
 
@@ -256,25 +276,58 @@ td_status td_xtts_run_blocks(td_xtts_engine *e, const td_xtts_passage *p, uint32
 
 /* ---------------------------------------------------------------- a prefix */
 
+/* Within td_xtts_run_prefix(), so the stack is the caller's. */
 static td_status fill_cache(td_xtts_engine *e, uint32_t layer, td_xtts_plan *block, td_list *list,
                             void *context)
 {
+    const uint32_t *place = context;
     td_span qkv;
-    (void)context;
     TD_CHECK(td_plan_output(block->plan, td_graph_find_output(block->graph, "qkv"), &qkv));
     const uint64_t third = 4ull * block->size * e->c.gpt_n_model_channels;
-    return td_stack_fill_cache(e->stack, layer, list, td_span_part(qkv, third, 2 * third), block->size);
+    return td_stack_fill_cache(td_shared_stack_weights(e->stack), layer, *place, list,
+                               td_span_part(qkv, third, 2 * third), block->size);
 }
 
-td_status td_xtts_run_prefix(td_xtts_engine *e, const td_xtts_passage *p, td_stack_thought *out)
+/* Places for a slot and for all that are expected, and caches of so many rows for them. */
+static td_status make_room(td_xtts_engine *e, uint32_t slot, uint32_t rows)
+{
+    const uint32_t n = slot < e->slots ? e->slots : slot + 1;
+    uint32_t places = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!e->texts[i].has_place) TD_CHECK(td_shared_stack_new_slot(e->stack, &e->texts[i].place));
+        e->texts[i].has_place = true;
+        if (e->texts[i].place >= places) places = e->texts[i].place + 1;
+    }
+    td_stack *stack = td_shared_stack_take(e->stack);
+    const td_status status = td_stack_make_room(stack, places, rows);
+    e->texts[slot].life = td_stack_life(stack);
+    td_shared_stack_return(e->stack);
+    return status;
+}
+
+/* The first thought, from the last row. */
+static td_status think(td_xtts_engine *e, td_span row)
+{
+    td_stack *stack = td_shared_stack_take(e->stack);
+    td_stack_thought thought;
+    const td_status status = td_stack_begin(stack, row, &thought);
+    if (status == TD_OK) {
+        memcpy(e->logits, thought.logits, e->c.gpt_num_audio_tokens * sizeof *e->logits);
+        memcpy(e->latents, thought.latent, e->c.gpt_n_model_channels * sizeof *e->latents);
+    }
+    td_shared_stack_return(e->stack);
+    return status;
+}
+
+td_status td_xtts_run_prefix(td_xtts_engine *e, uint32_t slot, const td_xtts_passage *p)
 {
     const uint64_t row_bytes = 4ull * e->c.gpt_n_model_channels;
     const uint32_t last = e->c.perceiver_latents + (uint32_t)p->n_tokens + 2;
     const uint32_t wanted = count_rows(&e->c, choose_size(&e->c, p)) + USUAL_CODES, most = most_rows(&e->c);
-    TD_CHECK(td_stack_make_room(e->stack, wanted < most ? wanted : most));
-    TD_CHECK(td_xtts_run_blocks(e, p, e->c.gpt_layers, fill_cache, NULL));
-    TD_CHECK(td_stack_begin(e->stack, td_span_part(e->hidden, last * row_bytes, row_bytes), out));
-    e->rows = last + 1;
-    e->position = 1;
+    TD_CHECK(make_room(e, slot, wanted < most ? wanted : most));
+    TD_CHECK(td_xtts_run_blocks(e, p, e->c.gpt_layers, fill_cache, &e->texts[slot].place));
+    TD_CHECK(think(e, td_span_part(e->hidden, last * row_bytes, row_bytes)));
+    e->texts[slot].rows = last + 1;
+    e->texts[slot].position = 1;
     return TD_OK;
 }

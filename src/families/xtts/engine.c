@@ -43,6 +43,8 @@ static td_status make_engine(td_memory *model, td_memory *data, const td_checkpo
     e->decoder_memory = data;
     const td_mel_config mel = td_xtts_conditioning_mel(&e->c);
     TD_TRY(td_mel_create(model, &mel, &e->mel));
+    TD_TRY(TD_NEW_ARRAY(&e->logits, (size_t)TD_XTTS_MOST_TEXTS * e->c.gpt_num_audio_tokens));
+    TD_TRY(TD_NEW_ARRAY(&e->latents, (size_t)TD_XTTS_MOST_TEXTS * e->c.gpt_n_model_channels));
     *out = e;
     return TD_OK;
 fail:
@@ -93,6 +95,8 @@ void td_xtts_engine_close(td_xtts_engine *engine)
     td_xtts_close_part(&engine->gpt, &engine->gpt_plans);
     td_xtts_close_part(&engine->decoder, &engine->decoder_plans);
     td_mel_destroy(engine->mel);
+    free(engine->logits);
+    free(engine->latents);
     free(engine->frames);
     free(engine->wave);
     free(engine);
@@ -110,40 +114,68 @@ uint32_t td_xtts_most_codes(const td_xtts *c)
     return c->gpt_max_audio_tokens - 3;
 }
 
-td_status td_xtts_begin(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
-                        size_t n_tokens, td_xtts_thought *out)
+void td_xtts_expect(td_xtts_engine *engine, uint32_t slots)
+{
+    engine->slots = slots < TD_XTTS_MOST_TEXTS ? slots : TD_XTTS_MOST_TEXTS;
+}
+
+static td_status check_slot(uint32_t slot)
+{
+    TD_REFUSE_IF(slot >= TD_XTTS_MOST_TEXTS, TD_ERR_ARGUMENT, "slot %u; there are %u", slot,
+                 TD_XTTS_MOST_TEXTS);
+    return TD_OK;
+}
+
+td_status td_xtts_begin(td_xtts_engine *engine, uint32_t slot, const td_xtts_timbre *timbre,
+                        const uint32_t *tokens, size_t n_tokens, td_xtts_thought *out)
 {
     const td_xtts *c = &engine->c;
+    TD_CHECK(check_slot(slot));
     TD_REFUSE_IF(n_tokens >= c->gpt_max_text_tokens, TD_ERR_LIMIT,
                  "a text of %zu tokens; the voice takes fewer than %u", n_tokens, c->gpt_max_text_tokens);
     for (size_t i = 0; i < n_tokens; i++)
         TD_REFUSE_IF(tokens[i] >= c->gpt_number_text_tokens, TD_ERR_FORMAT,
                      "token %u of the text is beyond the voice's %u", tokens[i], c->gpt_number_text_tokens);
     const td_xtts_passage prefix = {.timbre = timbre, .tokens = tokens, .n_tokens = n_tokens};
-    td_stack_thought thought;
-    TD_CHECK(td_xtts_run_prefix(engine, &prefix, &thought));
-    *out = (td_xtts_thought){.logits = thought.logits, .latent = thought.latent};
+    TD_CHECK(td_xtts_run_prefix(engine, slot, &prefix));
+    *out = (td_xtts_thought){.logits = engine->logits, .latent = engine->latents};
     return TD_OK;
 }
 
-td_status td_xtts_next(td_xtts_engine *engine, uint32_t code, td_xtts_thought *out)
+td_status td_xtts_next(td_xtts_engine *engine, const td_xtts_chosen *chosen, uint32_t n, td_xtts_thought *out)
 {
-    td_stack_thought thought;
-    TD_REFUSE_IF(engine->position == 0, TD_ERR_ARGUMENT, "a code comes before the text that it speaks");
-    TD_REFUSE_IF(engine->position >= td_xtts_audio_positions(&engine->c), TD_ERR_LIMIT,
-                 "more than %u codes of one text", td_xtts_most_codes(&engine->c));
-    TD_CHECK(td_stack_next(engine->stack, code, engine->position, engine->rows, &thought));
-    *out = (td_xtts_thought){.logits = thought.logits, .latent = thought.latent};
-    engine->rows++;
-    engine->position++;
+    td_stack_code codes[TD_XTTS_MOST_TEXTS] = {{0}};
+    TD_REFUSE_IF(n > TD_XTTS_MOST_TEXTS, TD_ERR_ARGUMENT, "%u texts at once; there can be %u", n,
+                 TD_XTTS_MOST_TEXTS);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t slot = chosen[i].slot;
+        TD_CHECK(check_slot(slot));
+        codes[i] = (td_stack_code){.code = chosen[i].code,
+                                   .position = engine->texts[slot].position,
+                                   .row = engine->texts[slot].rows,
+                                   .slot = engine->texts[slot].place,
+                                   .life = engine->texts[slot].life};
+        TD_REFUSE_IF(codes[i].position == 0, TD_ERR_ARGUMENT, "a code comes before the text that it speaks");
+        TD_REFUSE_IF(codes[i].position >= td_xtts_audio_positions(&engine->c), TD_ERR_LIMIT,
+                     "more than %u codes of one text", td_xtts_most_codes(&engine->c));
+    }
+    TD_CHECK(td_shared_stack_next(engine->stack, &engine->user, codes, n, engine->logits, engine->latents));
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = (td_xtts_thought){.logits = engine->logits + (size_t)i * engine->c.gpt_num_audio_tokens,
+                                   .latent = engine->latents + (size_t)i * engine->c.gpt_n_model_channels};
+        engine->texts[chosen[i].slot].rows++;
+        engine->texts[chosen[i].slot].position++;
+    }
     return TD_OK;
 }
 
-td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t n)
+td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t slot, uint32_t n)
 {
-    TD_REFUSE_IF(engine->position == 0 || n >= engine->position, TD_ERR_ARGUMENT,
-                 "going back to %u of %u codes", n, engine->position);
-    engine->rows -= engine->position - 1 - n;
-    engine->position = n + 1;
+    TD_CHECK(check_slot(slot));
+    const uint32_t position = engine->texts[slot].position;
+    TD_REFUSE_IF(position == 0 || n >= position, TD_ERR_ARGUMENT, "going back to %u of %u codes", n,
+                 position);
+    engine->texts[slot].rows -= position - 1 - n;
+    engine->texts[slot].position = n + 1;
     return TD_OK;
 }

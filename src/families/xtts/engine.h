@@ -38,6 +38,10 @@ void td_xtts_timbre_free(td_xtts_timbre *timbre);
 
 /* ---------------------------------------------------------------- what is said */
 
+/* Texts that can be spoken at once, each in a slot of its own, 0 to TD_XTTS_MOST_TEXTS - 1. What is said of a text does
+ * not depend on the others: its logits are the same to the bit. */
+#define TD_XTTS_MOST_TEXTS 16u
+
 /* What the GPT makes of all so far: logits of the next code, and the latent that the vocoder speaks for it. Borrowed
  * until the next call. */
 typedef struct td_xtts_thought {
@@ -45,15 +49,23 @@ typedef struct td_xtts_thought {
     const float *latent; /* [width] */
 } td_xtts_thought;
 
-/* Begins with a text: token ids without start and stop, fewer than model.gpt_max_text_tokens. */
-td_status td_xtts_begin(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
-                        size_t n_tokens, td_xtts_thought *out);
+/* So many slots will be used: caches are made for all of them at once, instead of one after the other. */
+void td_xtts_expect(td_xtts_engine *engine, uint32_t slots);
 
-/* Goes on after a code was chosen. */
-td_status td_xtts_next(td_xtts_engine *engine, uint32_t code, td_xtts_thought *out);
+/* Begins with a text in a slot, whatever was in it: token ids without start and stop, fewer than
+ * model.gpt_max_text_tokens. */
+td_status td_xtts_begin(td_xtts_engine *engine, uint32_t slot, const td_xtts_timbre *timbre,
+                        const uint32_t *tokens, size_t n_tokens, td_xtts_thought *out);
 
-/* Forgets all but the first n codes; what was thought behind them is thought again by td_xtts_next(). */
-td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t n);
+/* Goes on after a code was chosen for each of n texts in different slots: out[n]. */
+typedef struct td_xtts_chosen {
+    uint32_t slot, code;
+} td_xtts_chosen;
+td_status td_xtts_next(td_xtts_engine *engine, const td_xtts_chosen *chosen, uint32_t n,
+                       td_xtts_thought *out);
+
+/* Forgets all but the first n codes of a slot; what was thought behind them is thought again by td_xtts_next(). */
+td_status td_xtts_rewind(td_xtts_engine *engine, uint32_t slot, uint32_t n);
 
 /* Codes that may be chosen at most. */
 uint32_t td_xtts_most_codes(const td_xtts *c);

@@ -5,7 +5,7 @@
 #include "audio/mel.h"
 #include "families/xtts/engine.h"
 #include "families/xtts/plans.h"
-#include "nn/stack.h"
+#include "nn/shared_stack.h"
 
 struct td_xtts_engine {
     td_xtts c;
@@ -16,13 +16,21 @@ struct td_xtts_engine {
     td_store *conditioning; /* while a speaker is cloned; else NULL */
     td_xtts_plans conditioning_plans;
     td_mel *mel;
-    td_stack *stack; /* the GPT's blocks and what follows them */
+    td_shared_stack *stack; /* the GPT's blocks and what follows them, one for all that share the weights */
+    td_shared_user user;
     td_store *block; /* one of them with its weights as floats, for many rows at once */
     td_xtts_plans block_plans;
     td_span hidden; /* the rows between blocks */
-    /* the text that is spoken */
-    uint32_t rows;     /* of the caches that are filled */
-    uint32_t position; /* of the next code */
+    /* the texts that are spoken, by their slots */
+    struct {
+        uint32_t place; /* of its caches in the stack, a slot of that, from the first text on */
+        bool has_place;
+        uint32_t life;     /* of the caches */
+        uint32_t rows;     /* of the caches that are filled */
+        uint32_t position; /* of the next code; 0: there is no text */
+    } texts[TD_XTTS_MOST_TEXTS];
+    uint32_t slots;          /* that caches are made for at least */
+    float *logits, *latents; /* of the last step [TD_XTTS_MOST_TEXTS, ..] */
     /* the vocoder's run that was begun; without a plan there is none */
     struct {
         td_xtts_plan *plan;
@@ -59,7 +67,8 @@ typedef td_status (*td_xtts_visit)(td_xtts_engine *engine, uint32_t layer, td_xt
 td_status td_xtts_run_blocks(td_xtts_engine *engine, const td_xtts_passage *passage, uint32_t layers,
                              td_xtts_visit visit, void *context);
 
-/* A passage that ends with the start of audio becomes the caches' first rows. */
-td_status td_xtts_run_prefix(td_xtts_engine *engine, const td_xtts_passage *passage, td_stack_thought *out);
+/* A passage that ends with the start of audio becomes the first rows of a slot's caches. What was thought of it is in
+ * the first row of logits and latents. */
+td_status td_xtts_run_prefix(td_xtts_engine *engine, uint32_t slot, const td_xtts_passage *passage);
 
 #endif

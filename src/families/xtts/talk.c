@@ -201,10 +201,17 @@ fail:
 
 /* ---------------------------------------------------------------- what is said */
 
+static uint32_t count_at_once(const td_talk_style *s)
+{
+    return s->at_once ? s->at_once : 1;
+}
+
+/* Where pieces are said side by side, each leaves when it is whole. */
 static td_xtts_manner make_manner(talker *t)
 {
     const td_xtts *c = td_xtts_engine_config(t->engine);
     const td_talk_style *s = t->style;
+    const bool is_alone = count_at_once(s) == 1;
     return (td_xtts_manner){
         .sampling = {.temperature = s->temperature > 0 ? s->temperature : (double)c->temperature,
                      .top_p = s->top_p > 0 ? s->top_p : (double)c->top_p,
@@ -215,36 +222,62 @@ static td_xtts_manner make_manner(talker *t)
                      .seed = s->seed + t->n_pieces},
         .speed = s->speed,
         .is_guarded = !s->no_guard,
-        .chunk_codes = s->sink || td_xtts_overlaps(t->engine) ? TD_XTTS_STREAM_CODES : 0,
-        .sink = s->sink,
+        .chunk_codes = is_alone && (s->sink || td_xtts_overlaps(t->engine)) ? TD_XTTS_STREAM_CODES : 0,
+        .sink = is_alone ? s->sink : NULL,
         .context = s->context,
         .cancel = s->cancel,
         .trace = &t->trace};
 }
 
-static td_status say(td_talker *base, const uint32_t *tokens, size_t n_tokens, td_talked *out)
+/* What the first piece since start was, for comparisons. */
+static td_status keep_first(talker *t, const td_piece_tokens *piece, td_xtts_utterance *u)
+{
+    if (t->n_pieces > 0) return TD_OK;
+    TD_CHECK(TD_NEW_ARRAY(&t->tokens, piece->count));
+    memcpy(t->tokens, piece->ids, piece->count * sizeof *piece->ids);
+    t->n_tokens = piece->count;
+    t->first = *u;
+    *u = (td_xtts_utterance){0};
+    return TD_OK;
+}
+
+static td_status hand_out(const td_xtts_utterance *u, td_talked *out)
+{
+    TD_CHECK(TD_NEW_ARRAY(&out->samples, u->count));
+    memcpy(out->samples, u->samples, u->count * sizeof *u->samples);
+    out->count = u->count;
+    out->is_cut = !u->is_stopped && !u->is_past_text;
+    out->is_trimmed = u->is_past_text;
+    out->n_redrawn = u->n_redrawn;
+    return TD_OK;
+}
+
+static td_status say(td_talker *base, const td_piece_tokens *pieces, size_t n, td_talked *out)
 {
     talker *t = (talker *)base;
     const td_xtts_manner manner = make_manner(t);
-    td_xtts_utterance u = {0};
+    td_xtts_utterance *spoken = NULL;
+    td_xtts_text *texts = NULL;
     td_status status = TD_OK;
-    *out = (td_talked){0};
-    TD_TRY(td_xtts_utter(t->engine, &t->timbre, tokens, n_tokens, &manner, &u));
-    TD_TRY(TD_NEW_ARRAY(&out->samples, u.count));
-    memcpy(out->samples, u.samples, u.count * sizeof *u.samples);
-    out->count = u.count;
-    out->is_cut = !u.is_stopped && !u.is_past_text;
-    out->is_trimmed = u.is_past_text;
-    out->n_redrawn = u.n_redrawn;
-    if (t->n_pieces++ == 0) {
-        TD_TRY(TD_NEW_ARRAY(&t->tokens, n_tokens));
-        memcpy(t->tokens, tokens, n_tokens * sizeof *tokens);
-        t->n_tokens = n_tokens;
-        t->first = u;
-        u = (td_xtts_utterance){0};
-    }
+    memset(out, 0, n * sizeof *out);
+    TD_TRY(TD_NEW_ARRAY(&spoken, n));
+    TD_TRY(TD_NEW_ARRAY(&texts, n));
+    for (size_t i = 0; i < n; i++)
+        texts[i] = (td_xtts_text){.tokens = pieces[i].ids, .n_tokens = pieces[i].count};
+    TD_TRY(td_xtts_utter_all(t->engine, &t->timbre, texts, n, count_at_once(t->style), &manner, spoken));
+    for (size_t i = 0; i < n; i++)
+        TD_TRY(hand_out(&spoken[i], &out[i]));
+    TD_TRY(keep_first(t, &pieces[0], &spoken[0]));
+    t->n_pieces += n;
 fail:
-    td_xtts_utterance_free(&u);
+    for (size_t i = 0; spoken && i < n; i++)
+        td_xtts_utterance_free(&spoken[i]);
+    for (size_t i = 0; i < n && status != TD_OK; i++) {
+        free(out[i].samples);
+        out[i] = (td_talked){0};
+    }
+    free(spoken);
+    free(texts);
     return status;
 }
 
@@ -308,7 +341,8 @@ static td_status save_trace(const td_talker *base, const char *path)
     return td_trace_write(&((const talker *)base)->trace, TRACKS, TD_XTTS_TRACKS, path);
 }
 
-const td_talker_class td_xtts_talker = {.open = open_talker,
+const td_talker_class td_xtts_talker = {.shares_steps = true,
+                                        .open = open_talker,
                                         .share = share_talker,
                                         .close = close_talker,
                                         .start = start,

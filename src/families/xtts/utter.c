@@ -23,7 +23,10 @@ typedef struct utterance {
     const uint32_t *tokens;
     size_t n_tokens;
     const td_xtts_manner *manner;
+    td_xtts_sampling sampling; /* with a seed of its own */
     td_xtts_utterance *out;
+    uint32_t slot;
+    bool is_over; /* all codes are there */
     td_xtts_chooser chooser;
     size_t most;              /* codes that there is room for */
     size_t next_look;         /* codes at which to ask whether the text is over */
@@ -158,36 +161,38 @@ static td_status note_thought(const utterance *u, const char *name, uint64_t sta
     return td_trace_add(u->manner->trace, TD_XTTS_TRACK_GPT, name, start_ns, td_clock_ns());
 }
 
-static td_status begin(const utterance *u, const uint32_t *tokens, size_t n_tokens, td_xtts_thought *thought)
+static td_status begin(const utterance *u, td_xtts_thought *thought)
 {
     const uint64_t start_ns = td_clock_ns();
-    TD_CHECK(td_xtts_begin(u->engine, u->timbre, tokens, n_tokens, thought));
+    TD_CHECK(td_xtts_begin(u->engine, u->slot, u->timbre, u->tokens, u->n_tokens, thought));
     return note_thought(u, "text", start_ns);
 }
 
-/* Of the next code, after the last. */
-static td_status think(const utterance *u, td_xtts_thought *thought)
+/* Of the next code of each, after its last. */
+static td_status think(utterance *const *texts, uint32_t n, td_xtts_thought *thoughts)
 {
     const uint64_t start_ns = td_clock_ns();
-    TD_CHECK(td_xtts_next(u->engine, u->out->codes[u->out->n - 1], thought));
-    return note_thought(u, "code", start_ns);
+    td_xtts_chosen chosen[TD_XTTS_MOST_TEXTS];
+    for (uint32_t i = 0; i < n; i++)
+        chosen[i] =
+            (td_xtts_chosen){.slot = texts[i]->slot, .code = texts[i]->out->codes[texts[i]->out->n - 1]};
+    TD_CHECK(td_xtts_next(texts[0]->engine, chosen, n, thoughts));
+    return note_thought(texts[0], n == 1 ? "code" : "codes", start_ns);
 }
 
 /* ---------------------------------------------------------------- the guard */
 
-/* Goes back to before a loop. *is_over: it is cut there instead, since drawing again does not help. */
-static td_status leave_loop(utterance *u, size_t loop, td_xtts_thought *thought, bool *is_over)
+/* Goes back to before a loop, or is cut there, where drawing again does not help. */
+static td_status leave_loop(utterance *u, size_t loop)
 {
     td_xtts_utterance *out = u->out;
     size_t n = out->n - loop;
     if (n < u->sounded_codes) n = u->sounded_codes; /* what has left cannot be taken back */
-    *is_over = u->manner->sampling.greedy || out->n_redrawn == REDRAWS || n == 0;
-    out->is_cut = *is_over;
+    u->is_over = out->is_cut = u->sampling.greedy || out->n_redrawn == REDRAWS || n == 0;
     out->n = n;
-    if (*is_over) return TD_OK;
+    if (u->is_over) return TD_OK;
     out->n_redrawn++;
-    TD_CHECK(td_xtts_rewind(u->engine, (uint32_t)n - 1));
-    return think(u, thought);
+    return td_xtts_rewind(u->engine, u->slot, (uint32_t)n - 1);
 }
 
 /* What nobody has heard yet is made again, from the codes that are left. */
@@ -198,8 +203,8 @@ static td_status forget_sound(utterance *u)
     return TD_OK;
 }
 
-/* More codes than a text usually takes: what attention says is behind the text goes. *is_over: something went. */
-static td_status leave_text(utterance *u, bool *is_over)
+/* More codes than a text usually takes: what attention says is behind the text goes. */
+static td_status leave_text(utterance *u)
 {
     td_xtts_utterance *out = u->out;
     size_t end;
@@ -208,7 +213,7 @@ static td_status leave_text(utterance *u, bool *is_over)
     if (end < u->sounded_codes && u->manner->sink) end = u->sounded_codes;
     if (end < u->sounded_codes) TD_CHECK(forget_sound(u));
     if (end == out->n) return TD_OK;
-    *is_over = out->is_cut = out->is_past_text = true;
+    u->is_over = out->is_cut = out->is_past_text = true;
     out->is_stopped = false;
     out->n = end;
     return TD_OK;
@@ -230,33 +235,32 @@ static void choose(utterance *u, const td_xtts_thought *thought)
 {
     td_xtts_utterance *out = u->out;
     mark_spoken(u);
-    const uint32_t code =
-        td_xtts_choose(&u->chooser, &u->manner->sampling, thought->logits, out->n_redrawn, out->n);
+    const uint32_t code = td_xtts_choose(&u->chooser, &u->sampling, thought->logits, out->n_redrawn, out->n);
     memcpy(out->latents + out->n * u->c->gpt_n_model_channels, thought->latent,
            u->c->gpt_n_model_channels * sizeof *out->latents);
     out->codes[out->n++] = code;
     out->is_stopped = code == u->c->gpt_stop_audio_token;
 }
 
-static td_status go_on(utterance *u, td_xtts_thought *thought, bool *is_over)
+/* Chooses a code and looks whether it was the last. */
+static td_status go_on(utterance *u, const td_xtts_thought *thought)
 {
     const td_xtts_manner *m = u->manner;
     td_xtts_utterance *out = u->out;
     TD_REFUSE_IF(m->cancel && atomic_load(m->cancel), TD_ERR_CANCELLED, "speaking was cancelled");
     choose(u, thought);
-    *is_over = out->is_stopped || out->n == u->most;
+    u->is_over = out->is_stopped || out->n == u->most;
     const bool is_doubtful = m->is_guarded && out->n >= td_xtts_doubtful_codes(u->n_tokens);
-    if (is_doubtful && (*is_over || out->n >= u->next_look)) TD_CHECK(leave_text(u, is_over));
+    if (is_doubtful && (u->is_over || out->n >= u->next_look)) TD_CHECK(leave_text(u));
     if (out->is_past_text) return TD_OK;
-    if (*is_over) {
+    if (u->is_over) {
         out->is_cut = !out->is_stopped && u->most < td_xtts_most_codes(u->c);
         return TD_OK;
     }
     const size_t loop = m->is_guarded ? td_xtts_find_loop(out->codes, out->n) : 0;
-    if (loop > 0) return leave_loop(u, loop, thought, is_over);
+    if (loop > 0) return leave_loop(u, loop);
     if (m->chunk_codes && out->n == u->sounded_codes + u->behind + m->chunk_codes) TD_CHECK(sound(u, false));
-    TD_CHECK(think(u, thought));
-    return collect_made(u);
+    return TD_OK;
 }
 
 static td_status make_room(utterance *u)
@@ -271,28 +275,101 @@ static td_status make_room(utterance *u)
     return TD_NEW_ARRAY(&out->latents, u->most * u->c->gpt_n_model_channels);
 }
 
+/* ---------------------------------------------------------------- texts */
+
+static bool is_taken(uint32_t slot, utterance *const *texts, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (texts[i]->slot == slot) return true;
+    return false;
+}
+
+/* The first code, in a slot that none of the others has. */
+static td_status start(utterance *u, utterance *const *others, uint32_t n)
+{
+    td_xtts_thought thought;
+    while (is_taken(u->slot, others, n))
+        u->slot++;
+    TD_CHECK(make_room(u));
+    TD_CHECK(begin(u, &thought));
+    return go_on(u, &thought);
+}
+
+/* Texts that are over sound, and leave; *n becomes how many are left. */
+static td_status leave(utterance **texts, uint32_t *n)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < *n; i++) {
+        if (texts[i]->is_over)
+            TD_CHECK(sound(texts[i], true));
+        else
+            texts[left++] = texts[i];
+    }
+    *n = left;
+    return TD_OK;
+}
+
+/* `at_once` of them side by side; where one ends, the next begins. */
+static td_status speak(utterance *all, size_t n, uint32_t at_once)
+{
+    utterance *texts[TD_XTTS_MOST_TEXTS];
+    td_xtts_thought thoughts[TD_XTTS_MOST_TEXTS];
+    uint32_t speaking = 0;
+    size_t begun = 0;
+    while (speaking > 0 || begun < n) {
+        if (speaking > 0) TD_CHECK(think(texts, speaking, thoughts));
+        for (uint32_t i = 0; i < speaking; i++) {
+            TD_CHECK(collect_made(texts[i]));
+            TD_CHECK(go_on(texts[i], &thoughts[i]));
+        }
+        TD_CHECK(leave(texts, &speaking));
+        while (speaking < at_once && begun < n) {
+            TD_CHECK(start(&all[begun], texts, speaking));
+            texts[speaking++] = &all[begun++];
+            TD_CHECK(leave(texts, &speaking));
+        }
+    }
+    return TD_OK;
+}
+
+td_status td_xtts_utter_all(td_xtts_engine *engine, const td_xtts_timbre *timbre, const td_xtts_text *texts,
+                            size_t n, uint32_t at_once, const td_xtts_manner *manner, td_xtts_utterance *out)
+{
+    utterance *all = NULL;
+    td_status status = TD_OK;
+    memset(out, 0, n * sizeof *out);
+    TD_FAIL_IF(at_once == 0 || at_once > TD_XTTS_MOST_TEXTS, TD_ERR_ARGUMENT,
+               "%u texts at once; there can be 1 to %u", at_once, TD_XTTS_MOST_TEXTS);
+    TD_FAIL_IF(at_once > 1 && manner->chunk_codes, TD_ERR_ARGUMENT,
+               "samples leave early where one text is spoken at a time");
+    TD_TRY(TD_NEW_ARRAY(&all, n));
+    td_xtts_expect(engine, n < at_once ? (uint32_t)n : at_once);
+    for (size_t i = 0; i < n; i++) {
+        all[i] = (utterance){.engine = engine,
+                             .c = td_xtts_engine_config(engine),
+                             .timbre = timbre,
+                             .tokens = texts[i].tokens,
+                             .n_tokens = texts[i].n_tokens,
+                             .manner = manner,
+                             .sampling = manner->sampling,
+                             .out = &out[i]};
+        all[i].sampling.seed += i;
+    }
+    TD_TRY(speak(all, n, at_once));
+fail:
+    for (size_t i = 0; all && i < n; i++) {
+        if (all[i].begun > 0) td_xtts_sound_drop(engine);
+        td_xtts_chooser_close(&all[i].chooser);
+    }
+    for (size_t i = 0; i < n && status != TD_OK; i++)
+        td_xtts_utterance_free(&out[i]);
+    free(all);
+    return status;
+}
+
 td_status td_xtts_utter(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
                         size_t n_tokens, const td_xtts_manner *manner, td_xtts_utterance *out)
 {
-    utterance u = {.engine = engine,
-                   .c = td_xtts_engine_config(engine),
-                   .timbre = timbre,
-                   .tokens = tokens,
-                   .n_tokens = n_tokens,
-                   .manner = manner,
-                   .out = out};
-    td_xtts_thought thought;
-    bool is_over = false;
-    td_status status = TD_OK;
-    *out = (td_xtts_utterance){0};
-    TD_TRY(make_room(&u));
-    TD_TRY(begin(&u, tokens, n_tokens, &thought));
-    while (!is_over)
-        TD_TRY(go_on(&u, &thought, &is_over));
-    TD_TRY(sound(&u, true));
-fail:
-    if (u.begun > 0) td_xtts_sound_drop(engine);
-    td_xtts_chooser_close(&u.chooser);
-    if (status != TD_OK) td_xtts_utterance_free(out);
-    return status;
+    const td_xtts_text text = {.tokens = tokens, .n_tokens = n_tokens};
+    return td_xtts_utter_all(engine, timbre, &text, 1, 1, manner, out);
 }

@@ -1,4 +1,4 @@
-/* One piece of text spoken: codes until the voice stops, then or meanwhile their sound. Covered by
+/* Pieces of text spoken: codes until the voice stops, then or meanwhile their sound. Covered by
  * tests/xtts/test_xtts_speak.c.
  */
 #ifndef TD_FAMILIES_XTTS_UTTER_H
@@ -47,6 +47,18 @@ typedef struct td_xtts_utterance {
     bool is_past_text;  /* since attention had come to the end of the text long before */
 } td_xtts_utterance;
 
+typedef struct td_xtts_text {
+    const uint32_t *tokens; /* borrowed */
+    size_t n_tokens;
+} td_xtts_text;
+
+/* Speaks n texts, `at_once` of them side by side, which reads weights once for all of these; each stops by itself. Codes
+ * and samples are those that each has alone, with the manner's seed and its number in the row added to it; chunk_codes
+ * must be 0 where at_once is above 1. out[n]. */
+td_status td_xtts_utter_all(td_xtts_engine *engine, const td_xtts_timbre *timbre, const td_xtts_text *texts,
+                            size_t n, uint32_t at_once, const td_xtts_manner *manner, td_xtts_utterance *out);
+
+/* One text. */
 td_status td_xtts_utter(td_xtts_engine *engine, const td_xtts_timbre *timbre, const uint32_t *tokens,
                         size_t n_tokens, const td_xtts_manner *manner, td_xtts_utterance *out);
 void td_xtts_utterance_free(td_xtts_utterance *utterance);
