@@ -271,7 +271,7 @@ static td_status run_passes(td_plan *plan, const td_graph *graph)
         const td_dtype weights = plan->store->options.half;
         TD_CHECK(td_draft_keep_half(&plan->draft, o->half));
         if (weights) TD_CHECK(td_draft_half_weights(&plan->draft, weights));
-    } else if (plan->store->options.half && plan->store->options.narrow_frozen) {
+    } else if (plan->store->options.half && plan->store->options.half_frozen) {
         TD_CHECK(td_draft_half_weights(&plan->draft, plan->store->options.half));
     }
     return TD_OK;

@@ -45,7 +45,7 @@ typedef struct td_store_options {
     td_dtype half;
     td_state_format state; /* of the moments */
     bool
-        narrow_frozen; /* with `half`: weights that nobody updates, and that products alone read, exist in 16 bits
+        half_frozen; /* with `half`: weights that nobody updates, and that products alone read, exist in 16 bits
                               only; plans without gradients then read 16 bits too. Somebody else has their fp32 */
 } td_store_options;
 

@@ -305,7 +305,7 @@ fail:
     return status;
 }
 
-/* The input that is the weights of a product, if it may be narrow: a whole parameter of a group that has a
+/* The input that is the weights of a product, if it may have 16 bits alone: a whole parameter of a group that has a
  * copy in 16 bits, or 0. A convolution may have to move its weights word by word. */
 static uint32_t find_weights(const td_draft *draft, const td_node *node)
 {

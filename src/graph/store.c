@@ -38,11 +38,11 @@ static uint64_t padded(const td_store *store, td_shape shape)
 static td_status find_segment(td_store *store, const td_placed_entry *placed, uint64_t most, uint32_t *out)
 {
     const td_store_entry *e = &placed->entry;
-    const bool is_state = e->role == TD_TENSOR_STATE, is_narrow = placed->is_narrow;
+    const bool is_state = e->role == TD_TENSOR_STATE, is_half_only = placed->is_half_only;
     if (store->n_segments > 0) {
         const td_segment *last = &store->segments[store->n_segments - 1];
         if (last->learner == e->learner && last->group == e->group && last->is_state == is_state &&
-            last->is_narrow == is_narrow && last->elements + padded(store, e->shape) <= most) {
+            last->is_half_only == is_half_only && last->elements + padded(store, e->shape) <= most) {
             *out = (uint32_t)store->n_segments - 1;
             return TD_OK;
         }
@@ -53,8 +53,8 @@ static td_status find_segment(td_store *store, const td_placed_entry *placed, ui
                  (unsigned long long)most);
     TD_CHECK(td_alloc_grow(&store->segments, &store->segment_capacity, store->n_segments + 1,
                            sizeof *store->segments));
-    store->segments[store->n_segments] =
-        (td_segment){.learner = e->learner, .group = e->group, .is_state = is_state, .is_narrow = is_narrow};
+    store->segments[store->n_segments] = (td_segment){
+        .learner = e->learner, .group = e->group, .is_state = is_state, .is_half_only = is_half_only};
     *out = (uint32_t)store->n_segments++;
     return TD_OK;
 }
@@ -156,15 +156,15 @@ static bool is_of_products(const td_graph *graph, uint32_t id)
 }
 
 /* Which weights exist in 16 bits alone. */
-static void find_narrow(td_store *store, const td_graph *const *graphs, size_t n_graphs)
+static void find_half_only(td_store *store, const td_graph *const *graphs, size_t n_graphs)
 {
-    for (size_t i = 0; i < store->n_entries && store->options.half && store->options.narrow_frozen; i++) {
+    for (size_t i = 0; i < store->n_entries && store->options.half && store->options.half_frozen; i++) {
         td_placed_entry *e = &store->entries[i];
-        e->is_narrow = e->entry.role == TD_TENSOR_PARAMETER && e->entry.learner == TD_MAX_LEARNERS &&
-                       e->entry.group == TD_PARAM_DECAY && td_shape_size(e->entry.shape) >= TD_LEAST_HALF;
-        for (size_t g = 0; g < n_graphs && e->is_narrow; g++) {
+        e->is_half_only = e->entry.role == TD_TENSOR_PARAMETER && e->entry.learner == TD_MAX_LEARNERS &&
+                          e->entry.group == TD_PARAM_DECAY && td_shape_size(e->entry.shape) >= TD_LEAST_HALF;
+        for (size_t g = 0; g < n_graphs && e->is_half_only; g++) {
             const td_tensor t = td_graph_find(graphs[g], e->entry.name);
-            if (t.id) e->is_narrow = is_of_products(graphs[g], t.id);
+            if (t.id) e->is_half_only = is_of_products(graphs[g], t.id);
         }
     }
 }
@@ -174,7 +174,7 @@ static void find_narrow(td_store *store, const td_graph *const *graphs, size_t n
 static uint32_t rank_of(const td_placed_entry *placed)
 {
     const td_store_entry *e = &placed->entry;
-    if (placed->is_narrow) return LAST_RANK;
+    if (placed->is_half_only) return LAST_RANK;
     if (e->role == TD_TENSOR_STATE) return LAST_RANK - 1;
     return e->learner * TD_PARAM_GROUPS + (uint32_t)e->group;
 }
@@ -202,7 +202,7 @@ static td_status lay_out(td_store *store)
 
 static bool has_block(const td_store *store, const td_segment *segment, td_block block)
 {
-    if (block == TD_BLOCK_WEIGHT) return !segment->is_narrow;
+    if (block == TD_BLOCK_WEIGHT) return !segment->is_half_only;
     if (block == TD_BLOCK_HALF)
         return store->options.half && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->learner == TD_MAX_LEARNERS) return false;
@@ -288,7 +288,7 @@ td_status td_store_create_shared(td_memory *memory, const td_graph *const *graph
     for (size_t i = 0; i < n_graphs; i++)
         TD_TRY(list_entries(store, graphs[i], (uint32_t)i));
     TD_TRY(sort_entries(store));
-    find_narrow(store, graphs, n_graphs);
+    find_half_only(store, graphs, n_graphs);
     TD_TRY(lay_out(store));
     TD_TRY(allocate(store));
     *out = store;
@@ -491,7 +491,7 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
         "the store has no %s of this shape and group; graphs of one store must have the same parameters",
         t->name);
     *out = td_store_span(store, (size_t)(e - store->entries), block);
-    if (e->is_narrow && block != TD_BLOCK_HALF) return TD_OK; /* products read the others */
+    if (e->is_half_only && block != TD_BLOCK_HALF) return TD_OK; /* products read the others */
     if (!out->buffer && block == TD_BLOCK_AVERAGE)
         *out = td_store_span(store, (size_t)(e - store->entries), TD_BLOCK_WEIGHT);
     TD_REFUSE_IF(!out->buffer, TD_ERR_ARGUMENT, "the store has no gradients of %s; create it for training",
@@ -532,15 +532,15 @@ static bool is_packed(const td_store *store, td_block block)
 
 bool td_store_has(const td_store *store, size_t i, td_block block)
 {
-    const bool is_narrow = store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT;
-    return td_store_span(store, i, is_narrow ? TD_BLOCK_HALF : block).buffer != NULL;
+    const bool is_half_only = store->entries[i].is_half_only && block == TD_BLOCK_WEIGHT;
+    return td_store_span(store, i, is_half_only ? TD_BLOCK_HALF : block).buffer != NULL;
 }
 
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
-    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT)
-        return td_store_move_narrow(store, i, values, NULL);
+    if (store->entries[i].is_half_only && block == TD_BLOCK_WEIGHT)
+        return td_store_move_half(store, i, values, NULL);
     TD_CHECK(find_values(store, i, block, &span));
     if (is_packed(store, block)) return td_store_write_packed(store, i, block, values);
     TD_CHECK(td_blocking_write(store->memory, span, values));
@@ -564,8 +564,8 @@ static td_status unscale(td_store *store, const td_store_entry *entry, float *va
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
     td_span span;
-    if (store->entries[i].is_narrow && block == TD_BLOCK_WEIGHT)
-        return td_store_move_narrow(store, i, NULL, values);
+    if (store->entries[i].is_half_only && block == TD_BLOCK_WEIGHT)
+        return td_store_move_half(store, i, NULL, values);
     TD_CHECK(find_values(store, i, block, &span));
     if (is_packed(store, block)) return td_store_read_packed(store, i, block, values);
     TD_CHECK(td_blocking_read(store->memory, span, (td_point){0}, values));

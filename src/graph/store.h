@@ -12,7 +12,7 @@ typedef struct td_segment {
     uint32_t learner; /* TD_MAX_LEARNERS: none */
     td_param_group group;
     bool is_state;
-    bool is_narrow; /* weights in 16 bits alone */
+    bool is_half_only; /* weights in 16 bits alone */
     uint64_t elements;
     td_span blocks[TD_BLOCK_COUNT];
     td_span before;   /* gradients of the runs before this one; without a place until they are wanted */
@@ -22,7 +22,7 @@ typedef struct td_segment {
 typedef struct td_placed_entry {
     td_store_entry entry;
     td_init init; /* names are the store's */
-    bool is_narrow;
+    bool is_half_only;
     uint32_t segment;
     uint64_t offset; /* elements */
 } td_placed_entry;
@@ -54,7 +54,7 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
  * `from` and `to` is given. */
 td_status td_store_write_packed(td_store *store, size_t i, td_block block, const float *values);
 td_status td_store_read_packed(td_store *store, size_t i, td_block block, float *values);
-td_status td_store_move_narrow(td_store *store, size_t i, const float *from, float *to);
+td_status td_store_move_half(td_store *store, size_t i, const float *from, float *to);
 
 /* Records the sum of what was put aside and what is there (accumulate.c), of a range of elements. */
 td_status td_store_record_sum(td_list *list, const td_segment *segment, uint64_t first, uint64_t count);

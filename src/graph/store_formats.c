@@ -73,7 +73,7 @@ fail:
 }
 
 /* Weights that exist in 16 bits alone, by floats. */
-td_status td_store_move_narrow(td_store *store, size_t i, const float *from, float *to)
+td_status td_store_move_half(td_store *store, size_t i, const float *from, float *to)
 {
     const td_span span = td_store_span(store, i, TD_BLOCK_HALF);
     const td_safetensors_dtype dtype =

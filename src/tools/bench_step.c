@@ -48,10 +48,8 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     TD_CHECK(o->preset
                  ? td_step_work_model(o->family, o->preset, o->keys, &o->size, o->ragged, is_scaled, &b->work)
                  : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
-    const td_store_options store = {.training = true,
-                                    .half = o->half,
-                                    .state = o->state,
-                                    .narrow_frozen = o->preset && o->family->carries};
+    const td_store_options store = {
+        .training = true, .half = o->half, .state = o->state, .half_frozen = o->preset && o->family->carries};
     TD_CHECK(td_store_create(b->memory, b->work.graph, &store, &b->store));
     TD_CHECK(td_store_init(b->store, TD_STEP_WORK_SEED));
     TD_CHECK(td_plan_create(b->store, b->work.graph, &plan, &b->plan));

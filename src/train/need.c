@@ -116,7 +116,7 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, cons
                                       .average = s->average,
                                       .half = s->plan.half,
                                       .state = s->state,
-                                      .narrow_frozen = s->model.family->carries,
+                                      .half_frozen = s->model.family->carries,
                                       .no_moments = cluster != NULL && s->shard_optimizer};
     td_learner_settings settings = {.model = fit_model(s, shape),
                                     .grad_accum = s->grad_accum,

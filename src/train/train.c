@@ -355,7 +355,7 @@ static td_status open_model(td_trainer *t)
                                       .average = t->s.average,
                                       .half = t->s.plan.half,
                                       .state = t->s.state,
-                                      .narrow_frozen = t->info.rest != NULL,
+                                      .half_frozen = t->info.rest != NULL,
                                       .no_moments = t->n_ranks > 1 && t->s.shard_optimizer};
     td_checkpoint_tensor_data *constants = NULL;
     TD_TRY(td_family_store(t->model_memory, &t->info.model, t->s.freeze, &options, &t->store));

@@ -101,6 +101,35 @@ class ImportTest(unittest.TestCase):
         made = self.run_program("import", self.source, "-o", self.path("voice.safetensors"), "--json")
         return json.loads(made.stdout)
 
+    def test_a_voice_that_asks_for_more_than_it_has(self):
+        """Keys of a large model in a small file, and files cut off: named, at once, before room is made for them."""
+        self.import_voice()
+        with open(self.path("voice.safetensors"), "rb") as file:
+            whole = file.read()
+        length = struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8:8 + length])
+        cases = [whole[:n] for n in (0, 7, 100, 8 + length // 2, 8 + length, len(whole) - 1)]
+        for key, value in (("gpt_n_model_channels", 2048), ("gpt_number_text_tokens", 60000)):
+            # in the format that has no hash over its header, so that anybody can write it
+            told = {**header["__metadata__"], f"model.{key}": str(value), "format": "tandem checkpoint 1"}
+            text = json.dumps({**header, "__metadata__": told}).encode()
+            text += b" " * (-len(text) % 8)
+            cases.append(struct.pack("<Q", len(text)) + text + whole[8 + length:])
+        for case in cases:
+            with open(self.path("hostile.safetensors"), "wb") as file:
+                file.write(case)
+            program = subprocess.Popen([PROGRAM, "synth", "--checkpoint", self.path("hostile.safetensors"), "--text", "a",
+                                        "--reference", self.path("none.wav"), "-o", self.path("x.wav")],
+                                       stderr=subprocess.PIPE, text=True)
+            message = program.stderr.read()
+            _, status, used = os.wait4(program.pid, 0)
+            program.returncode = os.waitstatus_to_exitcode(status)
+            program.stderr.close()
+            self.assertIn(program.returncode, (1, 2), message)
+            self.assertRegex(message, "hostile.safetensors|tensor gpt")
+            self.assertLess(used.ru_utime + used.ru_stime, 1)
+            self.assertLess(used.ru_maxrss / 1024, 200)
+
     def test_it_tells_what_it_found(self):
         told = self.import_voice()
         self.assertEqual(told["family"], "xtts")

@@ -91,6 +91,22 @@ static uint32_t most_rows(const td_xtts *c)
     return c->perceiver_latents + td_xtts_text_positions(c) + td_xtts_audio_positions(c);
 }
 
+/* Whether the file has as many blocks as its keys tell. */
+static td_status check_blocks(const td_xtts_engine *e)
+{
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_xtts_block_graph(&e->c, 1, &graph));
+    for (uint32_t layer = 0; layer < e->c.gpt_layers; layer++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "gpt.gpt.h.%u.", layer);
+        TD_TRY(td_xtts_check_parameters(e->checkpoint, prefix, graph));
+    }
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
 static td_status open_stack(td_xtts_engine *e, uint32_t format)
 {
     const td_xtts *c = &e->c;
@@ -104,6 +120,7 @@ static td_status open_stack(td_xtts_engine *e, uint32_t format)
                                       .layers = c->gpt_layers,
                                       .positions = td_xtts_audio_positions(c)};
     td_stack *stack;
+    TD_CHECK(check_blocks(e));
     TD_CHECK(td_stack_create(e->gpt_memory, &options, &stack));
     TD_CHECK(td_shared_stack_make(stack, &e->stack));
     for (int t = 0; t < TD_STACK_TENSOR_COUNT; t++)

@@ -73,25 +73,28 @@ static td_status open_ear(const td_xtts_engine *e, tables *t, td_xtts_ear *ear)
 
 /* ---------------------------------------------------------------- conditioning */
 
-/* Adds the latents of one piece; the first also leaves its spectrogram. */
-static td_status add_chunk(td_xtts_engine *e, const float *samples, size_t count, float *latents,
-                           td_xtts_timbre *out)
+/* A piece of the references behind the first half of the conditioning, [frames, width]. */
+typedef struct chunk {
+    float *encoded; /* owned */
+    uint32_t frames;
+} chunk;
+
+/* The first piece also leaves its spectrogram. */
+static td_status encode(td_xtts_engine *e, const float *samples, size_t count, chunk *to, td_xtts_timbre *out)
 {
-    const size_t n = (size_t)e->c.perceiver_latents * e->c.gpt_n_model_channels;
     td_mel_clip clip = {0};
-    float *mel = NULL, *made = NULL;
+    float *mel = NULL;
     td_xtts_plan *plan;
     td_status status = TD_OK;
     TD_TRY(td_mel_clip_make(e->mel, e->gpt_memory, samples, count, &clip));
+    to->frames = clip.frames;
     TD_TRY(TD_NEW_ARRAY(&mel, (size_t)clip.frames * e->c.n_mels));
-    TD_TRY(TD_NEW_ARRAY(&made, n));
+    TD_TRY(TD_NEW_ARRAY(&to->encoded, (size_t)clip.frames * e->c.gpt_n_model_channels));
     TD_TRY(td_blocking_read(e->gpt_memory, clip.mel, (td_point){0}, mel));
-    TD_TRY(td_xtts_plans_find(&e->conditioning_plans, td_xtts_conditioning_graph, clip.frames, &plan));
+    TD_TRY(td_xtts_plans_find(&e->conditioning_plans, td_xtts_reference_graph, clip.frames, &plan));
     TD_TRY(td_xtts_plan_fill(plan, "mel", mel));
     TD_TRY(td_xtts_plan_run(plan));
-    TD_TRY(td_xtts_plan_read(plan, "latents", made));
-    for (size_t i = 0; i < n; i++)
-        latents[i] += made[i];
+    TD_TRY(td_xtts_plan_read(plan, "encoded", to->encoded));
     if (!out->mel) {
         TD_TRY(td_xtts_plan_read(plan, "reference_mel", mel));
         out->mel = mel;
@@ -101,30 +104,66 @@ static td_status add_chunk(td_xtts_engine *e, const float *samples, size_t count
 fail:
     td_mel_clip_free(e->gpt_memory, &clip);
     free(mel);
+    return status;
+}
+
+/* Latents of all pieces are averaged. */
+static td_status perceive(td_xtts_engine *e, const chunk *chunks, size_t n_chunks, float *latents)
+{
+    const size_t n = (size_t)e->c.perceiver_latents * e->c.gpt_n_model_channels;
+    float *made = NULL;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&made, n));
+    for (size_t k = 0; k < n_chunks; k++) {
+        td_xtts_plan *plan;
+        TD_TRY(td_xtts_plans_find(&e->conditioning_plans, td_xtts_perceiver_graph, chunks[k].frames, &plan));
+        TD_TRY(td_xtts_plan_fill(plan, "encoded", chunks[k].encoded));
+        TD_TRY(td_xtts_plan_run(plan));
+        TD_TRY(td_xtts_plan_read(plan, "latents", made));
+        for (size_t i = 0; i < n; i++)
+            latents[i] += made[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        latents[i] /= (float)n_chunks;
+fail:
     free(made);
     return status;
 }
 
+static td_status open_half(td_xtts_engine *e, td_xtts_builder parameters)
+{
+    td_xtts_close_part(&e->conditioning, &e->conditioning_plans);
+    return td_xtts_open_part(e->gpt_memory, e->checkpoint, &e->c, parameters, &e->conditioning,
+                             &e->conditioning_plans);
+}
+
+/* One half of the conditioning at a time is in memory: both are a tenth of the GPT's weights, and speaking needs
+ * neither. */
 static td_status condition(td_xtts_engine *e, const float *samples, size_t count, td_xtts_timbre *out)
 {
-    const size_t n = (size_t)e->c.perceiver_latents * e->c.gpt_n_model_channels;
     const double rate = e->c.input_sample_rate;
     const size_t most = (size_t)(rate * (double)e->c.gpt_cond_len);
-    const size_t chunk = (size_t)(rate * (double)e->c.gpt_cond_chunk_len);
+    const size_t length = (size_t)(rate * (double)e->c.gpt_cond_chunk_len);
+    chunk *chunks = NULL;
     size_t n_chunks = 0;
+    td_status status = TD_OK;
     if (most > 0 && count > most) count = most;
-    for (size_t at = 0; at < count; at += chunk) {
-        const size_t length = count - at < chunk ? count - at : chunk;
-        if ((double)length < LEAST_CHUNK_S * rate) continue;
-        TD_CHECK(add_chunk(e, samples + at, length, out->latents, out));
-        n_chunks++;
+    TD_TRY(TD_NEW_ARRAY(&chunks, count / length + 1));
+    TD_TRY(open_half(e, td_xtts_reference_parameters));
+    for (size_t at = 0; at < count; at += length) {
+        const size_t own = count - at < length ? count - at : length;
+        if ((double)own < LEAST_CHUNK_S * rate) continue;
+        TD_TRY(encode(e, samples + at, own, &chunks[n_chunks++], out));
     }
-    TD_REFUSE_IF(n_chunks == 0, TD_ERR_FORMAT,
-                 "the references have %.2f s of sound; %.2f are needed, better 6", (double)count / rate,
-                 LEAST_CHUNK_S);
-    for (size_t i = 0; i < n; i++)
-        out->latents[i] /= (float)n_chunks;
-    return TD_OK;
+    TD_FAIL_IF(n_chunks == 0, TD_ERR_FORMAT, "the references have %.2f s of sound; %.2f are needed, better 6",
+               (double)count / rate, LEAST_CHUNK_S);
+    TD_TRY(open_half(e, td_xtts_perceiver_parameters));
+    TD_TRY(perceive(e, chunks, n_chunks, out->latents));
+fail:
+    for (size_t k = 0; chunks && k < n_chunks; k++)
+        free(chunks[k].encoded);
+    free(chunks);
+    return status;
 }
 
 /* ---------------------------------------------------------------- both */
@@ -168,9 +207,6 @@ td_status td_xtts_clone(td_xtts_engine *engine, const char *const *paths, size_t
         TD_TRY(add_recording(engine, &ear, paths[i], &all, &count, &capacity, out->embedding));
     for (uint32_t i = 0; i < c->d_vector_dim; i++)
         out->embedding[i] /= (float)n_paths;
-    /* a tenth of the GPT's weights, which speaking does not need */
-    TD_TRY(td_xtts_open_part(engine->gpt_memory, engine->checkpoint, c, td_xtts_conditioning_parameters,
-                             &engine->conditioning, &engine->conditioning_plans));
     TD_TRY(condition(engine, all, count, out));
 fail:
     td_xtts_close_part(&engine->conditioning, &engine->conditioning_plans);

@@ -85,7 +85,7 @@ td_tensor td_xtts_divide(td_nn *nn, const td_xtts *c, td_tensor mel)
     return td_graph_div(nn->graph, mel, stats);
 }
 
-td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor divided)
+td_tensor td_xtts_encode_reference(td_nn *nn, const td_xtts *c, td_tensor divided)
 {
     td_nn_push(nn, "gpt.conditioning_encoder");
     td_tensor x = td_xtts_pointwise(nn, "init", divided, c->gpt_n_model_channels);
@@ -95,8 +95,18 @@ td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor divided)
         td_nn_pop(nn);
     }
     td_nn_pop(nn);
-    td_nn_push(nn, "gpt.conditioning_perceiver");
-    x = resample(nn, c, x);
-    td_nn_pop(nn);
     return x;
+}
+
+td_tensor td_xtts_perceive(td_nn *nn, const td_xtts *c, td_tensor encoded)
+{
+    td_nn_push(nn, "gpt.conditioning_perceiver");
+    const td_tensor latents = resample(nn, c, encoded);
+    td_nn_pop(nn);
+    return latents;
+}
+
+td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor divided)
+{
+    return td_xtts_perceive(nn, c, td_xtts_encode_reference(nn, c, divided));
 }

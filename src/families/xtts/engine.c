@@ -14,6 +14,7 @@ td_status td_xtts_open_part(td_memory *memory, const td_checkpoint *checkpoint, 
     td_graph *graph = NULL;
     td_status status = TD_OK;
     TD_TRY(parameters(c, 0, &graph));
+    TD_TRY(td_xtts_check_parameters(checkpoint, "", graph));
     TD_TRY(td_store_create(memory, graph, &(td_store_options){0}, store));
     TD_TRY(td_xtts_load(checkpoint, *store));
     *plans = (td_xtts_plans){.c = c, .store = *store};

@@ -25,7 +25,7 @@ td_tensor td_xtts_text_table(td_nn *nn, const td_xtts *c)
     return make_table(nn, c, "gpt.text_embedding.weight", c->gpt_number_text_tokens);
 }
 
-td_tensor td_xtts_text_places(td_nn *nn, const td_xtts *c)
+td_tensor td_xtts_text_position_table(td_nn *nn, const td_xtts *c)
 {
     return make_table(nn, c, "gpt.text_pos_embedding.emb.weight", td_xtts_text_positions(c));
 }
@@ -35,7 +35,7 @@ td_tensor td_xtts_code_table(td_nn *nn, const td_xtts *c)
     return make_table(nn, c, "gpt.mel_embedding.weight", c->gpt_num_audio_tokens);
 }
 
-td_tensor td_xtts_code_places(td_nn *nn, const td_xtts *c)
+td_tensor td_xtts_code_position_table(td_nn *nn, const td_xtts *c)
 {
     return make_table(nn, c, "gpt.mel_pos_embedding.emb.weight", td_xtts_audio_positions(c));
 }

@@ -13,8 +13,8 @@ td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_xtts_layer *layer, td_te
 
 /* Tables of what is embedded, and of positions. */
 td_tensor td_xtts_text_table(td_nn *nn, const td_xtts *c);
-td_tensor td_xtts_text_places(td_nn *nn, const td_xtts *c);
+td_tensor td_xtts_text_position_table(td_nn *nn, const td_xtts *c);
 td_tensor td_xtts_code_table(td_nn *nn, const td_xtts *c);
-td_tensor td_xtts_code_places(td_nn *nn, const td_xtts *c);
+td_tensor td_xtts_code_position_table(td_nn *nn, const td_xtts *c);
 
 #endif

@@ -26,26 +26,38 @@ fail:
 
 /* ---------------------------------------------------------------- conditioning */
 
-static void fill_conditioning(td_nn *nn, const td_xtts *c, uint32_t frames)
+static void fill_reference(td_nn *nn, const td_xtts *c, uint32_t frames)
 {
     const td_tensor mel = td_graph_input(nn->graph, "mel", td_dims(1, frames, c->n_mels), TD_F32);
     const td_tensor divided = td_xtts_divide(nn, c, mel);
     td_graph_output(nn->graph, divided, "reference_mel");
-    td_graph_output(nn->graph, td_xtts_condition(nn, c, divided), "latents");
+    td_graph_output(nn->graph, td_xtts_encode_reference(nn, c, divided), "encoded");
 }
 
-td_status td_xtts_conditioning_graph(const td_xtts *c, uint32_t size, td_graph **out)
+td_status td_xtts_reference_graph(const td_xtts *c, uint32_t size, td_graph **out)
 {
-    return build(c, size, fill_conditioning, out);
+    return build(c, size, fill_reference, out);
+}
+
+static void fill_perceiver(td_nn *nn, const td_xtts *c, uint32_t frames)
+{
+    const td_tensor encoded =
+        td_graph_input(nn->graph, "encoded", td_dims(1, frames, c->gpt_n_model_channels), TD_F32);
+    td_graph_output(nn->graph, td_xtts_perceive(nn, c, encoded), "latents");
+}
+
+td_status td_xtts_perceiver_graph(const td_xtts *c, uint32_t size, td_graph **out)
+{
+    return build(c, size, fill_perceiver, out);
 }
 
 /* ---------------------------------------------------------------- the GPT */
 
-static td_tensor embed(td_nn *nn, td_tensor table, td_tensor places, const char *input, uint32_t rows)
+static td_tensor embed(td_nn *nn, td_tensor table, td_tensor positions, const char *input, uint32_t rows)
 {
     td_graph *g = nn->graph;
     const td_tensor ids = td_graph_input(g, input, td_dims(1, rows), TD_U32);
-    return td_graph_add(g, td_graph_embedding(g, table, ids), td_graph_slice(g, places, 0, 0, rows));
+    return td_graph_add(g, td_graph_embedding(g, table, ids), td_graph_slice(g, positions, 0, 0, rows));
 }
 
 static void fill_embedding(td_nn *nn, const td_xtts *c, uint32_t size)
@@ -55,8 +67,8 @@ static void fill_embedding(td_nn *nn, const td_xtts *c, uint32_t size)
     const uint32_t tokens = td_xtts_embedding_tokens(size), codes = td_xtts_embedding_codes(size);
     const td_tensor parts[] = {
         td_graph_input(g, "cond_latents", td_dims(1, latents, c->gpt_n_model_channels), TD_F32),
-        embed(nn, td_xtts_text_table(nn, c), td_xtts_text_places(nn, c), "text_ids", tokens),
-        embed(nn, td_xtts_code_table(nn, c), td_xtts_code_places(nn, c), "codes", codes)};
+        embed(nn, td_xtts_text_table(nn, c), td_xtts_text_position_table(nn, c), "text_ids", tokens),
+        embed(nn, td_xtts_code_table(nn, c), td_xtts_code_position_table(nn, c), "codes", codes)};
     const td_tensor order = td_graph_input(g, "order", td_dims(1, latents + tokens + codes), TD_U32);
     td_graph_output(g, td_graph_gather(g, td_graph_concat(g, parts, 3, 1), order), "rows");
 }
@@ -96,10 +108,16 @@ td_status td_xtts_gpt_parameters(const td_xtts *c, uint32_t size, td_graph **out
     return build(c, td_xtts_embedding_size(1, 1), fill_embedding, out);
 }
 
-td_status td_xtts_conditioning_parameters(const td_xtts *c, uint32_t size, td_graph **out)
+td_status td_xtts_reference_parameters(const td_xtts *c, uint32_t size, td_graph **out)
 {
     (void)size;
-    return build(c, 1, fill_conditioning, out);
+    return build(c, 1, fill_reference, out);
+}
+
+td_status td_xtts_perceiver_parameters(const td_xtts *c, uint32_t size, td_graph **out)
+{
+    (void)size;
+    return build(c, 1, fill_perceiver, out);
 }
 
 /* ---------------------------------------------------------------- the decoder */

@@ -9,8 +9,10 @@
 /* A graph of one size; what it counts is said with each. *out: owned. */
 typedef td_status (*td_xtts_builder)(const td_xtts *c, uint32_t size, td_graph **out);
 
-/* size: frames. mel [1, S, n_mels] -> latents [1, n, width], reference_mel [1, S, n_mels]. */
-td_status td_xtts_conditioning_graph(const td_xtts *c, uint32_t size, td_graph **out);
+/* Both halves of the conditioning. size: frames. mel [1, S, n_mels] -> encoded [1, S, width], reference_mel [1, S, n_mels];
+ * encoded -> latents [1, n, width]. */
+td_status td_xtts_reference_graph(const td_xtts *c, uint32_t size, td_graph **out);
+td_status td_xtts_perceiver_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
 /* What the first block of the GPT takes. size: td_xtts_embedding_size() of T tokens, with start and stop, and C codes,
  * with the start, that there is room for. cond_latents [1, n, width], text_ids uint [1, T], codes uint [1, C], order uint
@@ -42,9 +44,10 @@ td_status td_xtts_speaker_graph(const td_xtts *c, uint32_t size, td_graph **out)
 /* size: frames. frames [1, T, width], embedding [1, d] -> wave [1, T * hop]. */
 td_status td_xtts_vocoder_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
-/* All parameters of the conditioning; of what comes before the GPT's blocks; of the vocoder and the speaker encoder. size
+/* All parameters of the conditioning's halves; of what comes before the GPT's blocks; of the vocoder and the speaker encoder. size
  * is not looked at. */
-td_status td_xtts_conditioning_parameters(const td_xtts *c, uint32_t size, td_graph **out);
+td_status td_xtts_reference_parameters(const td_xtts *c, uint32_t size, td_graph **out);
+td_status td_xtts_perceiver_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 td_status td_xtts_gpt_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 td_status td_xtts_decoder_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 

@@ -29,6 +29,10 @@ td_tensor td_xtts_divide(td_nn *nn, const td_xtts *c, td_tensor mel);
 /* Divided spectrogram [B, S, n_mels] to [B, latents, width]. */
 td_tensor td_xtts_condition(td_nn *nn, const td_xtts *c, td_tensor divided);
 
+/* Its two halves: [B, S, width], then [B, n, width] of that. */
+td_tensor td_xtts_encode_reference(td_nn *nn, const td_xtts *c, td_tensor divided);
+td_tensor td_xtts_perceive(td_nn *nn, const td_xtts *c, td_tensor encoded);
+
 /* Normalised spectrogram [1, bands, T] to a vector [1, d] of length 1. */
 td_tensor td_xtts_speaker(td_nn *nn, const td_xtts *c, td_tensor mel);
 

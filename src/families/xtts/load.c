@@ -154,18 +154,47 @@ fail:
 
 /* ---------------------------------------------------------------- layout */
 
-static bool is_reversed(const td_store_entry *entry)
+static bool is_reversed(const char *name, td_shape shape)
 {
-    return entry->shape.n_dims >= 3 && strncmp(entry->name, "hifigan_decoder.", 16) == 0;
+    return shape.n_dims >= 3 && strncmp(name, "hifigan_decoder.", 16) == 0;
 }
 
-static bool fits(const td_store_entry *entry, const td_safetensors_tensor *t)
+static bool fits(const char *name, td_shape shape, const td_safetensors_tensor *t)
 {
-    const size_t n = entry->shape.n_dims;
+    const size_t n = shape.n_dims;
     if (t->rank != n) return false;
     for (size_t d = 0; d < n; d++)
-        if (t->dims[d] != entry->shape.dims[is_reversed(entry) ? n - 1 - d : d]) return false;
+        if (t->dims[d] != shape.dims[is_reversed(name, shape) ? n - 1 - d : d]) return false;
     return true;
+}
+
+/* The tensor that a parameter is read from; norm: both of its weight norm, or NULL. */
+static td_status find_parameter(const td_checkpoint *file, const char *name,
+                                const td_safetensors_tensor *norm[2], const td_safetensors_tensor **out)
+{
+    const size_t length = strlen(name);
+    norm[0] = norm[1] = NULL;
+    if (length > 7 && strcmp(name + length - 7, ".weight") == 0) TD_CHECK(find_norm(file, name, norm));
+    if (!norm[0]) return find_needed(file, name, out);
+    *out = norm[1];
+    return TD_OK;
+}
+
+td_status td_xtts_check_parameters(const td_checkpoint *checkpoint, const char *prefix, const td_graph *graph)
+{
+    td_tensor p = TD_NO_TENSOR;
+    while ((p = td_graph_next_param(graph, p)).id != 0) {
+        const uint64_t n = td_shape_size(td_graph_shape(graph, p));
+        char name[NAME_BYTES];
+        const td_safetensors_tensor *norm[2], *t;
+        snprintf(name, sizeof name, "%s%s", prefix, td_graph_name(graph, p));
+        TD_CHECK(find_parameter(checkpoint, name, norm, &t));
+        TD_REFUSE_IF(
+            t->bytes / td_safetensors_dtype_bytes(t->dtype) != n, TD_ERR_FORMAT,
+            "tensor %s has not the %llu numbers that the model's keys ask for; import the model again",
+            t->name, (unsigned long long)n);
+    }
+    return TD_OK;
 }
 
 /* to[i, j, k ..] = from[.., k, j, i], both row by row; `shape` is that of `to`. */
@@ -186,21 +215,16 @@ static void reverse_axes(td_shape shape, const float *from, float *to)
 static td_status load_entry(const td_checkpoint *file, td_store *store, size_t i)
 {
     const td_store_entry entry = td_store_get(store, i);
-    const size_t n = (size_t)td_shape_size(entry.shape), length = strlen(entry.name);
-    const td_safetensors_tensor *norm[2] = {NULL, NULL}, *t;
+    const size_t n = (size_t)td_shape_size(entry.shape);
+    const td_safetensors_tensor *norm[2], *t;
     float *values = NULL, *reversed = NULL;
     td_status status = TD_OK;
-    if (length > 7 && strcmp(entry.name + length - 7, ".weight") == 0)
-        TD_TRY(find_norm(file, entry.name, norm));
-    if (norm[0])
-        t = norm[1];
-    else
-        TD_TRY(find_needed(file, entry.name, &t));
-    TD_FAIL_IF(!fits(&entry, t), TD_ERR_FORMAT, "tensor %s has not the shape that the model's keys ask for",
-               t->name);
+    TD_TRY(find_parameter(file, entry.name, norm, &t));
+    TD_FAIL_IF(!fits(entry.name, entry.shape, t), TD_ERR_FORMAT,
+               "tensor %s has not the shape that the model's keys ask for", t->name);
     TD_TRY(TD_NEW_ARRAY(&values, n));
     TD_TRY(norm[0] ? fold(norm, values) : convert(t, values));
-    if (is_reversed(&entry)) {
+    if (is_reversed(entry.name, entry.shape)) {
         TD_TRY(TD_NEW_ARRAY(&reversed, n));
         reverse_axes(entry.shape, values, reversed);
     }

@@ -8,6 +8,11 @@
 
 #include "families/checkpoint.h"
 
+/* Looks whether each parameter of a graph, its name behind a prefix, is in the file with as many numbers: before room is
+ * made for it, so that a small file cannot ask for a large model. TD_ERR_FORMAT names the first that is not. */
+td_status td_xtts_check_parameters(const td_checkpoint *checkpoint, const char *prefix,
+                                   const td_graph *graph);
+
 /* Fills all parameters and running statistics of a store. fp32, fp16 and bf16 are taken. TD_ERR_FORMAT names what is
  * missing or has another shape. */
 td_status td_xtts_load(const td_checkpoint *checkpoint, td_store *store);

@@ -40,11 +40,11 @@ static batch read_batch(td_nn *nn, const td_xtts *c, const td_build *b)
 
 /* ---------------------------------------------------------------- sequences */
 
-static td_tensor embed(td_nn *nn, td_tensor table, td_tensor places, td_tensor ids)
+static td_tensor embed(td_nn *nn, td_tensor table, td_tensor positions, td_tensor ids)
 {
     td_graph *g = nn->graph;
     const uint32_t rows = td_graph_shape(g, ids).dims[1];
-    return td_graph_add(g, td_graph_embedding(g, table, ids), td_graph_slice(g, places, 0, 0, rows));
+    return td_graph_add(g, td_graph_embedding(g, table, ids), td_graph_slice(g, positions, 0, 0, rows));
 }
 
 /* Latents, a start with the text, a start with the codes and their stops. [B, n + 1 + L + N + STOPS, width] */
@@ -58,9 +58,9 @@ static td_tensor make_rows(td_nn *nn, const td_xtts *c, const batch *x, td_tenso
     const td_tensor codes = td_graph_wrap(
         g, x->code_ids, x->code_counts, x->codes + STOPS,
         &(td_wrapping){.before = 1, .first = c->gpt_start_audio_token, .rest = c->gpt_stop_audio_token});
-    const td_tensor parts[] = {latents,
-                               embed(nn, td_xtts_text_table(nn, c), td_xtts_text_places(nn, c), text),
-                               embed(nn, td_xtts_code_table(nn, c), td_xtts_code_places(nn, c), codes)};
+    const td_tensor parts[] = {
+        latents, embed(nn, td_xtts_text_table(nn, c), td_xtts_text_position_table(nn, c), text),
+        embed(nn, td_xtts_code_table(nn, c), td_xtts_code_position_table(nn, c), codes)};
     const td_tensor order =
         td_graph_join_rows(g, x->text_counts, n + 1, x->tokens, n + 1 + x->tokens + x->codes + STOPS);
     return td_graph_gather(g, td_graph_concat(g, parts, 3, 1), order);
