@@ -362,6 +362,7 @@ static void read_training(const td_options *options, td_train_settings *out)
                                             .average_decay = get_float(options, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
     out->state = td_settings_state(get_text(options, "training.optimizer_state"));
+    out->host_moments = strcmp(get_text(options, "training.optimizer_device"), "host") == 0;
     out->plan = (td_plan_options){.checkpoint = get(options, "model.gradient_checkpointing")->truth,
                                   .half = read_half(options)};
     if (out->plan.half == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;

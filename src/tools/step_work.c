@@ -65,7 +65,7 @@ td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_s
     td_sketch sketch;
     float *mel = NULL, *previous = NULL, *stop = NULL;
     td_status status = TD_OK;
-    *out = (td_step_work){0};
+    *out = (td_step_work){.is_cut = true};
     TD_TRY(td_sketch_build(size, is_scaled, &sketch));
     out->graph = sketch.graph;
     TD_TRY(add_tokens(out, sketch.token_ids, TD_SKETCH_SYMBOLS));
@@ -128,6 +128,14 @@ static td_status put_keys(td_model_config *config, const char *keys)
     return TD_OK;
 }
 
+static bool is_usually_cut(const td_model_config *config)
+{
+    if (config->family->usual == NULL) return true;
+    for (const td_usual *row = config->family->usual(&config->values); row->key != NULL; ++row)
+        if (strcmp(row->key, "training.grad_clip") == 0) return strtod(row->value, NULL) > 0;
+    return true;
+}
+
 td_status td_step_work_model(const td_family *family, const char *preset, const char *keys,
                              const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out)
 {
@@ -157,6 +165,7 @@ td_status td_step_work_model(const td_family *family, const char *preset, const 
                                        .backward_scaled = is_scaled},
                            &out->graph));
     TD_TRY(add_inputs(out, &shape, ragged));
+    out->is_cut = is_usually_cut(&config);
     return TD_OK;
 fail:
     td_step_work_clear(out);
