@@ -402,6 +402,8 @@ td_status td_settings_plan(td_options *options, const td_device_info *device,
     out->data.workers = get_count(options, "pipeline.num_workers");
     out->data.n_buckets = get(options, "pipeline.enable_static_shapes")->truth ? 1 : 0;
     TD_CHECK(read_model(options, &out->model));
+    out->data.max_mel_frames =
+        (uint32_t)get_count(options, "data.max_mel_frames"); /* families have usual ones */
     if (out->data.reference_s > 0 && !td_model_describe(&out->model).takes_reference)
         td_log_warn("data.reference_seconds changes nothing: the model takes no reference; set "
                     "model.speaker_encoder = true");
