@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "tools/planner.h"
 
 #define SEED 1
 #define REFERENCE_FRAMES 258 /* three seconds */
@@ -128,14 +129,6 @@ static td_status put_keys(td_model_config *config, const char *keys)
     return TD_OK;
 }
 
-static bool is_usually_cut(const td_model_config *config)
-{
-    if (config->family->usual == NULL) return true;
-    for (const td_usual *row = config->family->usual(&config->values); row->key != NULL; ++row)
-        if (strcmp(row->key, "training.grad_clip") == 0) return strtod(row->value, NULL) > 0;
-    return true;
-}
-
 td_status td_step_work_model(const td_family *family, const char *preset, const char *keys,
                              const td_sketch_size *size, bool ragged, bool is_scaled, td_step_work *out)
 {
@@ -165,7 +158,8 @@ td_status td_step_work_model(const td_family *family, const char *preset, const 
                                        .backward_scaled = is_scaled},
                            &out->graph));
     TD_TRY(add_inputs(out, &shape, ragged));
-    out->is_cut = is_usually_cut(&config);
+    const char *cut = td_planner_usual(&config, "training.grad_clip");
+    out->is_cut = cut == NULL || strtod(cut, NULL) > 0;
     return TD_OK;
 fail:
     td_step_work_clear(out);
