@@ -304,10 +304,22 @@ fail:
 td_status td_export_voice(const td_checkpoint *voice, const char *format, const char *folder)
 {
     const td_family *family = td_checkpoint_get_info(voice)->model.family;
-    TD_REFUSE_IF(family->importer == NULL || strcmp(family->importer->format, format) != 0,
+    const td_importer *importer = family->importer;
+    const bool is_adapters =
+        importer != NULL && importer->adapter_format != NULL && strcmp(importer->adapter_format, format) == 0;
+    TD_REFUSE_IF(importer == NULL || (!is_adapters && strcmp(importer->format, format) != 0),
                  TD_ERR_UNSUPPORTED, "'%.200s' is of family %s, which is not written as %.40s",
                  td_checkpoint_path(voice), family->name, format);
     TD_CHECK(td_checkpoint_verify(voice));
     TD_CHECK(td_file_make_dirs(folder));
-    return family->importer->export(voice, folder);
+    return is_adapters ? importer->export_adapters(voice, folder) : importer->export(voice, folder);
+}
+
+td_status td_import_attach(td_checkpoint *voice, const char *path)
+{
+    const td_family *family = td_checkpoint_get_info(voice)->model.family;
+    TD_REFUSE_IF(family->importer == NULL || family->importer->attach_adapters == NULL, TD_ERR_UNSUPPORTED,
+                 "'%.200s' is of family %s, which takes no adapters", td_checkpoint_path(voice),
+                 family->name);
+    return family->importer->attach_adapters(voice, path);
 }
