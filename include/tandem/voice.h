@@ -36,7 +36,8 @@ typedef struct td_voice_options {
                           * voice's own, or Griffin-Lim where it has none */
     const char *data_device; /* of the vocoder, for voices that have one of their own; NULL: the same */
     const char
-        *weights; /* of a GPT that decodes (family xtts): "fp32", "bf16", "int8"; NULL: as in the file */
+        *weights;     /* of a GPT that decodes (family xtts): "fp32", "bf16", "int8"; NULL: as in the file */
+    const char *lora; /* a file of adapters that the voice takes (family xtts); NULL: none */
 } td_voice_options;
 
 /* Opens the file and a device, and loads the weights. Environment variables TANDEM_* that choose among

@@ -55,8 +55,10 @@ static td_status ask(adviser *a)
     const td_option_value *batch;
     TD_CHECK(find_devices(a));
     batch = td_options_get(a->cli->options, "training.batch_size");
-    const uint32_t wanted = batch->origin == TD_ORIGIN_DEFAULT ? 0 : (uint32_t)batch->integer;
+    uint32_t wanted = batch->origin == TD_ORIGIN_DEFAULT ? 0 : (uint32_t)batch->integer;
     TD_CHECK(td_settings_plan(a->cli->options, a->model, a->cache_dir, &a->settings));
+    const char *usual = td_planner_usual(&a->settings.model, "training.batch_size");
+    if (wanted == 0 && usual != NULL) wanted = (uint32_t)strtoul(usual, NULL, 10);
     if (a->settings.data.dataset.dir) TD_CHECK(td_planner_measure(&a->settings.data, &a->longest));
     return td_advise(&(td_advice_request){.settings = &a->settings,
                                           .data = a->data,
@@ -181,6 +183,19 @@ static void write_model(const adviser *a, FILE *file)
                  file);
 }
 
+/* What the user chose of the family's own. */
+static void write_family(const adviser *a, FILE *file)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *rows = open_memstream(&text, &bytes);
+    if (rows == NULL) return;
+    write_chosen(a, a->settings.model.family->name, (const char *[]){NULL}, rows);
+    (void)fclose(rows);
+    if (bytes > 0) fprintf(file, "\n[%s]\n%s", a->settings.model.family->name, text);
+    free(text);
+}
+
 /* Where the run is and when it ends are for the user to choose; what stands here makes it one that trains. */
 static void write_training(const adviser *a, FILE *file)
 {
@@ -189,6 +204,9 @@ static void write_training(const adviser *a, FILE *file)
     if (a->advice.grad_accum > 1)
         fprintf(file, "grad_accum = %u ; together as many rows as one would want\n", a->advice.grad_accum);
     fprintf(file, "mixed_precision = %s\n", a->advice.ways[a->advice.chosen].bf16 ? "true" : "false");
+    if (a->advice.state != s->state) fprintf(file, "optimizer_state = int8 ; fp32 and bf16 do not fit\n");
+    if (a->advice.host_moments && !s->host_moments)
+        fprintf(file, "optimizer_device = host ; moments do not fit beside the model\n");
     if (!td_cli_text(a->cli, "training.checkpoint_dir"))
         fprintf(file, "checkpoint_dir = run ; the folder for all that the run leaves\n");
     if (s->max_steps == 0 && s->epochs == 0 && !(s->max_minutes > 0))
@@ -196,7 +214,13 @@ static void write_training(const adviser *a, FILE *file)
                 "max_steps = %d ; updates until it ends and the learning rate has fallen; epochs or "
                 "max_minutes end it too\n",
                 MAX_STEPS);
-    write_chosen(a, "training", (const char *[]){"batch_size", "grad_accum", "mixed_precision", NULL}, file);
+    const bool is_state_set = a->advice.state != s->state,
+               is_place_set = a->advice.host_moments && !s->host_moments;
+    write_chosen(a, "training",
+                 (const char *[]){"batch_size", "grad_accum", "mixed_precision",
+                                  is_state_set ? "optimizer_state" : "batch_size",
+                                  is_place_set ? "optimizer_device" : "batch_size", NULL},
+                 file);
 }
 
 static td_status write_config(const adviser *a, char **text)
@@ -209,6 +233,7 @@ static td_status write_config(const adviser *a, char **text)
     write_data(a, file);
     write_pipeline(a, file);
     write_model(a, file);
+    write_family(a, file);
     write_training(a, file);
     if (fclose(file) != 0) return TD_FAIL(TD_ERR_HOST_MEMORY, "no memory for the configuration");
     return TD_OK;
@@ -242,6 +267,11 @@ static int print_json(const adviser *a, const char *config)
     td_json_put_bool(json, "simulated", a->is_stand_in);
     put_ways(json, v);
     td_json_put_uint(json, "chosen", v->chosen);
+    td_json_put_string(json, "optimizer_state",
+                       v->state == TD_STATE_FP32   ? "fp32"
+                       : v->state == TD_STATE_BF16 ? "bf16"
+                                                   : "int8");
+    td_json_put_string(json, "optimizer_device", v->host_moments ? "host" : "model");
     td_json_put_uint(json, "batch_size", v->batch_size);
     td_json_put_uint(json, "grad_accum", v->grad_accum);
     td_json_put_uint(json, "buffer_size", v->buffer_size);

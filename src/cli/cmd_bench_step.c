@@ -1,6 +1,7 @@
 /* `tandem bench step`: shows what tools/bench_step.h measured. Covered by tests/cli/test_step.py. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -89,6 +90,7 @@ static td_status read_options(const td_cli *cli, td_bench_step_options *out)
     out->family = td_settings_family(cli->options);
     out->keys = td_cli_text(cli, "bench.model_keys");
     out->state = td_settings_state(td_cli_text(cli, "training.optimizer_state"));
+    out->host_moments = strcmp(td_cli_text(cli, "training.optimizer_device"), "host") == 0;
     out->size.items = count(cli, "training.batch_size");
     out->size.tokens = count(cli, "bench.text_length");
     out->size.frames = count(cli, "bench.mel_frames");

@@ -33,6 +33,7 @@ static int print_json(const td_cli *cli, const td_import *import, const char *pa
     td_json_end_object(json);
     put_list(json, "ignored", &import->ignored);
     put_list(json, "missing", &import->missing);
+    if (import->n_grown > 0) td_json_put_uint(json, "new_tokens", import->n_grown);
     td_json_put_string(json, "output", path);
     td_json_put_uint(json, "bytes", bytes);
     return td_cli_print_json(cli, json, TD_EXIT_DONE);
@@ -48,6 +49,8 @@ static void print_import(const td_import *import, const char *path, uint64_t byt
         if (td_import_part_size(import, i) > 0)
             td_printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
                       td_import_part_size(import, i));
+    if (import->n_grown > 0)
+        td_printf("new tokens     %" PRIu64 ", which say nothing until they are trained\n", import->n_grown);
     for (size_t i = 0; i < import->missing.n; ++i)
         td_printf("missing        %s\n", import->missing.at[i]);
     for (size_t i = 0; i < import->ignored.n && i < IGNORED_SHOWN; ++i)
@@ -74,7 +77,7 @@ int td_cmd_import(td_cli *cli)
                                                                       : TD_SAFETENSORS_F32;
     TD_FAIL_IF(path == NULL, TD_ERR_CONFIG,
                "where the voice goes is not told; name it with -o VOICE.safetensors");
-    TD_TRY(td_import_open(source, &import));
+    TD_TRY(td_import_open(source, td_cli_is_on(cli, "grow"), &import));
     TD_TRY(td_import_write(import, path, dtype));
     TD_TRY(td_file_size(path, &bytes));
     if (cli->json)

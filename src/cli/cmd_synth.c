@@ -309,7 +309,8 @@ static td_status open_voice(const td_cli *cli, synth_run *run)
                                       .vocoder = get_text(cli, "synth.vocoder"),
                                       .cache_dir = get_text(cli, "data.cache_dir"),
                                       .lexicon = get_text(cli, "synth.lexicon"),
-                                      .weights = get_text(cli, "synth.weights")};
+                                      .weights = get_text(cli, "synth.weights"),
+                                      .lora = get_text(cli, "synth.lora")};
     td_voice_info info = {.size = sizeof info};
     const uint64_t start_ns = td_clock_ns();
     TD_CHECK(td_voice_open(&options, &run->voice, NULL));

@@ -31,7 +31,8 @@ static const char *const PREFIXES[TD_BLOCK_COUNT] = {
 struct td_checkpoint {
     td_safetensors *file;
     td_checkpoint_info info;
-    char *path;         /* owned */
+    char *path;               /* owned */
+    td_safetensors *adapters; /* or NULL */
     const char *within; /* before the names of its tensors and of its keys: "", or VOCODER of a voice's own */
 };
 
@@ -253,6 +254,7 @@ td_status td_checkpoint_open_vocoder(const char *path, td_checkpoint **out)
 void td_checkpoint_close(td_checkpoint *c)
 {
     if (c == NULL) return;
+    td_safetensors_close(c->adapters);
     td_safetensors_close(c->file);
     free(c->path);
     free(c);
@@ -271,6 +273,17 @@ const char *td_checkpoint_path(const td_checkpoint *c)
 const char *td_checkpoint_text(const td_checkpoint *c, const char *key)
 {
     return td_safetensors_metadata_find(c->file, key);
+}
+
+void td_checkpoint_set_adapters(td_checkpoint *c, td_safetensors *adapters)
+{
+    td_safetensors_close(c->adapters);
+    c->adapters = adapters;
+}
+
+const td_safetensors *td_checkpoint_adapters(const td_checkpoint *c)
+{
+    return c->adapters;
 }
 
 const td_safetensors *td_checkpoint_file(const td_checkpoint *c)

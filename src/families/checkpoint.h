@@ -67,6 +67,11 @@ const char *td_checkpoint_path(const td_checkpoint *checkpoint);                
 const char *td_checkpoint_text(const td_checkpoint *checkpoint, const char *key);  /* metadata; or NULL */
 const td_safetensors *td_checkpoint_file(const td_checkpoint *checkpoint);         /* to look around in */
 
+/* Adapters that come in a file of their own and are used in place of the voice's (families/xtts/lora.h). Set: owned by
+ * the checkpoint from here on. NULL: none. */
+void td_checkpoint_set_adapters(td_checkpoint *checkpoint, td_safetensors *adapters);
+const td_safetensors *td_checkpoint_adapters(const td_checkpoint *checkpoint);
+
 /* One tensor, checked. *out is borrowed until close; TD_ERR_NOT_FOUND, or TD_ERR_INTEGRITY if its bytes are
  * not what was written, or a parameter, state or average is not finite. */
 td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *prefix, const char *name,

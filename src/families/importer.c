@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
+#include "base/rng.h"
 #include "nn/bytes.h"
 #include "torch/convert.h"
 
@@ -43,7 +45,7 @@ td_status td_import_add(td_import *import, const char *name, td_torch_file *file
     TD_CHECK(td_arena_strdup(import->arena, name, &copy));
     TD_CHECK(td_alloc_grow(&import->tensors, &import->tensor_capacity, import->n_tensors + 1,
                            sizeof *import->tensors));
-    import->tensors[import->n_tensors++] = (td_import_tensor){copy, file, from, from->dtype, false};
+    import->tensors[import->n_tensors++] = (td_import_tensor){copy, file, from, from->dtype, false, 0};
     return TD_OK;
 }
 
@@ -92,7 +94,7 @@ static td_status find_family(const char *source, const td_family **out)
                    files);
 }
 
-td_status td_import_open(const char *source, td_import **out)
+td_status td_import_open(const char *source, bool grows, td_import **out)
 {
     td_status status = TD_OK;
     td_import *import = NULL;
@@ -102,6 +104,7 @@ td_status td_import_open(const char *source, td_import **out)
     TD_TRY(TD_NEW(&import));
     TD_TRY(td_arena_create(0, &import->arena));
     import->source = source;
+    import->grows = grows;
     TD_TRY(td_model_preset(family, "base", &import->info.model));
     TD_TRY(family->importer->import(import));
     *out = import;
@@ -126,6 +129,12 @@ void td_import_close(td_import *import)
     free(import);
 }
 
+/* With the rows that are new. */
+static uint64_t count_elements(const td_import_tensor *t)
+{
+    return t->rows ? t->from->n / t->from->dims[0] * t->rows : t->from->n;
+}
+
 uint64_t td_import_part_size(const td_import *import, size_t part)
 {
     const td_family *family = import->info.model.family;
@@ -133,11 +142,14 @@ uint64_t td_import_part_size(const td_import *import, size_t part)
     for (size_t i = 0; i < import->n_tensors; i++)
         if (!td_family_is_buffer(family, import->tensors[i].name) && !import->tensors[i].is_scale &&
             td_family_find_part(family, import->tensors[i].name) == part)
-            n += import->tensors[i].from->n;
+            n += count_elements(&import->tensors[i]);
     return n;
 }
 
 /* ---------------------------------------------------------------- writing */
+
+enum { NEW_ROWS_SEED = 1 };
+static const float NEW_ROWS_SPREAD = 0.02F; /* as tables of a GPT begin */
 
 /* What a voice is stored from: one tensor at a time. */
 typedef struct feed {
@@ -175,6 +187,18 @@ static td_status load_bytes(const feed *f, const td_import_tensor *from)
     return TD_OK;
 }
 
+/* New rows of a table as those of a model that has learnt nothing; the same every time. */
+static void draw_rows(const feed *f, const td_import_tensor *from)
+{
+    const size_t size = td_safetensors_dtype_bytes(from->dtype);
+    const uint64_t stream = td_hash64(from->name, strlen(from->name));
+    for (uint64_t i = from->from->n; i < count_elements(from); i++) {
+        const float value =
+            from->from->rank > 1 ? NEW_ROWS_SPREAD * td_rng_normal(NEW_ROWS_SEED, stream, i) : 0;
+        td_convert(&value, TD_SAFETENSORS_F32, from->dtype, 1, f->room + i * size);
+    }
+}
+
 static td_status load(void *context, size_t i)
 {
     const feed *f = context;
@@ -182,6 +206,7 @@ static td_status load(void *context, size_t i)
     if (from->is_scale || (from->dtype == TD_SAFETENSORS_I8 && td_convert_is_float(from->from->dtype)))
         return load_bytes(f, from);
     TD_CHECK(td_torch_read(from->file, from->from, from->dtype, f->room));
+    draw_rows(f, from);
     return check_numbers(f->room, from->dtype, from);
 }
 
@@ -215,7 +240,7 @@ static td_status choose_bytes(feed *f)
         if (!can_be_bytes(import->info.model.family->importer, t)) continue;
         TD_CHECK(td_arena_printf(import->arena, &name, "%s" TD_BYTES_SCALE, t->name));
         import->tensors[import->n_tensors++] =
-            (td_import_tensor){name, t->file, t->from, TD_SAFETENSORS_F32, true};
+            (td_import_tensor){name, t->file, t->from, TD_SAFETENSORS_F32, true, 0};
         t->dtype = TD_SAFETENSORS_I8;
         if (t->from->n > most) most = t->from->n;
         if (t->from->dims[1] > most_out) most_out = t->from->dims[1];
@@ -243,8 +268,9 @@ static td_status describe_tensors(feed *f, td_safetensors_dtype dtype)
         td_checkpoint_tensor_data *to = &f->tensors[i];
         *to = (td_checkpoint_tensor_data){
             .prefix = "", .name = from->name, .dtype = from->dtype, .rank = from->from->rank};
-        to->bytes = from->from->n * td_safetensors_dtype_bytes(to->dtype);
+        to->bytes = count_elements(from) * td_safetensors_dtype_bytes(to->dtype);
         memcpy(to->dims, from->from->dims, sizeof to->dims);
+        if (from->rows) to->dims[0] = from->rows;
         if (from->is_scale) {
             to->rank = 1;
             to->dims[0] = from->from->dims[1];
@@ -278,10 +304,22 @@ fail:
 td_status td_export_voice(const td_checkpoint *voice, const char *format, const char *folder)
 {
     const td_family *family = td_checkpoint_get_info(voice)->model.family;
-    TD_REFUSE_IF(family->importer == NULL || strcmp(family->importer->format, format) != 0,
+    const td_importer *importer = family->importer;
+    const bool is_adapters =
+        importer != NULL && importer->adapter_format != NULL && strcmp(importer->adapter_format, format) == 0;
+    TD_REFUSE_IF(importer == NULL || (!is_adapters && strcmp(importer->format, format) != 0),
                  TD_ERR_UNSUPPORTED, "'%.200s' is of family %s, which is not written as %.40s",
                  td_checkpoint_path(voice), family->name, format);
     TD_CHECK(td_checkpoint_verify(voice));
     TD_CHECK(td_file_make_dirs(folder));
-    return family->importer->export(voice, folder);
+    return is_adapters ? importer->export_adapters(voice, folder) : importer->export(voice, folder);
+}
+
+td_status td_import_attach(td_checkpoint *voice, const char *path)
+{
+    const td_family *family = td_checkpoint_get_info(voice)->model.family;
+    TD_REFUSE_IF(family->importer == NULL || family->importer->attach_adapters == NULL, TD_ERR_UNSUPPORTED,
+                 "'%.200s' is of family %s, which takes no adapters", td_checkpoint_path(voice),
+                 family->name);
+    return family->importer->attach_adapters(voice, path);
 }

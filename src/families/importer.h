@@ -16,6 +16,7 @@ typedef struct td_import_tensor {
     const td_torch_tensor *from;
     td_safetensors_dtype dtype; /* as which it is stored; of td_import_write() */
     bool is_scale;              /* of the bytes of `from`, which are stored under the name before ".scale" */
+    uint64_t rows;              /* more than `from` has: new ones are drawn, of a vector 0; 0: as it is */
 } td_import_tensor;
 
 /* Texts in the order in which they came. */
@@ -29,6 +30,8 @@ enum { TD_IMPORT_FILES = 8 };
 /* What was found in a source. Everything lives until td_import_close(). */
 typedef struct td_import {
     const char *source;      /* a folder, or the file of a model */
+    bool grows;              /* tokens that the model does not have get rows of their own */
+    uint64_t n_grown;        /* such tokens */
     td_checkpoint_info info; /* of the voice */
     td_safetensors_pair *pairs;
     size_t n_pairs, pair_capacity; /* further metadata: languages, origin, licence ... */
@@ -51,11 +54,19 @@ typedef struct td_importer {
     bool (*recognises)(const char *source); /* by the names of its files */
     td_status (*import)(td_import *import); /* fills it; import->info.model has the family's "base" preset */
     td_status (*export)(const td_checkpoint *voice, const char *folder); /* which is there */
+    /* What a run has learnt beside a voice, in a format of its own; and giving it to a voice. NULL: there is none. */
+    const char *adapter_format;
+    td_status (*export_adapters)(const td_checkpoint *voice, const char *folder);
+    td_status (*attach_adapters)(td_checkpoint *voice, const char *path);
 } td_importer;
 
-/* Looks for the family that recognises the source, and reads all but the elements. *out: owned. */
-td_status td_import_open(const char *source, td_import **out);
+/* Looks for the family that recognises the source, and reads all but the elements. `grows`: a vocabulary may have more
+ * tokens than the model. *out: owned. */
+td_status td_import_open(const char *source, bool grows, td_import **out);
 void td_import_close(td_import *import);
+
+/* Gives a voice adapters that were exported. */
+td_status td_import_attach(td_checkpoint *voice, const char *path);
 
 /* Writes the voice; floating-point numbers as `dtype`: F32, F16 or BF16. With I8 the matrices that the family names
  * become bytes, with scales in tensors of their own (nn/bytes.h), and the rest is F32. Once for each import. */

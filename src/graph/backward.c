@@ -225,6 +225,7 @@ static td_status append_gradients(td_graph *graph, td_tensor loss, float scale, 
     b.capacity = graph->n_tensors; /* tensors made from here on are gradients themselves */
     TD_TRY(TD_NEW_ARRAY(&b.of, b.capacity));
     graph->has_backward = graph->in_backward = true;
+    graph->loss = loss.id;
     graph->block = 0;
     if (is_scaled) {
         const td_tensor now = td_graph_append(graph, (td_node){.kind = TD_OP_loss_scale});

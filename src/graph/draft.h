@@ -34,6 +34,13 @@ td_status td_draft_remake_cheap(td_draft *draft,
 td_status td_draft_keep_half(td_draft *draft, td_dtype dtype);
 td_status td_draft_half_weights(td_draft *draft, td_dtype dtype);
 
+/* Behind the last use of a parameter and its gradient, a node that updates it (op_update.c); so gradients are in the
+ * arena, each only until then. */
+td_status td_draft_update(td_draft *draft);
+
+/* The same with nodes that add gradients to the store's. */
+td_status td_draft_sum(td_draft *draft);
+
 /* Joins nodes into fewer launches. */
 td_status td_draft_fuse(td_draft *draft);
 

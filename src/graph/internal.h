@@ -67,7 +67,9 @@
     X(fill)                                                                                                  \
     X(to_half)                                                                                               \
     X(to_float)                                                                                              \
-    X(loss_scale)
+    X(loss_scale)                                                                                            \
+    X(begin_update)                                                                                          \
+    X(update)
 
 typedef enum td_op_kind {
 #define TD_OP_ENUM(name) TD_OP_##name,
@@ -213,6 +215,7 @@ enum { MATMUL_C, MATMUL_PRE };
 enum { LOSS_VALUE, LOSS_SCALE, LOSS_DX };
 enum { NORM_X, NORM_GAMMA, NORM_BETA, NORM_RESIDUAL };
 enum { NORM_Y, NORM_STATS, NORM_SUM };
+enum { UPDATE_GRADIENT, UPDATE_PARAMETER };
 enum { NORM_BACK_DY, NORM_BACK_V, NORM_BACK_GAMMA, NORM_BACK_STATS, NORM_BACK_EXTRA };
 
 typedef struct td_tensor_info {
@@ -242,6 +245,7 @@ struct td_graph {
     uint64_t next_stream;
     uint16_t n_blocks, block; /* block: the open one, or 0 */
     bool has_backward, in_backward;
+    uint32_t loss;    /* whose gradients there are; 0: none yet */
     td_error mistake; /* status TD_OK: none */
 };
 
@@ -353,10 +357,11 @@ struct td_recorder {
     td_device *device;
     td_kernel_class kernel_class;
     const td_tensor_info *tensors;
-    const td_span *spans; /* by tensor */
-    td_span workspace;    /* of the node at hand */
-    td_span step;         /* one word: what changes dropout masks */
-    td_span control;      /* of the optimizer */
+    const td_span *spans;               /* by tensor */
+    td_span workspace;                  /* of the node at hand */
+    td_span step;                       /* one word: what changes dropout masks */
+    td_span control;                    /* of the optimizer */
+    const struct td_optimizer *updates; /* by which gradients are used up; NULL: not here */
     uint64_t seed;
 };
 

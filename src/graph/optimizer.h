@@ -20,6 +20,11 @@ typedef struct td_optimizer_options {
     float average_decay;         /* used if the store has averages */
     uint32_t scale_growth_steps; /* good steps after which the loss scale doubles; it halves in each that is
                                     skipped. 0: it stays. TD_SCALE_GROWTH_STEPS is usual with TD_F16 */
+    /* Each parameter is updated in the run of a plan (td_plan_options.updates), as soon as its gradient is final; a step
+     * then is td_optimizer_begin(), the run, td_optimizer_step(). The same bits as else, but nothing is known of all
+     * gradients beforehand: max_norm must be 0, a loss that is not finite skips the update, and gradients that are not
+     * finite though the loss is have been used (td_update.is_broken). Not with shards or loss scales. */
+    bool in_backward;
     td_shards
         *shards; /* NULL: none. Each step then updates this rank's part of the parameters and gets the rest
                           from the other ranks, for which it waits. Borrowed until the optimizer is destroyed */
@@ -31,6 +36,9 @@ td_status td_optimizer_create(td_store *store, uint32_t learner, const td_optimi
                               td_optimizer **out);
 void td_optimizer_destroy(td_optimizer *optimizer);
 
+/* With in_backward, before the run that updates; else nothing happens. Submits and does not wait. */
+td_status td_optimizer_begin(td_optimizer *optimizer, float learning_rate);
+
 /* One update from the gradients that the runs submitted before have left. Submits and does not wait.
  * `reached` may be NULL. */
 td_status td_optimizer_step(td_optimizer *optimizer, float learning_rate, td_point *reached);
@@ -40,8 +48,16 @@ typedef struct td_update {
     float norm;       /* of the gradients, before clipping */
     float loss_scale; /* of the next run */
     uint32_t steps, skipped;
+    bool is_broken; /* parameters were updated by gradients that are not finite */
 } td_update;
 uint64_t td_optimizer_steps(const td_optimizer *optimizer); /* submitted so far; the last is one less */
 td_status td_optimizer_result(td_optimizer *optimizer, uint64_t number, td_update *out);
+
+/* For plans, with in_backward: records what is decided before the first update, by the loss; and the update of a
+ * parameter by its gradient, with td_optimizer_scratch() bytes of scratch. */
+td_status td_optimizer_record_begin(const td_optimizer *optimizer, td_list *list, td_span loss);
+td_status td_optimizer_record_update(const td_optimizer *optimizer, td_list *list, const char *parameter,
+                                     td_span gradient, td_span scratch);
+uint64_t td_optimizer_scratch(const td_optimizer *optimizer, uint64_t elements);
 
 #endif

@@ -185,6 +185,7 @@ td_recorder td_plan_recorder(const td_plan *plan)
                          .spans = plan->spans,
                          .step = plan->store->step,
                          .control = td_store_control(plan->store, plan->options.learner),
+                         .updates = plan->options.updates,
                          .seed = plan->draft.graph->seed};
 }
 
@@ -226,7 +227,8 @@ td_status td_plan_record(td_plan *plan, size_t first, size_t end, td_list **out)
             goto fail;
         }
     }
-    if (!plan->options.forward_only && end == plan->draft.n_nodes) TD_TRY(clear_gradients(plan, r.list));
+    if (!plan->options.forward_only && !plan->options.updates && end == plan->draft.n_nodes)
+        TD_TRY(clear_gradients(plan, r.list));
     TD_TRY(td_list_finish(r.list));
     *out = r.list;
     return TD_OK;
@@ -274,6 +276,8 @@ static td_status run_passes(td_plan *plan, const td_graph *graph)
     } else if (plan->store->options.half && plan->store->options.half_frozen) {
         TD_CHECK(td_draft_half_weights(&plan->draft, plan->store->options.half));
     }
+    if (o->updates && !o->forward_only) TD_CHECK(td_draft_update(&plan->draft));
+    if (o->sums_gradients && !o->forward_only) TD_CHECK(td_draft_sum(&plan->draft));
     return TD_OK;
 }
 
@@ -291,6 +295,8 @@ td_status td_plan_create(td_store *store, const td_graph *graph, const td_plan_o
     plan->options = *options;
     if (!plan->options.slots) plan->options.slots = 2;
     if (!graph->has_backward) plan->options.forward_only = true;
+    TD_FAIL_IF(options->sums_gradients && (options->buckets || options->updates), TD_ERR_ARGUMENT,
+               "gradients are added one by one, in buckets, or used at once: one of them");
     TD_TRY(run_passes(plan, graph));
     TD_FAIL_IF(plan->draft.n_nodes == 0, TD_ERR_ARGUMENT,
                "nothing is left to do: mark what is wanted with td_graph_output");

@@ -33,9 +33,11 @@ typedef enum td_block {
 } td_block;
 
 typedef struct td_store_options {
-    bool training;   /* gradients and moments */
-    bool no_moments; /* somebody else keeps them: shard.h */
-    bool average;    /* running average of the parameters */
+    bool training;     /* gradients and moments */
+    bool no_moments;   /* somebody else keeps them: shard.h */
+    bool no_gradients; /* plans use them up themselves (td_plan_options.updates) */
+    bool host_moments; /* moments are in the host's memory; updates fetch and bring back piece after piece */
+    bool average;      /* running average of the parameters */
     /* Prefixes of names, ended by NULL: entries lie in the order of the first that fits, those that none fits
      * last. NULL: as the graphs have them. */
     const char *const *order;
@@ -139,6 +141,12 @@ typedef struct td_plan_options {
     td_dtype half;     /* TD_BF16, TD_F16: what the backward pass needs of activations is kept in 16 bits, and
                           products read the weights so if the store has such copies. Else nothing of it */
     uint32_t slots;    /* 0: 2 */
+    /* With no_gradients: each parameter is updated in the run itself, as soon as its gradient is final and nothing
+     * reads it any more. Made with in_backward (optimizer.h). Borrowed until the plan is destroyed. Else NULL. */
+    const struct td_optimizer *updates;
+    /* Gradients are added to the store's one by one, each as soon as it is final, and lie in the arena until then: for
+     * steps of several runs, without room for sums. The run that does not add clears them first. Not with buckets. */
+    bool sums_gradients;
     const struct td_buckets
         *buckets; /* bucket.h: each gets a point when it is final; NULL: none. Borrowed until
                                          the plan is destroyed */

@@ -186,12 +186,17 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
     td_plan_ring *ring = &plan->ring[plan->runs % TD_SCALAR_RING];
     TD_REFUSE_IF(run->slot >= plan->options.slots, TD_ERR_ARGUMENT, "the plan has no slot %u", run->slot);
     td_plan_slot *slot = &plan->slots[run->slot];
-    if (run->adds) TD_CHECK(td_store_want_sums(plan->store, plan->options.learner));
+    const bool sums = plan->options.sums_gradients && !plan->options.forward_only;
+    const bool adds = run->adds && !sums; /* else the plan does itself */
+    if (adds) TD_CHECK(td_store_want_sums(plan->store, plan->options.learner));
+    if (sums) TD_CHECK(td_store_want_clear(plan->store, plan->options.learner));
     TD_CHECK(td_point_wait(slot->taken, TD_WAIT_FOREVER));
     memcpy(td_span_host(slot_step(plan, slot)), &run->step, 4);
     TD_CHECK(submit(plan, slot->list, run, &slot->taken));
-    if (run->adds) TD_CHECK(submit(plan, plan->store->keep[plan->options.learner], NULL, &plan->last));
-    TD_CHECK(submit_parts(plan, run->adds));
+    if (adds) TD_CHECK(submit(plan, plan->store->keep[plan->options.learner], NULL, &plan->last));
+    if (sums && !run->adds)
+        TD_CHECK(submit(plan, plan->store->clear[plan->options.learner], NULL, &plan->last));
+    TD_CHECK(submit_parts(plan, adds));
     plan->points[0] = slot->taken;
     plan->points[1] = plan->last;
     TD_CHECK(submit(plan, ring->list, NULL, &ring->reached));

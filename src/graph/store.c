@@ -200,19 +200,20 @@ static td_status lay_out(td_store *store)
     return TD_OK;
 }
 
+static bool is_moment(td_block block)
+{
+    return block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2;
+}
+
 static bool has_block(const td_store *store, const td_segment *segment, td_block block)
 {
     if (block == TD_BLOCK_WEIGHT) return !segment->is_half_only;
     if (block == TD_BLOCK_HALF)
         return store->options.half && !segment->is_state && segment->group != TD_PARAM_NO_DECAY;
     if (segment->is_state || segment->learner == TD_MAX_LEARNERS) return false;
-    if (store->options.no_moments && (block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2)) return false;
+    if (store->options.no_moments && is_moment(block)) return false;
+    if (store->options.no_gradients && block == TD_BLOCK_GRADIENT) return false;
     return block == TD_BLOCK_AVERAGE ? store->options.average : store->options.training;
-}
-
-static bool is_moment(td_block block)
-{
-    return block == TD_BLOCK_MOMENT1 || block == TD_BLOCK_MOMENT2;
 }
 
 static uint64_t block_bytes(const td_store *store, const td_segment *segment, int block)
@@ -227,6 +228,17 @@ static td_status take(td_store *store, td_list *list, uint64_t bytes, td_span *o
     out->bytes = bytes;
     store->bytes += bytes;
     return td_list_fill(list, *out, 0);
+}
+
+/* What the host keeps is none of the device's bytes. */
+static td_status take_on_host(td_store *store, uint64_t bytes, td_span *out)
+{
+    TD_CHECK(td_memory_alloc(store->memory, TD_MEMORY_HOST, bytes, out));
+    out->bytes = bytes;
+    if (td_device_get_info(store->device)->type !=
+        TD_DEVICE_SIM) /* which computes nothing: room is enough there */
+        memset(td_span_host(*out), 0, bytes);
+    return TD_OK;
 }
 
 /* The loss scale before the first step, as bits. */
@@ -258,8 +270,11 @@ static td_status allocate(td_store *store)
     for (size_t s = 0; s < store->n_segments; s++) {
         td_segment *segment = &store->segments[s];
         for (int block = 0; block < TD_BLOCK_COUNT; block++) {
-            if (has_block(store, segment, (td_block)block))
-                TD_TRY(take(store, list, block_bytes(store, segment, block), &segment->blocks[block]));
+            const uint64_t bytes = block_bytes(store, segment, block);
+            if (!has_block(store, segment, (td_block)block)) continue;
+            TD_TRY(store->options.host_moments && is_moment((td_block)block)
+                       ? take_on_host(store, bytes, &segment->blocks[block])
+                       : take(store, list, bytes, &segment->blocks[block]));
         }
     }
     TD_TRY(td_blocking_run(list, NULL));
@@ -430,6 +445,7 @@ void td_store_destroy(td_store *store)
     for (size_t i = 0; i < store->n_learners; i++) {
         td_list_destroy(store->keep[i]);
         td_list_destroy(store->sum[i]);
+        td_list_destroy(store->clear[i]);
         td_memory_free(store->memory, store->controls[i]);
     }
     td_memory_free(store->memory, store->step);

@@ -38,9 +38,10 @@ struct td_store {
     size_t n_segments, segment_capacity;
     td_span controls[TD_MAX_LEARNERS]; /* TD_CONTROL_WORDS words each */
     size_t n_learners;
-    td_list *keep[TD_MAX_LEARNERS], *sum[TD_MAX_LEARNERS]; /* accumulate.c: NULL until wanted */
-    td_span step;                                          /* one word */
-    td_span arena[16];                                     /* chunks that plans share */
+    /* accumulate.c: NULL until wanted */
+    td_list *keep[TD_MAX_LEARNERS], *sum[TD_MAX_LEARNERS], *clear[TD_MAX_LEARNERS];
+    td_span step;      /* one word */
+    td_span arena[16]; /* chunks that plans share */
     size_t n_arena;
     uint64_t bytes;    /* without the arena */
     double time_scale; /* how much longer work takes than estimated; 1 until a plan has run */
@@ -55,6 +56,9 @@ td_status td_store_find(const td_store *store, const td_graph *graph, uint32_t t
 td_status td_store_write_packed(td_store *store, size_t i, td_block block, const float *values);
 td_status td_store_read_packed(td_store *store, size_t i, td_block block, float *values);
 td_status td_store_move_half(td_store *store, size_t i, const float *from, float *to);
+
+/* Makes the list that clears a learner's gradients (accumulate.c). */
+td_status td_store_want_clear(td_store *store, uint32_t learner);
 
 /* Records the sum of what was put aside and what is there (accumulate.c), of a range of elements. */
 td_status td_store_record_sum(td_list *list, const td_segment *segment, uint64_t first, uint64_t count);

@@ -120,10 +120,15 @@ td_status td_op_adamw(td_list *list, const td_adamw_args *a)
     return TD_OK;
 }
 
+static uint32_t find_scales(const td_adamw_packed_args *a)
+{
+    return a->scales ? a->scales : a->n / 4;
+}
+
 /* Words of a moment. */
 static uint64_t packed_words(const td_adamw_packed_args *a)
 {
-    return a->bits == 16 ? TD_HALF_WORDS(a->n) : a->n / 4 + a->n / TD_STATE_BLOCK;
+    return a->bits == 16 ? TD_HALF_WORDS(a->n) : (uint64_t)find_scales(a) + a->n / TD_STATE_BLOCK;
 }
 
 static td_status check_packed(const td_adamw_packed_args *a)
@@ -149,7 +154,7 @@ td_status td_op_adamw_packed(td_list *list, const td_adamw_packed_args *a)
     TD_CHECK(check_packed(a));
     const td_adamw_packed_params params = {.n = a->n,
                                            .format = td_op_given(a->shadow) ? a->format : TD_FORMAT_FP32,
-                                           .scales = a->n / 4,
+                                           .scales = find_scales(a),
                                            .one_minus_beta1 = (float)(1.0 - (double)a->beta1),
                                            .one_minus_beta2 = (float)(1.0 - (double)a->beta2),
                                            .eps = a->eps,

@@ -58,12 +58,12 @@ td_status td_op_adamw(td_list *list, const td_adamw_args *args);
 
 /* The same over n elements with moments in fewer bits, as src/kernels/adamw_packed.kh has them. */
 typedef struct td_adamw_packed_args {
-    uint32_t bits; /* 16 or 8 */
-    uint32_t n;    /* with 8 bits a multiple of TD_STATE_BLOCK */
+    uint32_t bits;   /* 16 or 8 */
+    uint32_t n;      /* with 8 bits a multiple of TD_STATE_BLOCK */
+    uint32_t scales; /* with 8 bits: words from m and v to the largest magnitudes; 0: behind the n numbers */
     float beta1, beta2, eps, decay;
     td_span g, control;
-    td_span w, m,
-        v; /* updated; m and v: n numbers, with 8 bits the largest magnitudes of the blocks behind them */
+    td_span w, m, v; /* updated */
     uint32_t format; /* of the shadow, as above */
     td_span shadow;
 } td_adamw_packed_args;

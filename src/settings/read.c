@@ -362,6 +362,7 @@ static void read_training(const td_options *options, td_train_settings *out)
                                             .average_decay = get_float(options, "training.average_decay")};
     out->average = out->optimizer.average_decay > 0;
     out->state = td_settings_state(get_text(options, "training.optimizer_state"));
+    out->host_moments = strcmp(get_text(options, "training.optimizer_device"), "host") == 0;
     out->plan = (td_plan_options){.checkpoint = get(options, "model.gradient_checkpointing")->truth,
                                   .half = read_half(options)};
     if (out->plan.half == TD_F16) out->optimizer.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
@@ -401,6 +402,8 @@ td_status td_settings_plan(td_options *options, const td_device_info *device,
     out->data.workers = get_count(options, "pipeline.num_workers");
     out->data.n_buckets = get(options, "pipeline.enable_static_shapes")->truth ? 1 : 0;
     TD_CHECK(read_model(options, &out->model));
+    out->data.max_mel_frames =
+        (uint32_t)get_count(options, "data.max_mel_frames"); /* families have usual ones */
     if (out->data.reference_s > 0 && !td_model_describe(&out->model).takes_reference)
         td_log_warn("data.reference_seconds changes nothing: the model takes no reference; set "
                     "model.speaker_encoder = true");

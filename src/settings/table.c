@@ -148,6 +148,10 @@ static const td_option TRAINING[] = {
     {KEY("training", "optimizer_state"), CHOICE("fp32", "fp32|bf16|int8"),
      FOR("Training", TD_TOPIC_PIPELINE | TD_TOPIC_STEP,
          "How AdamW's moments are kept: 8 bytes for each parameter, 4, or 2 (8 bits and a scale per block)")},
+    {KEY("training", "optimizer_device"), CHOICE("model", "model|host"),
+     FOR("Training", TD_TOPIC_PIPELINE | TD_TOPIC_STEP,
+         "Where AdamW's moments lie: on the model device, or in the computer's memory, from which updates "
+         "fetch them")},
     {KEY("training", "resume"), PATH("FILE"),
      FOR("Training", TD_TOPIC_TRAIN, "Checkpoint to go on from; the newest of the folder if not given")},
     {KEY("training", "reset_training"), BOOL("false"),

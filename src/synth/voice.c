@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "families/importer.h"
 #include "synth/copy.h"
 #include "synth/sound.h"
 #include "synth/talk.h"
@@ -75,6 +76,7 @@ static td_status read_file(td_voice *v, const char *path)
 /* On v->memory. */
 static td_status load(td_voice *v, const td_voice_options *o)
 {
+    if (o->lora) TD_CHECK(td_import_attach(v->checkpoint, o->lora));
     if (v->info->model.family->talker)
         return v->info->model.family->talker->open(v->memory, v->data_memory ? v->data_memory : v->memory,
                                                    v->checkpoint, o->weights, &v->talker);

@@ -31,6 +31,8 @@ static td_status measure_ways(const td_advice_request *request, td_advice *out)
     td_train_settings s = *request->settings;
     td_status status = TD_OK;
     s.prefetch_size = out->prefetch_size;
+    s.state = out->state;
+    s.host_moments = out->host_moments;
     TD_TRY(td_planner_open(NULL, &planner));
     for (size_t i = 0; i < TD_ADVICE_WAYS; ++i) {
         td_advice_way *way = &out->ways[i];
@@ -61,6 +63,32 @@ static size_t choose_way(const td_advice *advice, const td_device_info *model, u
     return best;
 }
 
+/* Updates of several batches keep all gradients where those of one may not. */
+static td_status check_accumulation(const td_advice_request *request, td_advice *out)
+{
+    td_planner planner;
+    td_train_settings s = *request->settings;
+    td_need need;
+    td_status status = TD_OK;
+    const td_advice_way *way = &out->ways[out->chosen];
+    if (out->grad_accum <= 1 || !td_run_updates_in_backward(&s, 1)) return TD_OK;
+    s.prefetch_size = out->prefetch_size;
+    s.state = out->state;
+    s.host_moments = out->host_moments;
+    s.plan.half = way->bf16 ? TD_BF16 : TD_F32;
+    s.plan.checkpoint = way->checkpoint;
+    s.grad_accum = out->grad_accum;
+    TD_TRY(td_planner_open(NULL, &planner));
+    TD_TRY(td_run_need(planner.memory, &s, out->shape, &need));
+    if (td_need_bytes(&need, out->batch_size) > out->model_limit_bytes)
+        out->grad_accum = 1;
+    else
+        out->model_bytes = td_need_bytes(&need, out->batch_size);
+fail:
+    td_planner_close(&planner);
+    return status;
+}
+
 static td_status set_batch(const td_advice_request *request, td_advice *out)
 {
     const uint32_t wanted =
@@ -80,6 +108,28 @@ static td_status set_batch(const td_advice_request *request, td_advice *out)
     out->grad_accum = (wanted + out->batch_size / 2) / out->batch_size;
     out->model_bytes = td_need_bytes(&way->need, out->batch_size);
     out->shape.items = out->batch_size;
+    return check_accumulation(request, out);
+}
+
+static bool fits(const td_advice *advice)
+{
+    for (size_t i = 0; i < TD_ADVICE_WAYS; ++i)
+        if (advice->ways[i].largest_batch > 0) return true;
+    return false;
+}
+
+/* Moments as the settings say; where not one row fits beside them, in 8 bits, then in the host's memory. */
+static td_status measure_states(const td_advice_request *request, td_advice *out)
+{
+    TD_CHECK(measure_ways(request, out));
+    if (!fits(out) && out->state != TD_STATE_INT8) {
+        out->state = TD_STATE_INT8;
+        TD_CHECK(measure_ways(request, out));
+    }
+    if (!fits(out) && !out->host_moments) {
+        out->host_moments = true;
+        TD_CHECK(measure_ways(request, out));
+    }
     return TD_OK;
 }
 
@@ -114,8 +164,10 @@ td_status td_advise(const td_advice_request *request, td_advice *out)
 {
     *out = (td_advice){.is_single = request->data == request->model,
                        .prefetch_size = USUAL_PREFETCH,
+                       .state = request->settings->state,
+                       .host_moments = request->settings->host_moments,
                        .shape = td_run_shape(request->settings, request->longest)};
-    TD_CHECK(measure_ways(request, out));
+    TD_CHECK(measure_states(request, out));
     TD_CHECK(set_batch(request, out));
     return set_buffer(request, out);
 }

@@ -16,7 +16,7 @@ typedef struct td_advice_request {
     uint32_t wanted_batch;              /* 0: by the memory of the model device */
 } td_advice_request;
 
-/* A way to keep activations, and how far it goes. */
+/* A way to keep activations, and how far it goes; with moments as the advice has them. */
 typedef struct td_advice_way {
     bool bf16, checkpoint;
     td_need need;
@@ -28,6 +28,8 @@ enum { TD_ADVICE_WAYS = 4 };
 typedef struct td_advice {
     td_advice_way ways[TD_ADVICE_WAYS]; /* plain, bf16, checkpointing, both */
     size_t chosen;                      /* of `ways` */
+    td_state_format state; /* of the moments: as the settings say, or less where no row fits so */
+    bool host_moments;
     bool is_single;
     td_batch_shape shape; /* of the largest batch */
     uint32_t batch_size, grad_accum, buffer_size, prefetch_size;

@@ -25,8 +25,8 @@ typedef struct bench {
 
 static void close_bench(bench *b)
 {
-    td_optimizer_destroy(b->optimizer);
     td_plan_destroy(b->plan);
+    td_optimizer_destroy(b->optimizer);
     td_store_destroy(b->store);
     td_step_work_clear(&b->work);
     td_memory_destroy(b->memory);
@@ -40,7 +40,7 @@ static const td_optimizer_options adamw = {
 static td_status open_bench(bench *b, td_registry *registry, const td_device_info *info, double *plan_ms)
 {
     const td_bench_step_options *o = b->options;
-    const td_plan_options plan = {.half = o->half, .checkpoint = o->checkpoint};
+    td_plan_options plan = {.half = o->half, .checkpoint = o->checkpoint};
     const bool is_scaled = o->half == TD_F16;
     td_optimizer_options update = adamw;
     TD_CHECK(td_device_open(registry, info, &b->device));
@@ -48,18 +48,26 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     TD_CHECK(o->preset
                  ? td_step_work_model(o->family, o->preset, o->keys, &o->size, o->ragged, is_scaled, &b->work)
                  : td_step_work_sketch(&o->size, o->ragged, is_scaled, &b->work));
-    const td_store_options store = {
-        .training = true, .half = o->half, .state = o->state, .half_frozen = o->preset && o->family->carries};
+    update.in_backward = !b->work.is_cut && !is_scaled && !o->dump; /* as training has it */
+    if (!b->work.is_cut) update.max_norm = 0;
+    if (is_scaled) update.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
+    const td_store_options store = {.training = true,
+                                    .no_gradients = update.in_backward,
+                                    .host_moments = o->host_moments,
+                                    .half = o->half,
+                                    .state = o->state,
+                                    .half_frozen = o->preset && o->family->carries};
     TD_CHECK(td_store_create(b->memory, b->work.graph, &store, &b->store));
     TD_CHECK(td_store_init(b->store, TD_STEP_WORK_SEED));
+    TD_CHECK(td_optimizer_create(b->store, 0, &update, &b->optimizer));
+    if (update.in_backward) plan.updates = b->optimizer;
     TD_CHECK(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     td_plan_destroy(b->plan);
     b->plan = NULL;
     const uint64_t start = td_clock_ns();
     TD_CHECK(td_plan_create(b->store, b->work.graph, &plan, &b->plan));
     *plan_ms = (double)(td_clock_ns() - start) * 1e-6;
-    if (is_scaled) update.scale_growth_steps = TD_SCALE_GROWTH_STEPS;
-    return td_optimizer_create(b->store, 0, &update, &b->optimizer);
+    return TD_OK;
 }
 
 /* The batch into both slots. */
@@ -82,6 +90,7 @@ static double thread_cpu_ms(void)
 
 static td_status submit_step(const bench *b, uint32_t step, td_point *reached)
 {
+    TD_CHECK(td_optimizer_begin(b->optimizer, 1e-3f));
     TD_CHECK(td_plan_run(b->plan, &(td_run){.slot = step % 2, .step = step}, NULL));
     return td_optimizer_step(b->optimizer, 1e-3f, reached);
 }

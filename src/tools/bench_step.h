@@ -20,6 +20,7 @@ typedef struct td_bench_step_options {
     uint32_t steps; /* that count, after two that warm up */
     td_dtype half;  /* TD_BF16, TD_F16, or fp32 */
     td_state_format state;
+    bool host_moments;
     bool checkpoint;
     bool ragged;       /* lengths from the whole down to half, instead of the whole */
     const char *dump;  /* safetensors of the batch, parameters, gradients and ten updates; NULL: none */

@@ -29,6 +29,7 @@ static td_status run_step(const td_ready_step *step, double *ms)
     for (size_t i = 0; i < step->n_learners; ++i) {
         td_point updated;
         double plan_ms = 0, update_ms = 0;
+        TD_CHECK(td_optimizer_begin(td_learner_optimizer(step->learners[i]), 0));
         TD_CHECK(td_plan_run(step->plans[i], &(td_run){0}, NULL));
         TD_CHECK(td_optimizer_step(td_learner_optimizer(step->learners[i]), 0, &updated));
         TD_CHECK(read_ms(td_plan_points(step->plans[i])[1], &plan_ms));

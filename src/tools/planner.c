@@ -1,6 +1,8 @@
 /* Memory. See planner.h; times are in forecast.c. */
 #include "tools/planner.h"
 
+#include <string.h>
+
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -25,6 +27,14 @@ void td_planner_close(td_planner *planner)
     td_device_close(planner->device);
     td_registry_close(planner->registry);
     *planner = (td_planner){0};
+}
+
+const char *td_planner_usual(const td_model_config *model, const char *key)
+{
+    if (model->family->usual == NULL) return NULL;
+    for (const td_usual *row = model->family->usual(&model->values); row->key != NULL; ++row)
+        if (strcmp(row->key, key) == 0) return row->value;
+    return NULL;
 }
 
 td_status td_planner_measure(const td_data_settings *data, td_lengths *out)

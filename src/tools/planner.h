@@ -18,6 +18,9 @@ typedef struct td_planner {
 td_status td_planner_open(const char *model, td_planner *out);
 void td_planner_close(td_planner *planner);
 
+/* What a family's runs usually have for a key ("training.grad_clip"); NULL: what every family has. Borrowed forever. */
+const char *td_planner_usual(const td_model_config *model, const char *key);
+
 /* Of the rows that would train; opens the dataset as training does. */
 td_status td_planner_measure(const td_data_settings *data, td_lengths *out);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "tools/planner.h"
 
 #define SEED 1
 #define REFERENCE_FRAMES 258 /* three seconds */
@@ -65,7 +66,7 @@ td_status td_step_work_sketch(const td_sketch_size *size, bool ragged, bool is_s
     td_sketch sketch;
     float *mel = NULL, *previous = NULL, *stop = NULL;
     td_status status = TD_OK;
-    *out = (td_step_work){0};
+    *out = (td_step_work){.is_cut = true};
     TD_TRY(td_sketch_build(size, is_scaled, &sketch));
     out->graph = sketch.graph;
     TD_TRY(add_tokens(out, sketch.token_ids, TD_SKETCH_SYMBOLS));
@@ -157,6 +158,8 @@ td_status td_step_work_model(const td_family *family, const char *preset, const 
                                        .backward_scaled = is_scaled},
                            &out->graph));
     TD_TRY(add_inputs(out, &shape, ragged));
+    const char *cut = td_planner_usual(&config, "training.grad_clip");
+    out->is_cut = cut == NULL || strtod(cut, NULL) > 0;
     return TD_OK;
 fail:
     td_step_work_clear(out);

@@ -19,6 +19,7 @@ typedef struct td_step_work {
     td_graph *graph; /* owned */
     td_step_input inputs[TD_STEP_INPUTS];
     size_t n_inputs;
+    bool is_cut; /* gradients are, as the family's usual settings have it */
 } td_step_work;
 
 void td_step_work_clear(td_step_work *work);

@@ -31,6 +31,7 @@ td_status td_learner_open(const td_learner_settings *settings, td_learner **out)
     td_pace *pace = &learner->settings.pace;
     if (row->adjust != NULL) row->adjust(&settings->model.values, pace);
     pace->optimizer.shards = settings->shards;
+    pace->optimizer.in_backward = settings->in_backward;
     TD_TRY(td_schedule_check(&pace->schedule));
     TD_TRY(td_optimizer_create(settings->store, settings->number, &pace->optimizer, &learner->optimizer));
     *out = learner;
@@ -101,6 +102,8 @@ static td_status make_item(const td_learner *learner, td_plan_use use, const td_
     options.forward_only = options.averaged = use == TD_USE_VALIDATE;
     options.slots = s->n_slots;
     options.buckets = use == TD_USE_TRAIN ? s->buckets : NULL;
+    options.sums_gradients = use == TD_USE_TRAIN && s->grad_accum > 1 && s->buckets == NULL;
+    options.updates = use == TD_USE_TRAIN && s->in_backward ? learner->optimizer : NULL;
     TD_TRY(TD_NEW(&item));
     item->use = use;
     item->shape = *shape;

@@ -21,6 +21,7 @@ typedef struct td_learner_settings {
     bool no_dropout;
     const char *freeze; /* borrowed until close */
     td_plan_options plan;
+    bool in_backward;          /* plans update, each parameter as soon as they can: optimizer.h */
     td_shards *shards;         /* of its moments; NULL: all are the store's */
     const td_buckets *buckets; /* of its gradients, each of which is to have a point; NULL: none */
     uint32_t n_slots;          /* batches of a loader on the device at a time */

@@ -147,6 +147,14 @@ static td_status read_updates(td_trainer *t, const td_pending *pending, uint64_t
     for (size_t i = 0; i < t->n_learners; ++i) {
         TD_CHECK(td_optimizer_result(td_learner_optimizer(t->learners[i]), pending->of[i].update, &update));
         *n_skipped += update.skipped;
+        TD_REFUSE_IF(
+            update.is_broken, TD_ERR_FORMAT,
+            "the gradients of step %" PRIu64
+            " are not finite, and parameters have been updated by them; lower training.lr (%g) or set "
+            "training.grad_clip = 1, which looks at gradients first, then go on from %s",
+            pending->step, t->s.schedule.lr,
+            t->result->checkpoint[0] != '\0' ? t->result->checkpoint
+                                             : "the beginning, no checkpoint was due yet");
         if (i != t->info.model.family->judge) continue;
         t->sums.event.norm = (double)update.norm;
         t->sums.event.loss_scale = (double)update.loss_scale;
@@ -311,6 +319,8 @@ static td_status run_learner(td_trainer *t, size_t number, const td_batch *batch
                         .adds = pending->micro > 0,
                         .waits = &batch->ready,
                         .n_waits = 1};
+    TD_CHECK(
+        td_optimizer_begin(td_learner_optimizer(learner), (float)td_learner_rate(learner, t->state.step)));
     TD_CHECK(td_plan_run(shaped->plan, &run, NULL));
     pending->of[number].run = td_plan_runs(shaped->plan) - 1;
     memcpy(points->all + points->count, td_plan_points(shaped->plan), TD_RUN_POINTS * sizeof *points->all);

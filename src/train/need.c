@@ -59,6 +59,12 @@ static td_model_config fit_model(const td_train_settings *s, const td_batch_shap
     return model;
 }
 
+bool td_run_updates_in_backward(const td_train_settings *s, uint32_t n_ranks)
+{
+    return n_ranks <= 1 && s->grad_accum <= 1 && !(s->optimizer.max_norm > 0) && s->plan.half != TD_F16 &&
+           s->dump_step == NULL && td_model_learners(&s->model) == 1;
+}
+
 /* What any learner takes, once. Inputs of one element are the family's own, and next to nothing. */
 td_status td_run_batch_bytes(const td_train_settings *s, const td_batch_shape *shape, double *out)
 {
@@ -112,16 +118,20 @@ td_status td_ready_open(td_memory *memory, const td_train_settings *s, const td_
 td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, const td_batch_shape *shape,
                              td_cluster *cluster, td_ready_step *out)
 {
+    const bool in_backward = cluster == NULL && td_run_updates_in_backward(s, 1);
     const td_store_options options = {.training = true,
                                       .average = s->average,
                                       .half = s->plan.half,
                                       .state = s->state,
+                                      .host_moments = s->host_moments,
+                                      .no_gradients = in_backward,
                                       .half_frozen = s->model.family->carries,
                                       .no_moments = cluster != NULL && s->shard_optimizer};
     td_learner_settings settings = {.model = fit_model(s, shape),
                                     .grad_accum = s->grad_accum,
                                     .freeze = s->freeze,
                                     .plan = s->plan,
+                                    .in_backward = in_backward,
                                     .n_slots = 1,
                                     .pace = {{.lr = 1, .kind = TD_SCHEDULE_CONSTANT}, s->optimizer}};
     *out = (td_ready_step){0};
@@ -135,7 +145,6 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, cons
         settings.shards = out->shards[n];
         TD_CHECK(td_learner_open(&settings, &out->learners[n]));
         ++out->n_learners;
-        if (s->grad_accum > 1) TD_CHECK(td_store_want_sums(out->store, settings.number));
         TD_CHECK(td_learner_plan(out->learners[n], TD_USE_TRAIN, shape, &shaped));
         out->plans[n] = shaped->plan;
         out->graphs[n] = shaped->graph;
@@ -149,6 +158,7 @@ td_status td_ready_run(td_ready_step *step, uint32_t grad_accum, uint32_t number
     for (uint32_t micro = 0; micro < grad_accum; ++micro) {
         for (size_t i = 0; i < step->n_learners; ++i) {
             const td_run run = {.step = number * grad_accum + micro, .adds = micro > 0};
+            TD_CHECK(td_optimizer_begin(td_learner_optimizer(step->learners[i]), 0));
             TD_CHECK(td_plan_run(step->plans[i], &run, NULL));
             if (reduces && micro + 1 == grad_accum)
                 TD_CHECK(td_reducer_begin(step->reducers[i], td_plan_ready(step->plans[i])));

@@ -32,6 +32,10 @@ typedef struct td_lengths {
 /* The largest shape that these settings can meet; one item. */
 td_batch_shape td_run_shape(const td_train_settings *settings, td_lengths longest);
 
+/* Whether parameters are updated in the backward pass, so that gradients take next to no memory: where nothing has to
+ * be known of all gradients before, and nobody asks for them after. */
+bool td_run_updates_in_backward(const td_train_settings *settings, uint32_t n_ranks);
+
 /* Bytes of the features of a batch of this shape. */
 td_status td_run_batch_bytes(const td_train_settings *settings, const td_batch_shape *shape, double *out);
 

@@ -303,6 +303,7 @@ static td_status open_learners(td_trainer *t)
                                     .no_dropout = t->s.dump_step != NULL,
                                     .freeze = t->s.freeze,
                                     .plan = t->s.plan,
+                                    .in_backward = td_run_updates_in_backward(&t->s, t->n_ranks),
                                     .n_slots = t->n_rooms,
                                     .pace = {t->s.schedule, t->s.optimizer}};
     for (; settings.number < td_model_learners(&t->info.model); ++settings.number) {
@@ -355,6 +356,8 @@ static td_status open_model(td_trainer *t)
                                       .average = t->s.average,
                                       .half = t->s.plan.half,
                                       .state = t->s.state,
+                                      .host_moments = t->s.host_moments,
+                                      .no_gradients = td_run_updates_in_backward(&t->s, t->n_ranks),
                                       .half_frozen = t->info.rest != NULL,
                                       .no_moments = t->n_ranks > 1 && t->s.shard_optimizer};
     td_checkpoint_tensor_data *constants = NULL;

@@ -95,6 +95,7 @@ typedef struct td_train_settings {
     td_optimizer_options optimizer;
     bool average;
     td_state_format state; /* of the optimizer's moments */
+    bool host_moments;     /* which the host keeps */
     td_plan_options plan;
     uint64_t model_limit_bytes;
     uint64_t data_limit_bytes;

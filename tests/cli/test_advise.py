@@ -8,6 +8,7 @@ Needs only Python's standard library.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,25 @@ class AdviseTest(unittest.TestCase):
                         "--batch-size", "32", *LENGTHS)
         self.assertTrue(2 <= b["buffer_size"] < 25, b)
         self.assertLess(b["data_bytes"], 256 << 20)
+
+    def test_the_whole_gpt_on_a_small_card(self):
+        """XTTS-v2 at its size: moments get smaller until a row fits; and what is told fits on such a card, and no more."""
+        options = ("--family", "xtts", "--model-size", "base", "--max-text-length", "60", "--max-mel-frames", "400")
+        a = self.advise("--simulate-device", "memory_mb=4096", *options)
+        self.assertEqual((a["optimizer_state"], a["optimizer_device"], a["batch_size"]), ("int8", "model", 3))
+        self.assertIn("optimizer_state = int8", a["config"])
+        b = self.advise("--simulate-device", "memory_mb=2900", *options)
+        self.assertEqual((b["optimizer_state"], b["optimizer_device"]), ("int8", "host"))
+        lora = self.advise("--simulate-device", "memory_mb=2900", *options, "--set", "xtts.tune=lora")
+        self.assertEqual((lora["optimizer_state"], lora["batch_size"]), ("fp32", 3))
+        self.assertIn("[xtts]\ntune = lora", lora["config"])
+        need = a["model_bytes"] / 2**20
+        path = os.path.join(self.folder.name, "xtts.ini")
+        for limit, code in ((1.02 * need, 0), (0.95 * need, 1)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(re.sub(r"model_gpu_memory = \d+", f"model_gpu_memory = {int(limit)}", a["config"]))
+            done = run("check-config", path, "--simulate-device", "memory_mb=4096", "--train-data", self.data, "--language", "en")
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
 
     def test_text_and_file(self):
         path = os.path.join(self.folder.name, "told.ini")

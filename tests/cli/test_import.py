@@ -157,6 +157,35 @@ class ImportTest(unittest.TestCase):
         for name, dims in self.shapes.items():
             self.assertEqual(names[name], dims)
 
+    def test_tokens_that_were_added_get_rows(self):
+        """Old rows stay, new ones are small; without --grow the vocabulary is of another model."""
+        grown = self.path("grown")
+        os.mkdir(grown)
+        rows, width = self.shapes["gpt.text_embedding.weight"]
+        vocab = json.loads(json.dumps(VOCAB))
+        vocab["model"]["vocab"].update({"\u00f0": rows, "[is]": rows + 1, "\u00fe": rows + 2})
+        for name in ("model.safetensors", "config.json"):
+            os.symlink(self.path("source", name), os.path.join(grown, name))
+        with open(os.path.join(grown, "vocab.json"), "w", encoding="utf-8") as file:
+            json.dump(vocab, file)
+        voice = self.path("grown.safetensors")
+        self.assertIn("--grow", self.run_program("import", grown, "-o", voice, code=1).stderr)
+        told = json.loads(self.run_program("import", grown, "-o", voice, "--grow", "--json").stdout)
+        self.assertEqual(told["new_tokens"], 3)
+        with open(voice, "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+            start = file.tell()
+            for name, each in (("gpt.text_embedding.weight", width), ("gpt.text_head.weight", width), ("gpt.text_head.bias", 1)):
+                self.assertEqual(header[name]["shape"][0], rows + 3)
+                file.seek(start + header[name]["data_offsets"][0])
+                values = struct.unpack(f"<{(rows + 3) * each}f", file.read(4 * (rows + 3) * each))
+                self.assertTrue(all(value == (i % 2048) / 1024 for i, value in enumerate(values[:rows * each])), name)
+                new = values[rows * each:]
+                self.assertLess(max(map(abs, new)), 0.2)
+                self.assertEqual(len(set(new)) > 1, each > 1, name)
+        self.run_program("export", voice, "-o", self.path("grown-out"))
+        self.run_program("import", self.path("grown-out"), "-o", self.path("grown-again.safetensors"))
+
     def test_export_and_import_give_the_same_file(self):
         self.import_voice()
         self.run_program("export", self.path("voice.safetensors"), "-o", self.path("out"), "--format", "coqui")

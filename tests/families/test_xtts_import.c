@@ -258,7 +258,7 @@ static td_status import_to(const char *folder, const char *path, td_safetensors_
 {
     td_status status = TD_OK;
     td_import *import = NULL;
-    TD_TRY(td_import_open(folder, &import));
+    TD_TRY(td_import_open(folder, false, &import));
     TD_TRY(td_import_write(import, path, dtype));
 fail:
     td_import_close(import);
@@ -315,7 +315,7 @@ static void test_every_tensor_to_the_bit(void **state)
         .folder = temp_path("in"), .prefix = "", .has_dvae = true, .has_speakers = true, .has_more = true};
     td_import *import;
     cook_source(&r);
-    check(td_import_open(r.folder, &import));
+    check(td_import_open(r.folder, false, &import));
     assert_int_equal(import->ignored.n, 1);
     assert_string_equal(import->ignored.at[0], "gpt.gpt_inference.lm_head.0.weight");
     assert_int_equal(import->missing.n, 0);
@@ -331,7 +331,7 @@ static void test_names_of_older_files(void **state)
     const recipe r = {.folder = temp_path("in"), .prefix = "xtts.", .has_old_names = true};
     td_import *import;
     cook_source(&r);
-    check(td_import_open(r.folder, &import));
+    check(td_import_open(r.folder, false, &import));
     assert_int_equal(import->missing.n, 2);
     assert_string_equal(import->missing.at[0], "dvae.pth");
     assert_string_equal(import->missing.at[1], "speakers_xtts.pth");
@@ -434,7 +434,7 @@ static void test_matrices_as_bytes(void **state)
     snprintf(floats, sizeof floats, "%s", temp_path("floats.safetensors"));
     cook_source(&r);
     check(import_to(folder, floats, TD_SAFETENSORS_F32));
-    check(td_import_open(folder, &import));
+    check(td_import_open(folder, false, &import));
     check(td_import_write(import, bytes, TD_SAFETENSORS_I8));
     const uint64_t imported = td_import_part_size(import, 0);
     td_import_close(import);

@@ -93,16 +93,18 @@ static void fill_inputs(const bench *b, const model *m, uint32_t slot)
     }
 }
 
+void bench_store(bench *out, const rig *r, const model *m, const td_store_options *options)
+{
+    *out = (bench){0};
+    check(td_store_create(r->memory, m->graph, options, &out->store));
+    fill_store(out, m);
+}
+
 void bench_open_half(bench *out, const rig *r, const model *m, const td_plan_options *options,
                      td_dtype narrow)
 {
-    *out = (bench){0};
-    check(td_store_create(r->memory, m->graph, &(td_store_options){.training = true, .half = narrow},
-                          &out->store));
-    check(td_plan_create(out->store, m->graph, options, &out->plan));
-    fill_store(out, m);
-    for (uint32_t slot = 0; slot < 2; slot++)
-        fill_inputs(out, m, slot);
+    bench_store(out, r, m, &(td_store_options){.training = true, .half = narrow});
+    bench_plan(out, m, options);
 }
 
 void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options)

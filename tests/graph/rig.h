@@ -29,6 +29,7 @@ typedef struct bench {
     td_store *store;
     td_plan *plan;
 } bench;
+void bench_store(bench *out, const rig *r, const model *m, const td_store_options *options); /* no plan yet */
 void bench_open(bench *out, const rig *r, const model *m, const td_plan_options *options);
 void bench_open_half(bench *out, const rig *r, const model *m, const td_plan_options *options,
                      td_dtype narrow); /* with copies of the weights in 16 bits */

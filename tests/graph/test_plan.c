@@ -478,6 +478,170 @@ static void test_broken(void **state)
     rig_close(&r);
 }
 
+/* ---------------------------------------------------------------- updates in the backward pass */
+
+/* What is left after some steps: parameters, both moments and averages of all entries, one after the other. */
+typedef struct outcome {
+    float *values;
+    size_t n;
+    td_update update;
+    uint64_t bytes; /* of the device */
+} outcome;
+
+static outcome update_steps(const rig *r, const network *n, td_store_options store, td_plan_options plan)
+{
+    const td_block blocks[] = {TD_BLOCK_WEIGHT, TD_BLOCK_MOMENT1, TD_BLOCK_MOMENT2, TD_BLOCK_AVERAGE};
+    td_optimizer_options options = adam;
+    td_optimizer *optimizer = NULL;
+    td_plan_stats stats;
+    outcome out = {0};
+    bench b;
+    options.max_norm = 0;
+    options.in_backward = store.no_gradients;
+    store.training = store.average = true;
+    bench_store(&b, r, &n->m, &store);
+    check(td_optimizer_create(b.store, 0, &options, &optimizer));
+    if (store.no_gradients) plan.updates = optimizer;
+    bench_plan(&b, &n->m, &plan);
+    for (uint32_t i = 0; i < 4; i++) {
+        const float rate = 1e-3f * (float)(i + 1);
+        check(td_optimizer_begin(optimizer, rate));
+        check(td_plan_run(b.plan, &(td_run){.slot = i % 2, .step = i}, NULL));
+        check(td_optimizer_step(optimizer, rate, NULL));
+    }
+    check(td_optimizer_result(optimizer, 3, &out.update));
+    td_plan_get_stats(b.plan, &stats);
+    out.bytes = stats.arena_bytes + stats.store_bytes;
+    for (size_t i = 0; i < td_store_count(b.store); i++)
+        out.n += 4 * (size_t)td_shape_size(td_store_get(b.store, i).shape);
+    out.values = calloc(out.n, sizeof *out.values);
+    float *at = out.values;
+    for (size_t i = 0; i < td_store_count(b.store); i++)
+        for (size_t k = 0; k < 4; k++) {
+            if (!td_store_has(b.store, i, blocks[k])) continue;
+            check(td_store_read(b.store, i, blocks[k], at));
+            at += td_shape_size(td_store_get(b.store, i).shape);
+        }
+    td_plan_destroy(b.plan);
+    b.plan = NULL;
+    td_optimizer_destroy(optimizer);
+    bench_close(&b);
+    return out;
+}
+
+/* Parameters that are updated as soon as their gradients are final, with moments on the device or the host's, are
+ * those of an update behind the run, to the bit; and gradients, or moments, take no memory of the device. */
+static void test_updates_in_the_backward_pass(void **state)
+{
+    (void)state;
+    const struct {
+        td_dtype half;
+        td_state_format format;
+        bool checkpoint;
+    } rows[] = {{TD_F32, TD_STATE_FP32, false},
+                {TD_F32, TD_STATE_BF16, true},
+                {TD_BF16, TD_STATE_INT8, true},
+                {TD_BF16, TD_STATE_FP32, false}};
+    for (rig_kind kind = 0; kind < RIG_KINDS; kind++) {
+        rig r;
+        network n;
+        if (!rig_open(&r, kind, 0)) continue;
+        build(&n, 2, 5, 0.1f);
+        for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+            const td_store_options usual = {.half = rows[row].half, .state = rows[row].format};
+            const td_plan_options plan = {.half = rows[row].half, .checkpoint = rows[row].checkpoint};
+            const outcome truth = update_steps(&r, &n, usual, plan);
+            for (int way = 1; way < 4; way++) {
+                td_store_options store = usual;
+                store.no_gradients = way & 1;
+                store.host_moments = way & 2;
+                const outcome got = update_steps(&r, &n, store, plan);
+                assert_memory_equal(got.values, truth.values, truth.n * sizeof *truth.values);
+                assert_float_equal(got.update.norm, truth.update.norm, 1e-4f * truth.update.norm);
+                assert_int_equal(got.update.steps, 4);
+                assert_false(got.update.is_broken);
+                if (way == 1) assert_true(got.bytes < truth.bytes);
+                free(got.values);
+            }
+            free(truth.values);
+        }
+        model_close(&n.m);
+        rig_close(&r);
+    }
+}
+
+/* Gradients that a plan adds up itself, one by one, are those that are put aside and added whole; in less memory. */
+static void test_sums_one_by_one(void **state)
+{
+    (void)state;
+    rig r;
+    network n;
+    bench b;
+    float *gradients[2] = {0};
+    size_t count[2] = {0};
+    uint64_t bytes[2];
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
+    build(&n, 2, FRAMES, 0.1f);
+    for (int sums = 0; sums < 2; sums++) {
+        td_plan_stats stats;
+        bench_open(&b, &r, &n.m, &(td_plan_options){.sums_gradients = sums});
+        for (int step = 0; step < 2; step++) /* the second does not see the first */
+            bench_run(&b, 3);
+        gradients[sums] = read_gradients(b.store, &count[sums]);
+        td_plan_get_stats(b.plan, &stats);
+        bytes[sums] = stats.arena_bytes + stats.store_bytes;
+        bench_close(&b);
+    }
+    assert_int_equal(count[0], count[1]);
+    assert_memory_equal(gradients[0], gradients[1], count[0] * sizeof(float));
+    assert_true(bytes[1] < bytes[0]);
+    free(gradients[0]);
+    free(gradients[1]);
+    model_close(&n.m);
+    rig_close(&r);
+}
+
+/* A loss that is not finite is seen before the first update; gradients that are not are only seen at the end. */
+static void test_broken_in_the_backward_pass(void **state)
+{
+    (void)state;
+    rig r;
+    network n;
+    bench b;
+    td_optimizer *optimizer = NULL;
+    td_update update;
+    td_optimizer_options options = adam;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) return;
+    build(&n, 2, FRAMES, 0);
+    bench_store(&b, &r, &n.m, &(td_store_options){.training = true, .no_gradients = true});
+    options.in_backward = true;
+    refuse(TD_ERR_UNSUPPORTED, "gradients are cut", td_optimizer_create(b.store, 0, &options, &optimizer));
+    options.max_norm = 0;
+    check(td_optimizer_create(b.store, 0, &options, &optimizer));
+    bench_plan(&b, &n.m, &(td_plan_options){.updates = optimizer});
+    const size_t size = (size_t)ITEMS * FRAMES * OUT;
+    float *x = calloc(size, sizeof *x), before[OUT * WIDTH], after[OUT * WIDTH];
+    x[0] = INFINITY;
+    check(td_plan_fill(b.plan, 0, n.x, x));
+    check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, before));
+    check(td_optimizer_begin(optimizer, 1));
+    check(td_plan_run(b.plan, &(td_run){0}, NULL));
+    check(td_optimizer_step(optimizer, 1, NULL));
+    check(td_optimizer_result(optimizer, 0, &update));
+    assert_int_equal(update.skipped, 1);
+    assert_int_equal(update.steps, 0);
+    assert_false(update.is_broken);
+    check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, after));
+    assert_memory_equal(before, after, sizeof before);
+    free(x);
+    td_plan_destroy(b.plan);
+    b.plan = NULL;
+    td_optimizer_destroy(optimizer);
+    bench_close(&b);
+    model_close(&n.m);
+    rig_close(&r);
+}
+
 static void test_explain(void **state)
 {
     (void)state;
@@ -512,10 +676,21 @@ static void test_explain(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_training), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_limit),   cmocka_unit_test(test_binding),
-        cmocka_unit_test(test_turns),    cmocka_unit_test(test_buckets), cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_sources),  cmocka_unit_test(test_explain), cmocka_unit_test(test_cheap),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_updates_in_the_backward_pass),
+        cmocka_unit_test(test_broken_in_the_backward_pass),
+        cmocka_unit_test(test_sums_one_by_one),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_cheap),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "families/xtts/lora.h"
 
 enum { MAX_LANGUAGES = 256, MAX_CODE_BYTES = 32 };
 
@@ -187,4 +188,7 @@ const td_importer td_coqui_importer = {
     .recognises = td_coqui_recognises,
     .import = td_coqui_import,
     .export = td_coqui_export,
+    .adapter_format = "peft",
+    .export_adapters = td_xtts_lora_export,
+    .attach_adapters = td_xtts_lora_attach,
 };

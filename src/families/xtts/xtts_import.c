@@ -40,6 +40,7 @@ typedef struct source {
     size_t n_tensors, capacity;
     cJSON *config;
     char *config_text, *vocab_text;
+    uint32_t known_tokens; /* rows of the model's own tables of texts */
     td_bpe *bpe;
     size_t n_absent;
     char absent[TD_XTTS_NAME_BYTES]; /* the first that is needed and not there */
@@ -342,10 +343,18 @@ static td_status read_tokens(source *s, td_xtts *c)
                  "'%.200s': neither " TD_COQUI_VOCAB " nor " TD_COQUI_CONFIG
                  " tells the tokens [START] and [STOP]",
                  s->folder);
-    TD_REFUSE_IF(td_bpe_vocab_size(s->bpe) > c->gpt_number_text_tokens, TD_ERR_FORMAT,
-                 "'%.200s': " TD_COQUI_VOCAB
-                 " has %zu tokens, but the model %u; they are not of the same model",
-                 s->folder, td_bpe_vocab_size(s->bpe), c->gpt_number_text_tokens);
+    s->known_tokens = c->gpt_number_text_tokens;
+    if (td_bpe_vocab_size(s->bpe) <= c->gpt_number_text_tokens) return TD_OK;
+    TD_REFUSE_IF(
+        !s->import->grows, TD_ERR_FORMAT,
+        "'%.200s': " TD_COQUI_VOCAB
+        " has %zu tokens, but the model %u: they are not of the same model, or tokens were added, for which "
+        "--grow makes room",
+        s->folder, td_bpe_vocab_size(s->bpe), c->gpt_number_text_tokens);
+    TD_REFUSE_IF(td_bpe_vocab_size(s->bpe) > UINT32_MAX, TD_ERR_LIMIT, "'%.200s': too many tokens",
+                 s->folder);
+    s->import->n_grown = td_bpe_vocab_size(s->bpe) - c->gpt_number_text_tokens;
+    c->gpt_number_text_tokens = (uint32_t)td_bpe_vocab_size(s->bpe);
     return TD_OK;
 }
 
@@ -383,6 +392,16 @@ static td_status check_shape(const found *f, size_t rank, const uint64_t *dims)
                    td_torch_name(f->file), f->name, is, wanted);
 }
 
+/* Tables with a row for each token of texts. */
+static bool is_of_tokens(const char *name)
+{
+    static const char *const NAMES[] = {"gpt.text_embedding.weight", "gpt.text_head.weight",
+                                        "gpt.text_head.bias"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (strcmp(name, NAMES[i]) == 0) return true;
+    return false;
+}
+
 static td_status take(void *context, const td_xtts_tensor *t)
 {
     source *s = context;
@@ -391,13 +410,19 @@ static td_status take(void *context, const td_xtts_tensor *t)
         if (s->n_absent++ == 0) snprintf(s->absent, sizeof s->absent, "%s", t->name);
         return TD_OK;
     }
-    TD_CHECK(check_shape(f, t->rank, t->dims));
+    uint64_t dims[4];
+    const bool grows = s->import->n_grown > 0 && is_of_tokens(t->name);
+    memcpy(dims, t->dims, sizeof dims);
+    if (grows) dims[0] = s->known_tokens;
+    TD_CHECK(check_shape(f, t->rank, dims));
     TD_REFUSE_IF(td_convert_is_float(f->tensor->dtype) == t->is_integer, TD_ERR_FORMAT,
                  "'%.200s': tensor %s is %s, not %s", td_torch_name(f->file), t->name,
                  td_safetensors_dtype_name(f->tensor->dtype),
                  t->is_integer ? "whole numbers" : "floating-point");
     f->is_used = true;
-    return td_import_add(s->import, t->name, f->file, f->tensor);
+    TD_CHECK(td_import_add(s->import, t->name, f->file, f->tensor));
+    if (grows) s->import->tensors[s->import->n_tensors - 1].rows = t->dims[0];
+    return TD_OK;
 }
 
 static td_status take_model(source *s)
