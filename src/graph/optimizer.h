@@ -21,8 +21,8 @@ typedef struct td_optimizer_options {
     uint32_t scale_growth_steps; /* good steps after which the loss scale doubles; it halves in each that is
                                     skipped. 0: it stays. TD_SCALE_GROWTH_STEPS is usual with TD_F16 */
     td_shards
-        *shards; /* NULL: none. Each step then updates this rank's part of the parameters and gets the rest
-                          from the other ranks, for which it waits. Borrowed until the optimizer is destroyed */
+        *shards; /* NULL: none. Each step then updates this rank's part of the parameters and sends for the
+                          rest, which is waited for where it is read. Borrowed until the optimizer is destroyed */
 } td_optimizer_options;
 
 /* Records the update of the parameters of a learner. *out is owned; the store is borrowed until it is

@@ -101,6 +101,7 @@ static td_status make_item(const td_learner *learner, td_plan_use use, const td_
     options.forward_only = options.averaged = use == TD_USE_VALIDATE;
     options.slots = s->n_slots;
     options.buckets = use == TD_USE_TRAIN ? s->buckets : NULL;
+    options.cuts_reads |= s->shards != NULL;
     TD_TRY(TD_NEW(&item));
     item->use = use;
     item->shape = *shape;

@@ -10,9 +10,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tones import make_dataset
 
 PROBE, TANDEM, MORE, MODULE, FAULTS = sys.argv[1:6]
+HANGS_S = 600  # what takes this long hangs; nothing here is judged by its pace
 
 
-def ranks(n, *command, env=None, timeout=120):
+def ranks(n, *command, env=None, timeout=HANGS_S):
     """Runs a command on n ranks of this computer and gives back what came of it."""
     return subprocess.run(launcher(n) + list(command), capture_output=True, text=True, timeout=timeout,
                           env=environment(env))
