@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -135,7 +134,7 @@ class Life(Cluster):
         job = subprocess.Popen(launcher(n) + self.command(run, 100000, "--save-every", "2", *more),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         self.addCleanup(job.kill)
-        end = time.monotonic() + 300  # nothing is promised of how fast it starts
+        end = time.monotonic() + HANGS_S
         while not os.path.exists(self.path(run, "latest")):
             self.assertIsNone(job.poll(), job.returncode)
             self.assertLess(time.monotonic(), end, "no checkpoint came")
@@ -150,7 +149,7 @@ class Life(Cluster):
     def test_a_signal_to_one_rank_ends_all_with_a_checkpoint(self):
         job, pids = self.start(2, "asked")
         os.kill(pids[1], signal.SIGTERM)
-        _, text = job.communicate(timeout=60)
+        _, text = job.communicate(timeout=HANGS_S)
         self.assertEqual(job.returncode, 128 + signal.SIGTERM, text)
         last = self.steps("asked")[-1]
         done = self.train(3, "asked", last + 2, "--json")  # another number of ranks goes on
@@ -161,17 +160,14 @@ class Life(Cluster):
         job, pids = self.start(2, "killed")
         os.kill(pids[1], signal.SIGKILL)
         start = time.monotonic()
-        _, text = job.communicate(timeout=60)
+        _, text = job.communicate(timeout=HANGS_S)
         self.assertLess(time.monotonic() - start, 10)
         self.assertNotEqual(job.returncode, 0)
         self.assertIn("rank 1", text)
         # What it left is whole, and going on from there is as if it had never been broken.
         last = self.steps("killed")[-1]
-        shutil.copytree(self.path("killed"), self.path("again"))
-        for run in ("killed", "again"):
+        for run in ("killed", "unbroken"):
             self.train(2, run, last + 2)
-        self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("again", last + 2))
-        self.train(2, "unbroken", last + 2)
         self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("unbroken", last + 2))
 
     def test_a_rank_killed_at_any_moment(self):
@@ -215,7 +211,7 @@ class Life(Cluster):
             os.kill(pids[victim], signal.SIGKILL)
         except (ProcessLookupError, TypeError):
             victim = None
-        _, text = job.communicate(timeout=60)
+        _, text = job.communicate(timeout=HANGS_S)
         if job.returncode == 0:
             return False
         self.assertIn(f"rank {victim}", text)
@@ -227,7 +223,7 @@ class Life(Cluster):
         more = ("--save-every", "1", "--shard-optimizer")
 
         def run(folder, rank, at):
-            return ranks(2, *self.command(folder, 2, *more), timeout=60,
+            return ranks(2, *self.command(folder, 2, *more), timeout=HANGS_S,
                          env={"TANDEM_MPI_MODULE": FAULTS, "TANDEM_FAULT_MODULE": MODULE, "TANDEM_FAULT_RANK": str(rank),
                               "TANDEM_FAULT_AT": str(at), "TANDEM_FAULT_COUNT": self.path("calls")})
 
@@ -253,7 +249,7 @@ class Life(Cluster):
             with self.subTest(what=what):
                 one, other = self.command("unlike", 5), self.command("unlike", 5, *more)
                 done = subprocess.run(launcher(1) + one + [":", "-n", "1"] + other, capture_output=True, text=True,
-                                      timeout=60, env=environment())
+                                      timeout=HANGS_S, env=environment())
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(done.stderr.count("error: rank 1 (on "), 1, done.stderr)
                 self.assertIn(f"another {'configuration of ' if what[0] == '[' else ''}{what}", done.stderr)
@@ -268,7 +264,7 @@ class Life(Cluster):
         os.chmod(self.path("other-build"), 0o700)
         one = self.command("builds", 5)
         done = subprocess.run(launcher(1) + one + [":", "-n", "1", self.path("other-build")] + one[1:], capture_output=True,
-                              text=True, timeout=60, env=environment())
+                              text=True, timeout=HANGS_S, env=environment())
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("another build of tandem than rank 0", done.stderr)
 

@@ -6,7 +6,7 @@ import struct
 import subprocess
 from array import array
 
-from share import MORE, InFolder, environment, launcher, main, ranks
+from share import HANGS_S, MORE, InFolder, environment, launcher, main, ranks
 
 OPENCL, VULKAN = "cl:portable-computing-language.0", "vk:llvmpipe.0"
 
@@ -40,10 +40,10 @@ class Unlike(InFolder):
     def mixed(self, run, *more):
         return self.check(subprocess.run(launcher(1) + self.command(run, *more) + [":", "-n", "1"] +
                                          self.command(run, *more, device=VULKAN), capture_output=True, text=True,
-                                         timeout=120, env=environment()))
+                                         timeout=HANGS_S, env=environment()))
 
     def alone(self, run, *more):
-        return self.check(subprocess.run(self.command(run, *more), capture_output=True, text=True, timeout=120,
+        return self.check(subprocess.run(self.command(run, *more), capture_output=True, text=True, timeout=HANGS_S,
                                          env=environment()))
 
     def compare(self, one, other, tolerance):
