@@ -84,7 +84,12 @@ static uint64_t hash_training(const td_train_settings *s)
                               (double)s->bucket_bytes,
                               (double)s->reduce_format,
                               (double)s->shard_optimizer,
-                              (double)s->balances};
+                              (double)s->balances,
+                              (double)s->state,
+                              (double)s->best_by_distance,
+                              (double)s->data.max_mel_frames,
+                              (double)s->data.max_text_length,
+                              s->data.reference_s};
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_string(&hasher, s->freeze);
     return td_hasher_digest(&hasher).low;
@@ -227,7 +232,7 @@ static void tell_travel(const char *what, const td_travel *t, const char *behind
     td_log_info(
         "%s of a step: %.1f MB, %.1f ms on their way, %.1f ms waited for: %.2f of it hidden behind %s", what,
         1e-6 * (double)t->bytes / (double)t->n_steps, per_ms * (double)t->way_ns, per_ms * (double)t->wait_ns,
-        1 - (double)t->wait_ns / (double)t->way_ns, behind);
+        fmax(0, 1 - (double)t->wait_ns / (double)t->way_ns), behind);
 }
 
 void td_trainer_tell_reduction(const td_trainer *t)

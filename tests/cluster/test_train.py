@@ -244,7 +244,7 @@ class Life(Cluster):
 
     def test_what_differs_is_named(self):
         make_dataset(self.path("other"), 24, 7000, 400)
-        for more, what in ((("--batch-size", "1"), "--batch-size"), (("--lr", "0.5"), "[training]"),
+        for more, what in ((("--batch-size", "1"), "--batch-size"), (("--optimizer-state", "bf16"), "[training]"),
                            (("--set", "model.width=32"), "model"), (("--train-data", self.path("other")), "dataset")):
             with self.subTest(what=what):
                 one, other = self.command("unlike", 5), self.command("unlike", 5, *more)

@@ -48,7 +48,8 @@ class Watch(unittest.TestCase):
                 self.assertGreaterEqual(r["wait_ms"], 0)
                 self.assertLess(r["wait_ms"], 2 * r["step_ms"])  # a step ahead may be counted
         self.assertEqual(steps[-1]["per_rank"][0]["step_ms"], steps[-1]["ms_per_step"])
-        done = subprocess.run([TANDEM, "report", self.path("run")], capture_output=True, text=True, timeout=HANGS_S, env=environment())
+        done = subprocess.run([TANDEM, "report", self.path("run")], capture_output=True, text=True, timeout=HANGS_S,
+                              env=environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("run", "report.html"), encoding="utf-8") as file:
             page = file.read()
@@ -56,7 +57,8 @@ class Watch(unittest.TestCase):
         self.assertIn("waits for sums", page)
         for browser in filter(None, (shutil.which(name) for name in ("chromium", "chromium-browser"))):
             done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                                   "file://" + self.path("run", "report.html")], capture_output=True, text=True, timeout=HANGS_S)
+                                   "file://" + self.path("run", "report.html")], capture_output=True, text=True,
+                                  timeout=HANGS_S)
             self.assertIn(f"<td>0</td><td>{os.uname().nodename}</td><td>{DEVICE}</td>", done.stdout)
 
     def test_trace(self):
