@@ -1,10 +1,13 @@
 """What the tests of several ranks share: programs, and how to start them together."""
+import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+from array import array
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from tones import make_dataset
@@ -31,6 +34,19 @@ def environment(more=None):
     if "ASAN_OPTIONS" in os.environ:
         own["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"
     return {**os.environ, **own, "TANDEM_MPI_MODULE": MODULE, **(more or {})}
+
+
+def read_tensors(path):
+    """Names to values of a safetensors file."""
+    with open(path, "rb") as file:
+        content = file.read()
+    (size,) = struct.unpack("<Q", content[:8])
+    tensors = {}
+    for name, entry in json.loads(content[8:8 + size]).items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = entry["data_offsets"]
+            tensors[name] = array("f", content[8 + size + begin:8 + size + end])
+    return tensors
 
 
 class InFolder(unittest.TestCase):

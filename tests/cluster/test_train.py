@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from share import FAULTS, HANGS_S, MODULE, MORE, InFolder, environment, launcher, main, make_dataset, ranks
+from share import FAULTS, HANGS_S, MODULE, MORE, InFolder, environment, launcher, main, make_dataset, ranks, read_tensors
 
 DEVICE = "cl:portable-computing-language.0"
 VOCABULARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle", "golden", "xtts_vocab.json")
@@ -126,6 +126,10 @@ class Bits(Cluster):
             losses.append([e["loss"] for e in events if e["event"] == "step"][-1])
         self.assertFalse(self.checkpoint("fp32", 20) == self.checkpoint("bf16", 20))
         self.assertLess(abs(losses[0] - losses[1]), 1e-3 * losses[0])
+        exact, near = (read_tensors(self.path(form, "checkpoint-20.safetensors")) for form in ("fp32", "bf16"))
+        for name in filter(lambda name: name.startswith("param."), exact):
+            apart = sum((a - b) ** 2 for a, b in zip(exact[name], near[name])) ** 0.5
+            self.assertLessEqual(apart, 1e-3 * sum(a * a for a in exact[name]) ** 0.5, name)
 
 
 class Life(Cluster):
