@@ -1,6 +1,7 @@
 /* `tandem bench cluster`: shows what tools/bench_cluster.h measured, on rank 0. Covered by
  * tests/cluster/test_bench.py. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -70,6 +71,7 @@ static void put_json(td_json *json, const work *w)
     td_json_put_double(json, "reduce_gbps", r->reduce_gbps);
     td_json_put_double(json, "latency_us", r->latency_us);
     td_json_put_double(json, "overlap", r->overlap);
+    td_json_put_double(json, "gather_overlap", r->gather_overlap);
     td_json_put_double(json, "step_ms", r->step_ms);
     td_json_put_double(json, "efficiency", r->efficiency);
     td_json_put_array(json, "per_rank");
@@ -83,6 +85,8 @@ static void put_json(td_json *json, const work *w)
         td_json_put_double(json, "step_ms", rank->step_ms);
         td_json_put_double(json, "reduce_ms", rank->reduce_ms);
         td_json_put_double(json, "wait_ms", rank->wait_ms);
+        td_json_put_double(json, "gather_ms", rank->gather_ms);
+        td_json_put_double(json, "gather_wait_ms", rank->gather_wait_ms);
         td_json_end_object(json);
     }
     td_json_end_array(json);
@@ -105,8 +109,12 @@ static void print_result(const work *w)
         return;
     }
     td_printf("network        %.3f GB/s a rank each way, %.0f us a message\n", r->reduce_gbps, r->latency_us);
-    td_printf("reduction      %.0f %% of it behind the backward pass\n\n", 100 * r->overlap);
-    td_printf("   rank   alone ms    step ms  reduce ms    wait ms   device\n");
+    td_printf("reduction      %.0f %% of it behind the backward pass\n", 100 * r->overlap);
+    if (isfinite(r->gather_overlap))
+        td_printf("gathering      %.1f ms for parameters after an update, %.0f %% of it behind the next "
+                  "forward pass\n",
+                  r->ranks[0].gather_ms, 100 * r->gather_overlap);
+    td_printf("\n   rank   alone ms    step ms  reduce ms    wait ms   device\n");
     for (uint32_t i = 0; i < r->n_ranks; ++i) {
         const td_bench_rank *rank = &r->ranks[i];
         td_printf("  %5" PRIu32 " %10.1f %10.1f %10.1f %10.1f   %s on %s\n", i, rank->alone_ms, rank->step_ms,

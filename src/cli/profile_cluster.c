@@ -95,6 +95,7 @@ static void put_figures(td_json *json, const work *w, const td_cluster_figures *
     td_json_put_double(json, "reduce_ms", f->reduce_ms);
     td_json_put_double(json, "wait_ms", f->wait_ms);
     td_json_put_double(json, "gather_ms", f->gather_ms);
+    td_json_put_double(json, "gather_wait_ms", f->gather_wait_ms);
     td_json_put_double(json, "samples_per_s", samples_per_s(w, f));
 }
 
@@ -169,6 +170,10 @@ static void print_verdict(const td_cluster_forecast *f)
                                ? "; cluster.reduce_format = bf16 halves what travels"
                                : "");
     }
+    if (f->times.shards && f->asked.ranks > 1)
+        td_printf("After an update parameters are %.2f ms on their way to %" PRIu32
+                  " ranks; the next forward pass waits for %.2f ms of it.\n",
+                  f->asked.gather_ms, f->asked.ranks, f->asked.gather_wait_ms);
     if (f->simulated_ms > 0)
         td_printf("simulation     %" PRIu32
                   " ranks, one by one: %.2f ms a step; the prediction is %.1f %% off\n",

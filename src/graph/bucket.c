@@ -119,6 +119,11 @@ size_t td_buckets_count(const td_buckets *buckets)
     return buckets->count;
 }
 
+uint32_t td_buckets_learner(const td_buckets *buckets)
+{
+    return buckets->learner;
+}
+
 const td_bucket *td_buckets_at(const td_buckets *buckets, size_t i)
 {
     return &buckets->items[i];
@@ -136,6 +141,17 @@ td_span td_buckets_span(const td_buckets *buckets, size_t i, td_block block, uin
     const td_span whole = buckets->store->segments[bucket->segment].blocks[block];
     if (!whole.buffer) return (td_span){0};
     return td_span_part(whole, each * (bucket->first + first), each * count);
+}
+
+void td_travel_add(td_travel *sum, const td_travel *one)
+{
+    if (sum->last_end_ns == 0 || one->last_start_ns < sum->last_start_ns)
+        sum->last_start_ns = one->last_start_ns;
+    if (one->last_end_ns > sum->last_end_ns) sum->last_end_ns = one->last_end_ns;
+    sum->n_steps = one->n_steps;
+    sum->way_ns += one->way_ns;
+    sum->wait_ns += one->wait_ns;
+    sum->bytes += one->bytes;
 }
 
 td_status td_bucket_await(td_cluster *cluster, td_point copied)

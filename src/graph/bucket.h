@@ -23,6 +23,7 @@ td_status td_buckets_create(td_store *store, uint32_t learner, uint64_t bytes, t
 void td_buckets_destroy(td_buckets *buckets);
 
 size_t td_buckets_count(const td_buckets *buckets);
+uint32_t td_buckets_learner(const td_buckets *buckets);
 const td_bucket *td_buckets_at(const td_buckets *buckets, size_t i); /* borrowed */
 
 /* Makes td_buckets_sum() there: for steps of several runs (td_run.adds). */
@@ -39,6 +40,17 @@ td_span td_buckets_span(const td_buckets *buckets, size_t i, td_block block, uin
 
 /* The bucket that an entry of the store is in; their count: none. */
 size_t td_buckets_find(const td_buckets *buckets, size_t entry);
+
+/* What has travelled between ranks since the beginning: time from a bucket's leaving to its being there, time for
+ * which a device had nothing to do but wait for it, and bytes as they lie in memory; of the last step, when the first
+ * bucket left and the last one was there. */
+typedef struct td_travel {
+    uint64_t n_steps, way_ns, wait_ns, bytes;
+    uint64_t last_start_ns, last_end_ns;
+} td_travel;
+
+/* Adds those of another learner, in the same steps, to *sum, which starts as {0}. */
+void td_travel_add(td_travel *sum, const td_travel *one);
 
 /* In a job of a cluster: waits until what it sends has come from the device, and gives signs of life meanwhile. A
  * modelled network is told when that was, whenever this thread wakes up. */

@@ -385,7 +385,9 @@ static td_status record_averages(td_optimizer *optimizer)
     for (size_t s = 0; s < store->n_segments; s++)
         if (is_updated(optimizer, &store->segments[s]))
             TD_CHECK(update_average(optimizer, optimizer->average, &store->segments[s]));
-    return td_list_finish(optimizer->average);
+    TD_CHECK(td_list_finish(optimizer->average));
+    td_shards_follow(optimizer->shards, optimizer->average);
+    return TD_OK;
 }
 
 /* What updates need besides the store's blocks; the stages count as the store's. */
@@ -449,6 +451,7 @@ void td_optimizer_destroy(td_optimizer *optimizer)
         td_list_destroy(optimizer->ring[i].list);
         td_memory_free(optimizer->store->memory, optimizer->ring[i].host);
     }
+    if (optimizer->shards) td_shards_follow(optimizer->shards, NULL);
     td_list_destroy(optimizer->average);
     for (size_t i = 0; i < 4; i++)
         td_memory_free(optimizer->store->memory, optimizer->stages[i / 2][i % 2]);
@@ -474,14 +477,13 @@ td_status td_optimizer_step(td_optimizer *optimizer, float learning_rate, td_poi
     ring_entry *entry = &optimizer->ring[optimizer->steps % TD_SCALAR_RING];
     td_queue *queue = td_device_queue(optimizer->store->device, TD_QUEUE_COMPUTE);
     TD_CHECK(td_point_wait(entry->reached, TD_WAIT_FOREVER));
+    if (optimizer->shards)
+        TD_CHECK(td_shards_finish(optimizer->shards, (td_point){0})); /* what nobody read */
     if (!optimizer->options.in_backward) memcpy(td_span_host(host_rate(entry)), &learning_rate, 4);
     TD_CHECK(td_queue_submit(queue, &(td_submission){.list = entry->list}, &entry->reached));
     optimizer->steps++;
     if (reached) *reached = entry->reached;
-    if (optimizer->shards) TD_CHECK(td_shards_spread(optimizer->shards));
-    if (optimizer->average)
-        TD_CHECK(td_queue_submit(queue, &(td_submission){.list = optimizer->average}, reached));
-    return TD_OK;
+    return optimizer->shards ? td_shards_begin(optimizer->shards) : TD_OK;
 }
 
 uint64_t td_optimizer_steps(const td_optimizer *optimizer)

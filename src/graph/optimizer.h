@@ -26,8 +26,8 @@ typedef struct td_optimizer_options {
      * finite though the loss is have been used (td_update.is_broken). Not with shards or loss scales. */
     bool in_backward;
     td_shards
-        *shards; /* NULL: none. Each step then updates this rank's part of the parameters and gets the rest
-                          from the other ranks, for which it waits. Borrowed until the optimizer is destroyed */
+        *shards; /* NULL: none. Each step then updates this rank's part of the parameters and sends for the
+                          rest, which is waited for where it is read. Borrowed until the optimizer is destroyed */
 } td_optimizer_options;
 
 /* Records the update of the parameters of a learner. *out is owned; the store is borrowed until it is

@@ -106,6 +106,10 @@ td_state_format td_store_state(const td_store *store);
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values);
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values);
 
+/* Waits for parameters that are on their way from other ranks (shard.h), so that whatever is submitted to the compute
+ * queue after this sees them. Runs of plans and the two functions above do so themselves. */
+td_status td_store_settle(td_store *store);
+
 size_t td_store_learners(const td_store *store);
 
 /* TD_CONTROL_WORDS words of a learner's optimizer, for checkpoints. A loss scale that is not there, or that
@@ -150,6 +154,9 @@ typedef struct td_plan_options {
     const struct td_buckets
         *buckets; /* bucket.h: each gets a point when it is final; NULL: none. Borrowed until
                                          the plan is destroyed */
+    bool
+        cuts_reads; /* a run waits for parameters that are on their way (shard.h) where it first reads some of a
+                        bucket, not at its beginning; and td_plan_reads() knows */
 } td_plan_options;
 
 typedef struct td_plan_stats {
@@ -194,7 +201,8 @@ td_status td_plan_bind(td_plan *plan, uint32_t slot, td_tensor input, td_span so
 /* The point from which what a slot's last run took in may be written again. */
 td_point td_plan_taken(const td_plan *plan, uint32_t slot);
 
-/* One run: the inputs of a slot go in, the plan runs, scalars come out. Submits and does not wait. */
+/* One run: the inputs of a slot go in, the plan runs, scalars come out. Submits, and waits only for
+ * parameters that are on their way. */
 typedef struct td_run {
     uint32_t slot;
     uint32_t step; /* changes dropout masks */
@@ -211,6 +219,10 @@ const td_point *td_plan_points(const td_plan *plan);
 
 /* By bucket: when its gradients were final in the last run. Valid until the next run. */
 const td_point *td_plan_ready(const td_plan *plan);
+
+/* By bucket, with td_plan_options.cuts_reads: when the last run was about to read parameters of it for the first time;
+ * a point of no queue: at its beginning. Valid until the next run. */
+const td_point *td_plan_reads(const td_plan *plan);
 
 /* What a run left in its scalars: values of the graph's outputs of one element, in the order of their making.
  * Kept for the last TD_SCALAR_RING runs; waits for that run. */

@@ -32,8 +32,12 @@ struct td_plan {
     size_t *ready_part; /* by bucket: the part behind which it is final */
     td_point *ready;    /* by bucket: when it was, in the last run */
     size_t n_ready;
-    double *node_ms;  /* by node, measured; or NULL */
-    uint32_t *inputs; /* tensors that are filled, and where each starts in a slot */
+    size_t *read_part
+        [TD_MAX_LEARNERS]; /* by learner and bucket: the part that first reads parameters of it, n_parts:
+                                           none does; NULL: the learner's are not known, or no part waits for them */
+    td_point *reads;       /* by bucket: what was submitted before that part, in the last run */
+    double *node_ms;       /* by node, measured; or NULL */
+    uint32_t *inputs;      /* tensors that are filled, and where each starts in a slot */
     uint64_t *input_at;
     size_t n_inputs;
     uint64_t slot_bytes;

@@ -7,6 +7,7 @@
 #include "device/blocking.h"
 #include "graph/bucket.h"
 #include "graph/plan_internal.h"
+#include "graph/shard.h"
 
 #define PACE_CLOSE 0.67           /* estimates this near to the truth stay */
 #define TIME_SCALE_LEAST_NS 200e6 /* shorter lists are one submission anyway */
@@ -163,10 +164,35 @@ static td_status submit(td_plan *plan, td_list *list, const td_run *run, td_poin
     return td_queue_submit(td_device_queue(plan->store->device, TD_QUEUE_COMPUTE), &submission, reached);
 }
 
+/* Waits for the parameters that a part is the first to read; in a plan that is not cut for it, or in the run that is
+ * timed, for all of them before the first. */
+static td_status admit(td_plan *plan, size_t part)
+{
+    for (size_t l = 0; l < TD_MAX_LEARNERS; l++) {
+        td_shards *shards = plan->store->shards[l];
+        const size_t *first = plan->read_part[l];
+        if (!shards) continue;
+        if (part == 0 && (!first || plan->runs == 1)) TD_CHECK(td_shards_finish(shards, plan->last));
+        if (!first) continue;
+        for (size_t b = td_buckets_count(td_shards_buckets(shards)); b-- > 0;)
+            if (first[b] == part) TD_CHECK(td_shards_await(shards, b, plan->last));
+    }
+    return TD_OK;
+}
+
+/* That part i is behind: whose parameters come next. */
+static void note_reads(td_plan *plan, size_t i)
+{
+    const size_t *first = plan->read_part[plan->options.learner];
+    for (size_t b = 0; first && b < plan->n_ready; b++)
+        if (first[b] == i + 1) plan->reads[b] = plan->last;
+}
+
 /* Part after part, and behind each the sums of what is final then. */
 static td_status submit_parts(td_plan *plan, bool adds)
 {
     for (size_t i = 0; i < plan->n_parts; i++) {
+        TD_CHECK(admit(plan, i));
         TD_CHECK(submit(plan, plan->parts[i], NULL, &plan->last));
         if (plan->runs == 1 && i == 0) plan->timed[0] = plan->last; /* in the first, drivers may compile */
         if (plan->runs == 1) plan->timed[1] = plan->last;
@@ -175,6 +201,7 @@ static td_status submit_parts(td_plan *plan, bool adds)
             if (adds) TD_CHECK(submit(plan, td_buckets_sum(plan->options.buckets, b), NULL, &plan->last));
             plan->ready[b] = plan->last;
         }
+        note_reads(plan, i);
     }
     if (adds && plan->n_ready == 0)
         TD_CHECK(submit(plan, plan->store->sum[plan->options.learner], NULL, &plan->last));
@@ -193,6 +220,7 @@ td_status td_plan_run(td_plan *plan, const td_run *run, td_point *reached)
     TD_CHECK(td_point_wait(slot->taken, TD_WAIT_FOREVER));
     memcpy(td_span_host(slot_step(plan, slot)), &run->step, 4);
     TD_CHECK(submit(plan, slot->list, run, &slot->taken));
+    plan->last = slot->taken;
     if (adds) TD_CHECK(submit(plan, plan->store->keep[plan->options.learner], NULL, &plan->last));
     if (sums && !run->adds)
         TD_CHECK(submit(plan, plan->store->clear[plan->options.learner], NULL, &plan->last));
@@ -229,6 +257,11 @@ const td_point *td_plan_points(const td_plan *plan)
 const td_point *td_plan_ready(const td_plan *plan)
 {
     return plan->ready;
+}
+
+const td_point *td_plan_reads(const td_plan *plan)
+{
+    return plan->reads;
 }
 
 uint64_t td_plan_runs(const td_plan *plan)

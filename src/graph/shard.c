@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "device/blocking.h"
 #include "graph/store.h"
 #include "ops/move.h"
@@ -18,6 +19,8 @@ typedef struct passage {
     td_list *down, *up;
     td_point copied;
     uint64_t job;
+    bool is_away;              /* what the others have of it is not on the device yet */
+    uint64_t start_ns, end_ns; /* of the cluster's thread, from when it was copied */
 } passage;
 
 struct td_shards {
@@ -30,6 +33,10 @@ struct td_shards {
     void *scratch;
     passage *passages; /* by bucket */
     size_t count;
+    size_t n_away;
+    bool rests;
+    td_list *follower; /* borrowed, or NULL */
+    td_travel stats;
     float *gathered[2]; /* rank 0 alone: all moments, segment after segment */
     uint64_t *segment_at;
     uint64_t n_gathered;
@@ -105,6 +112,7 @@ td_status td_shards_create(td_cluster *cluster, td_store *store, const td_bucket
     for (size_t k = 0; td_cluster_rank(cluster) == 0 && k < 2; k++)
         TD_TRY(TD_NEW_ARRAY(&s->gathered[k], s->n_gathered));
     TD_TRY(td_alloc_zeroed(td_cluster_scratch_bytes(cluster, largest), 1, &s->scratch));
+    store->shards[td_buckets_learner(buckets)] = s;
     *out = s;
     return TD_OK;
 fail:
@@ -115,6 +123,8 @@ fail:
 void td_shards_destroy(td_shards *s)
 {
     if (!s) return;
+    for (size_t i = 0; i < TD_MAX_LEARNERS; i++)
+        if (s->store->shards[i] == s) s->store->shards[i] = NULL;
     for (size_t i = 0; i < s->count; i++) {
         if (s->passages[i].job > 0) (void)td_cluster_wait(s->cluster, s->passages[i].job);
         td_list_destroy(s->passages[i].down);
@@ -148,27 +158,100 @@ const td_buckets *td_shards_buckets(const td_shards *shards)
 
 /* ---------------------------------------------------------------- parameters */
 
+/* On the cluster's thread. */
 static td_status gather_weights(td_cluster *cluster, void *context)
 {
     passage *p = context;
     TD_CHECK(td_bucket_await(cluster, p->copied));
-    return td_cluster_do_all_gather(cluster, TD_WIRE_FP32,
-                                    td_buckets_at(p->shards->buckets, p->bucket)->count,
-                                    td_span_host(p->host), p->shards->scratch);
+    p->start_ns = td_clock_ns();
+    TD_CHECK(td_cluster_do_all_gather(cluster, TD_WIRE_FP32,
+                                      td_buckets_at(p->shards->buckets, p->bucket)->count,
+                                      td_span_host(p->host), p->shards->scratch));
+    p->end_ns = td_clock_ns();
+    return TD_OK;
 }
 
-td_status td_shards_spread(td_shards *s)
+/* Buckets are in the order in which a backward pass ends with them: a forward pass begins with the last. */
+td_status td_shards_begin(td_shards *s)
 {
     td_queue *queue = td_device_queue(s->store->device, TD_QUEUE_COMPUTE);
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = s->count; !s->rests && i-- > 0;) {
         passage *p = &s->passages[i];
         TD_CHECK(td_queue_submit(queue, &(td_submission){.list = p->down}, &p->copied));
         TD_CHECK(td_cluster_give(s->cluster, &(td_cluster_job){gather_weights, p}, &p->job));
+        p->is_away = true;
+        s->n_away++;
     }
-    for (size_t i = 0; i < s->count; i++) {
-        TD_CHECK(td_cluster_wait(s->cluster, s->passages[i].job));
-        TD_CHECK(td_queue_submit(queue, &(td_submission){.list = s->passages[i].up}, NULL));
-    }
+    if (s->n_away == 0 && s->follower)
+        return td_queue_submit(queue, &(td_submission){.list = s->follower}, NULL);
+    return TD_OK;
+}
+
+/* From when on a device that has come to `before` waits. */
+static uint64_t find_idle(td_point before, uint64_t now_ns)
+{
+    td_times times;
+    bool reached = true;
+    if (!before.queue) return 0;
+    if (td_point_poll(before, &reached) != TD_OK || !reached) return now_ns;
+    return td_point_times(before, &times) == TD_OK ? times.finished_ns : 0;
+}
+
+/* All have come. */
+static td_status end_step(td_shards *s, td_queue *queue)
+{
+    s->stats.last_start_ns = s->passages[s->count - 1].start_ns;
+    s->stats.last_end_ns = s->passages[0].end_ns;
+    s->stats.n_steps++;
+    if (!s->follower) return TD_OK;
+    return td_queue_submit(queue, &(td_submission){.list = s->follower}, NULL);
+}
+
+td_status td_shards_await(td_shards *s, size_t bucket, td_point before)
+{
+    td_queue *queue = td_device_queue(s->store->device, TD_QUEUE_COMPUTE);
+    passage *p = &s->passages[bucket];
+    if (!p->is_away) return TD_OK;
+    const uint64_t start_ns = td_clock_ns();
+    TD_CHECK(td_cluster_wait(s->cluster, p->job));
+    const uint64_t end_ns = td_clock_ns(), idle_ns = find_idle(before, end_ns);
+    TD_CHECK(td_queue_submit(queue, &(td_submission){.list = p->up}, NULL));
+    p->is_away = false;
+    s->stats.wait_ns += end_ns > idle_ns ? end_ns - (idle_ns > start_ns ? idle_ns : start_ns) : 0;
+    s->stats.way_ns += p->end_ns - p->start_ns;
+    s->stats.bytes += p->host.bytes;
+    return --s->n_away == 0 ? end_step(s, queue) : TD_OK;
+}
+
+td_status td_shards_finish(td_shards *s, td_point before)
+{
+    for (size_t i = s->count; s->n_away > 0 && i-- > 0;)
+        TD_CHECK(td_shards_await(s, i, before));
+    return TD_OK;
+}
+
+void td_shards_follow(td_shards *shards, td_list *list)
+{
+    shards->follower = list;
+}
+
+void td_shards_rest(td_shards *shards, bool rests)
+{
+    shards->rests = rests;
+}
+
+td_travel td_shards_count(td_shards *const *shards, size_t n)
+{
+    td_travel sum = {0};
+    for (size_t i = 0; i < n; i++)
+        if (shards[i]) td_travel_add(&sum, &shards[i]->stats);
+    return sum;
+}
+
+td_status td_store_settle(td_store *store)
+{
+    for (size_t i = 0; i < TD_MAX_LEARNERS; i++)
+        if (store->shards[i]) TD_CHECK(td_shards_finish(store->shards[i], (td_point){0}));
     return TD_OK;
 }
 

@@ -19,9 +19,24 @@ uint64_t td_shards_part(const td_shards *shards, size_t bucket, uint64_t *first,
                         td_span *moment2);
 const td_buckets *td_shards_buckets(const td_shards *shards);
 
-/* After the update: every rank's parameters to all. Waits for the update and for the other ranks; what is
- * submitted to the compute queue after it sees the parameters. */
-td_status td_shards_spread(td_shards *shards);
+/* The update was submitted: every rank's parameters leave for all others, those that a forward pass reads first before
+ * the rest. Does not wait: what reads parameters after this waits for them, bucket by bucket (runs of plans that are
+ * cut for it, td_plan_options.cuts_reads), or for all (other runs, td_store_read(), td_store_settle()). */
+td_status td_shards_begin(td_shards *shards);
+
+/* Waits for a bucket, or for all; what is submitted to the compute queue after it sees their parameters. `before` is
+ * what was submitted there last: while it runs nothing is lost by waiting. */
+td_status td_shards_await(td_shards *shards, size_t bucket, td_point before);
+td_status td_shards_finish(td_shards *shards, td_point before);
+
+/* Is submitted whenever all parameters have come; NULL: nothing. Borrowed. */
+void td_shards_follow(td_shards *shards, td_list *list);
+
+/* While they rest, nothing travels: for seeing what travelling costs. */
+void td_shards_rest(td_shards *shards, bool rests);
+
+/* Of a step's shards together, those that are NULL left out. The last step is the last one that all came of. */
+td_travel td_shards_count(td_shards *const *shards, size_t n);
 
 /* Where td_shards_gather() puts the whole moments of an entry, on rank 0; NULL: the entry has none here. Stays
  * the same. */

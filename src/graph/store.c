@@ -555,6 +555,7 @@ bool td_store_has(const td_store *store, size_t i, td_block block)
 td_status td_store_write(td_store *store, size_t i, td_block block, const float *values)
 {
     td_span span;
+    TD_CHECK(td_store_settle(store));
     if (store->entries[i].is_half_only && block == TD_BLOCK_WEIGHT)
         return td_store_move_half(store, i, values, NULL);
     TD_CHECK(find_values(store, i, block, &span));
@@ -580,6 +581,7 @@ static td_status unscale(td_store *store, const td_store_entry *entry, float *va
 td_status td_store_read(td_store *store, size_t i, td_block block, float *values)
 {
     td_span span;
+    TD_CHECK(td_store_settle(store));
     if (store->entries[i].is_half_only && block == TD_BLOCK_WEIGHT)
         return td_store_move_half(store, i, NULL, values);
     TD_CHECK(find_values(store, i, block, &span));

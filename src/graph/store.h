@@ -38,6 +38,8 @@ struct td_store {
     size_t n_segments, segment_capacity;
     td_span controls[TD_MAX_LEARNERS]; /* TD_CONTROL_WORDS words each */
     size_t n_learners;
+    struct td_shards
+        *shards[TD_MAX_LEARNERS]; /* shard.h: parameters that may be on their way; NULL: none are */
     /* accumulate.c: NULL until wanted */
     td_list *keep[TD_MAX_LEARNERS], *sum[TD_MAX_LEARNERS], *clear[TD_MAX_LEARNERS];
     td_span step;      /* one word */

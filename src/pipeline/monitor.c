@@ -124,6 +124,14 @@ void td_monitor_note_reduce(td_monitor *monitor, uint64_t number, td_interval in
     pthread_mutex_unlock(&monitor->lock);
 }
 
+void td_monitor_note_gather(td_monitor *monitor, uint64_t number, td_interval interval)
+{
+    if (is_off(monitor)) return;
+    pthread_mutex_lock(&monitor->lock);
+    find_times(monitor, number)->gather = interval;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
 /* False while one of the points is ahead. Points that failed, or that a queue has forgotten, tell nothing. */
 static bool ask_times(const note *n, td_interval *out)
 {

@@ -39,6 +39,7 @@ typedef struct td_batch_times {
     td_interval stages[TD_STAGE_COUNT];
     uint64_t waited_ns; /* that the trainer's thread waited for this batch */
     td_interval reduce; /* in which gradients were summed over ranks, at the end of a step; else end 0 */
+    td_interval gather; /* in which parameters of the update before came from other ranks; else end 0 */
 } td_batch_times;
 
 typedef struct td_monitor td_monitor;
@@ -62,6 +63,9 @@ void td_monitor_note_wait(td_monitor *monitor, uint64_t number, uint64_t waited_
 
 /* That gradients were summed over ranks when this batch was the last of its step. */
 void td_monitor_note_reduce(td_monitor *monitor, uint64_t number, td_interval interval);
+
+/* That parameters came from other ranks while this batch, or the first of its step, began. */
+void td_monitor_note_gather(td_monitor *monitor, uint64_t number, td_interval interval);
 
 /* While paused, nothing is noted: the difference is what watching costs (`bench pipeline`). */
 void td_monitor_pause(td_monitor *monitor, bool is_paused);

@@ -390,7 +390,7 @@ static void read_training(const td_options *options, td_train_settings *out)
     out->dump_step = get(options, "logging.dump_step")->text;
     out->shard_optimizer = get(options, "cluster.shard_optimizer")->truth;
     out->balances = strcmp(get_text(options, "cluster.balance"), "measured") == 0;
-    out->bucket_bytes = 1000000 * get_count(options, "cluster.bucket_mb");
+    out->bucket_bytes = (uint64_t)(1e6 * get(options, "cluster.bucket_mb")->real);
     if (strcmp(get_text(options, "cluster.reduce_format"), "bf16") == 0) out->reduce_format = TD_WIRE_BF16;
 }
 

@@ -207,7 +207,7 @@ static const td_option REST[] = {
     {KEY("cluster", "balance"), CHOICE("equal", "equal|measured"),
      FOR("Cluster", TD_TOPIC_TRAIN,
          "How a step's batches are shared out among ranks; measured: by the time that each takes for one")},
-    {KEY("cluster", "bucket_mb"), INT("25", 1, 1000),
+    {KEY("cluster", "bucket_mb"), REAL("25", 0.01, 1000),
      FOR("Cluster", TD_TOPIC_TRAIN | TD_TOPIC_RANKS, "Gradients that travel between ranks at once, in MB")},
     {KEY("cluster", "reduce_format"), CHOICE("fp32", "fp32|bf16"),
      FOR("Cluster", TD_TOPIC_TRAIN | TD_TOPIC_RANKS,

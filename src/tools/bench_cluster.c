@@ -42,7 +42,7 @@ static td_status open_bench(bench *b, td_registry *registry, const td_device_inf
     return TD_OK;
 }
 
-static td_reducer_stats count_all(const bench *b)
+static td_travel count_all(const bench *b)
 {
     return td_reducers_count(b->step.reducers, b->step.n_learners);
 }
@@ -82,13 +82,13 @@ static td_status time_sums(bench *b, double *median)
         if (td_buckets_count(b->step.buckets[l]) > most) most = td_buckets_count(b->step.buckets[l]);
     TD_TRY(TD_NEW_ARRAY(&ready, most));
     for (uint32_t i = 0; i < o->steps + WARM_UP; ++i) {
-        const td_reducer_stats before = count_all(b);
+        const td_travel before = count_all(b);
         TD_TRY(td_cluster_barrier(o->cluster));
         for (size_t l = 0; l < b->step.n_learners; ++l)
             TD_TRY(td_reducer_begin(b->step.reducers[l], ready));
         for (size_t l = 0; l < b->step.n_learners; ++l)
             TD_TRY(td_reducer_finish(b->step.reducers[l]));
-        b->ms[i] = 1e-6 * (double)(count_all(b).reduce_ns - before.reduce_ns);
+        b->ms[i] = 1e-6 * (double)(count_all(b).way_ns - before.way_ns);
     }
     *median = td_stats_of(b->ms + WARM_UP, o->steps).median;
 fail:
@@ -114,7 +114,7 @@ fail:
 
 static td_status measure(bench *b, uint32_t n_ranks, td_bench_rank *out)
 {
-    td_reducer_stats before = {0}, after = {0};
+    td_travel before = {0}, after = {0}, gathered_before = {0}, gathered = {0};
     const double steps = b->options->steps + WARM_UP;
     out->alone_ms = out->step_ms = INFINITY;
     for (int i = 0; i < ROUNDS; ++i) { /* in turns: a computer that slows down does so for both */
@@ -123,16 +123,21 @@ static td_status measure(bench *b, uint32_t n_ranks, td_bench_rank *out)
         out->alone_ms = fmin(out->alone_ms, ms);
         if (n_ranks == 1) continue;
         before = count_all(b);
+        gathered_before = td_shards_count(b->step.shards, b->step.n_learners);
         TD_CHECK(time_steps(b, true, &ms));
+        TD_CHECK(td_store_settle(b->step.store));
         after = count_all(b);
+        gathered = td_shards_count(b->step.shards, b->step.n_learners);
         out->step_ms = fmin(out->step_ms, ms);
     }
     if (n_ranks == 1) {
         out->step_ms = out->alone_ms;
         return TD_OK;
     }
-    out->reduce_ms = 1e-6 * (double)(after.reduce_ns - before.reduce_ns) / steps;
+    out->reduce_ms = 1e-6 * (double)(after.way_ns - before.way_ns) / steps;
     out->wait_ms = 1e-6 * (double)(after.wait_ns - before.wait_ns) / steps;
+    out->gather_ms = 1e-6 * (double)(gathered.way_ns - gathered_before.way_ns) / steps;
+    out->gather_wait_ms = 1e-6 * (double)(gathered.wait_ns - gathered_before.wait_ns) / steps;
     TD_CHECK(time_sums(b, &out->bare_ms));
     return time_small(b, n_ranks, &out->small_ms);
 }
@@ -142,7 +147,7 @@ static td_status measure(bench *b, uint32_t n_ranks, td_bench_rank *out)
 static void summarise(const bench *b, td_bench_cluster_result *out)
 {
     const double n = out->n_ranks, wire = b->options->settings->reduce_format == TD_WIRE_BF16 ? 0.5 : 1;
-    double rates = 0, reduce = 0, wait = 0, bare = 0, small = 0;
+    double rates = 0, reduce = 0, wait = 0, bare = 0, small = 0, gather = 0, gather_wait = 0;
     for (size_t l = 0; l < b->step.n_learners; ++l)
         out->bytes += 4 * td_buckets_elements(b->step.buckets[l]);
     for (uint32_t r = 0; r < out->n_ranks; ++r) {
@@ -150,6 +155,8 @@ static void summarise(const bench *b, td_bench_cluster_result *out)
         rates += 1 / rank->alone_ms;
         reduce += rank->reduce_ms;
         wait += rank->wait_ms;
+        gather += rank->gather_ms;
+        gather_wait += rank->gather_wait_ms;
         bare += rank->bare_ms / n;
         small += rank->small_ms / n;
         out->step_ms = fmax(out->step_ms, rank->step_ms);
@@ -157,6 +164,7 @@ static void summarise(const bench *b, td_bench_cluster_result *out)
     out->efficiency = n / out->step_ms / rates;
     const bool alone = out->n_ranks == 1;
     out->overlap = alone ? NAN : fmax(0, 1 - wait / reduce);
+    out->gather_overlap = gather > 0 ? fmax(0, 1 - gather_wait / gather) : NAN;
     out->reduce_gbps = alone ? NAN : 1e-6 * 2 * wire * (double)out->bytes * (n - 1) / n / bare;
     out->latency_us = alone ? NAN : 1e3 * small / (n - 1);
 }

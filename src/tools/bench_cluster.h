@@ -22,8 +22,11 @@ typedef struct td_bench_rank {
     double step_ms;   /* step with them */
     double reduce_ms; /* that buckets of a step took, from leaving to being summed */
     double wait_ms;   /* of it, what came after the backward pass */
-    double bare_ms;   /* that they take while nothing is computed */
-    double small_ms;  /* that eight bytes of each rank take to all */
+    double
+        gather_ms; /* that parameters took from rank to rank after the update; 0 where moments are not cut */
+    double gather_wait_ms; /* of it, what the next forward pass waited for */
+    double bare_ms;        /* that they take while nothing is computed */
+    double small_ms;       /* that eight bytes of each rank take to all */
 } td_bench_rank;
 
 typedef struct td_bench_cluster_result {
@@ -34,6 +37,8 @@ typedef struct td_bench_cluster_result {
         reduce_gbps; /* GB/s that a rank sends, and gets, while nothing is computed; of one rank not finite */
     double latency_us; /* of a message; the same */
     double overlap;    /* share of the reduction behind the backward pass; the same */
+    double
+        gather_overlap; /* share of the gathering behind the next forward pass; also not finite where there is none */
     double step_ms;
     double efficiency; /* steps of all ranks together, by those they would make without sums */
 } td_bench_cluster_result;

@@ -35,11 +35,12 @@ static double to_ms(uint64_t from_ns, uint64_t to_ns)
 typedef struct step_points {
     td_point first[2], last[2]; /* where its first and its last micro-batch begin and end */
     td_point updates[TD_MAX_LEARNERS];
-    td_point *ready; /* [n_buckets]; owned */
+    td_point *ready, *reads; /* [n_buckets]; owned */
 } step_points;
 
-/* One run of all plans; `ready`: when their buckets are final, NULL: not wanted. */
-static td_status submit_plans(const td_ready_step *step, bool adds, td_point ends[2], td_point *ready)
+/* One run of all plans; ready, reads: when their buckets are final, and first read; NULL: not wanted. */
+static td_status submit_plans(const td_ready_step *step, bool adds, td_point ends[2], td_point *ready,
+                              td_point *reads)
 {
     for (size_t l = 0; l < step->n_learners; ++l) {
         const size_t n = td_buckets_count(step->buckets[l]);
@@ -48,15 +49,17 @@ static td_status submit_plans(const td_ready_step *step, bool adds, td_point end
         ends[1] = td_plan_points(step->plans[l])[TD_RUN_POINTS - 1];
         if (ready == NULL) continue;
         memcpy(ready, td_plan_ready(step->plans[l]), n * sizeof *ready);
+        memcpy(reads, td_plan_reads(step->plans[l]), n * sizeof *reads);
         ready += n;
+        reads += n;
     }
     return TD_OK;
 }
 
 static td_status submit_step(const td_ready_step *step, bool adds, step_points *out)
 {
-    if (adds) TD_CHECK(submit_plans(step, false, out->first, NULL));
-    TD_CHECK(submit_plans(step, adds, out->last, out->ready));
+    if (adds) TD_CHECK(submit_plans(step, false, out->first, NULL, NULL));
+    TD_CHECK(submit_plans(step, adds, out->last, out->ready, out->reads));
     for (size_t l = 0; l < step->n_learners; ++l)
         TD_CHECK(td_optimizer_step(td_learner_optimizer(step->learners[l]), 0, &out->updates[l]));
     return TD_OK;
@@ -88,6 +91,9 @@ static td_status read_step(const step_points *points, size_t n_learners, td_rank
         td_times times;
         TD_CHECK(read_times(points->ready[b], &times));
         out->buckets[b].ready_ms = fmin(out->buckets[b].ready_ms, to_ms(start_ns, times.finished_ns));
+        times.finished_ns = start_ns;
+        if (points->reads[b].queue != NULL) TD_CHECK(read_times(points->reads[b], &times));
+        out->buckets[b].read_ms = fmin(out->buckets[b].read_ms, to_ms(start_ns, times.finished_ns));
     }
     for (size_t l = 0; l < n_learners; ++l) {
         const td_point update[2] = {points->updates[l], points->updates[l]};
@@ -103,8 +109,10 @@ static td_status run_steps(const td_ready_step *step, td_rank_times *out)
 {
     step_points points[2] = {{.ready = NULL}, {.ready = NULL}};
     td_status status = TD_OK;
-    for (size_t i = 0; i < 2; ++i)
+    for (size_t i = 0; i < 2; ++i) {
         TD_TRY(TD_NEW_ARRAY(&points[i].ready, out->n_buckets));
+        TD_TRY(TD_NEW_ARRAY(&points[i].reads, out->n_buckets));
+    }
     out->first_ms = out->last_ms = out->update_ms = INFINITY;
     TD_TRY(submit_step(step, out->grad_accum > 1, &points[0]));
     for (int i = 1; i < RUNS && (i < 3 || out->last_ms < LONG_MS); ++i) {
@@ -114,8 +122,10 @@ static td_status run_steps(const td_ready_step *step, td_rank_times *out)
     out->more_ms = out->last_ms;
     if (out->grad_accum == 1) out->first_ms = 0;
 fail:
-    for (size_t i = 0; i < 2; ++i)
+    for (size_t i = 0; i < 2; ++i) {
         free(points[i].ready);
+        free(points[i].reads);
+    }
     return status;
 }
 
@@ -172,6 +182,8 @@ td_status td_rank_times_measure(td_memory *memory, const td_train_settings *sett
                            .shards = s.shard_optimizer,
                            .format = s.reduce_format,
                            .whole_update = (NORM_BYTES + average) / (NORM_BYTES + ADAMW_BYTES + average)};
+    s.plan.cuts_reads =
+        s.shard_optimizer; /* when parameters are read is told; that they travel is predicted */
     s.shard_optimizer = false;
     TD_TRY(td_cluster_open(TD_CLUSTER_NONE, &alone));
     TD_TRY(td_ready_open_rank(memory, &s, shape, alone, &step));
@@ -182,7 +194,8 @@ td_status td_rank_times_measure(td_memory *memory, const td_train_settings *sett
     TD_TRY(TD_NEW_ARRAY(&out->buckets, out->n_buckets));
     for (size_t l = 0, at = 0; l < step.n_learners; ++l)
         for (size_t b = 0; b < td_buckets_count(step.buckets[l]); ++b)
-            out->buckets[at++] = (struct td_rank_bucket){INFINITY, td_buckets_at(step.buckets[l], b)->count};
+            out->buckets[at++] =
+                (struct td_rank_bucket){INFINITY, INFINITY, td_buckets_at(step.buckets[l], b)->count};
     TD_TRY(run_steps(&step, out));
     TD_TRY(measure_copies(memory, out));
 fail:
@@ -229,39 +242,66 @@ static double predict_sums(const td_rank_times *t, const td_network_model *netwo
     return up;
 }
 
-/* Parameters of shards to all ranks, behind the update. Returns when all are there. */
-static double predict_gather(const td_rank_times *t, const td_network_model *network, uint32_t ranks,
-                             double updated_ms)
+/* When parameters of a bucket have come, counted from the update. The last buckets go first. */
+static double predict_arrival(const td_rank_times *t, const td_network_model *network, uint32_t ranks,
+                              size_t bucket)
 {
-    double down = updated_ms, net = 0, up = 0;
-    for (size_t b = 0; b < t->n_buckets; ++b)
-        down += copy_ms(t, 4.0 * (double)t->buckets[b].elements / ranks);
-    up = down;
-    double copied = updated_ms;
-    for (size_t b = 0; b < t->n_buckets; ++b) {
+    double copied = 0, net = 0;
+    for (size_t b = t->n_buckets; b-- > bucket;) {
         const double bytes = 4.0 * (double)t->buckets[b].elements;
         copied += copy_ms(t, bytes / ranks);
         net = fmax(net, copied) + travel_ms(network, ranks, bytes);
-        up = fmax(up, net) + copy_ms(t, bytes);
     }
-    return up;
+    return net;
+}
+
+/* The bucket that a forward pass reads after `last` (n_buckets: none yet): those that it reads at the same time in the
+ * order in which they come. */
+static size_t find_next_read(const td_rank_times *t, size_t last)
+{
+    size_t next = t->n_buckets;
+    for (size_t b = t->n_buckets; b-- > 0;) {
+        const double read = t->buckets[b].read_ms;
+        if (last < t->n_buckets &&
+            (read < t->buckets[last].read_ms || (read == t->buckets[last].read_ms && b >= last)))
+            continue;
+        if (next == t->n_buckets || read < t->buckets[next].read_ms) next = b;
+    }
+    return next;
+}
+
+/* Parameters of shards to all ranks, behind the update, while the next forward pass goes on to where it reads them.
+ * Returns by how much that pass, with the copies that the device makes for it, is longer. */
+static double predict_gather(const td_rank_times *t, const td_network_model *network, uint32_t ranks,
+                             td_cluster_figures *out)
+{
+    double at = 0, done = 0; /* the device, and what it has of the pass */
+    for (size_t b = 0; b < t->n_buckets; ++b) {
+        at += copy_ms(t, 4.0 * (double)t->buckets[b].elements / ranks);
+        out->gather_ms += travel_ms(network, ranks, 4.0 * (double)t->buckets[b].elements);
+    }
+    for (size_t i = 0, b = t->n_buckets; i < t->n_buckets; ++i) {
+        b = find_next_read(t, b);
+        const double come = predict_arrival(t, network, ranks, b);
+        at += t->buckets[b].read_ms - done;
+        done = t->buckets[b].read_ms;
+        out->gather_wait_ms += fmax(0, come - at);
+        at = fmax(at, come) + copy_ms(t, 4.0 * (double)t->buckets[b].elements);
+    }
+    return at - done;
 }
 
 td_cluster_figures td_cluster_predict(const td_rank_times *t, const td_network_model *network, uint32_t ranks)
 {
     td_cluster_figures f = {.ranks = ranks, .overlap = 1, .efficiency = 1};
-    const double start_ms = t->grad_accum > 1 ? t->first_ms + (t->grad_accum - 2) * t->more_ms : 0;
+    double start_ms = t->grad_accum > 1 ? t->first_ms + (t->grad_accum - 2) * t->more_ms : 0;
     const double alone_ms = start_ms + t->last_ms + t->update_ms;
     f.step_ms = alone_ms;
     if (ranks == 1) return f;
+    if (t->shards) start_ms += predict_gather(t, network, ranks, &f); /* of the step before */
     const double summed = predict_sums(t, network, ranks, start_ms, &f);
     const double share = t->shards ? t->whole_update + (1 - t->whole_update) / ranks : 1;
     f.step_ms = summed + share * t->update_ms;
-    if (t->shards) {
-        const double there = predict_gather(t, network, ranks, f.step_ms);
-        f.gather_ms = there - f.step_ms;
-        f.step_ms = there;
-    }
     f.efficiency = alone_ms / f.step_ms;
     return f;
 }

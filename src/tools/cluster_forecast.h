@@ -21,6 +21,7 @@ typedef struct td_rank_times {
     double copy_ms, copy_gbps; /* of a bucket between device and host: what any copy takes, and the rate */
     struct td_rank_bucket {
         double ready_ms; /* since the last micro-batch began */
+        double read_ms;  /* into a micro-batch, until its parameters are first read; told with `shards` */
         uint64_t elements;
     } * buckets; /* owned */
     size_t n_buckets;
@@ -43,10 +44,11 @@ void td_rank_times_free(td_rank_times *times);
 typedef struct td_cluster_figures {
     uint32_t ranks;
     double step_ms;
-    double reduce_ms; /* that the network is busy in a step, sums included */
-    double wait_ms;   /* of it, what comes after the backward pass */
-    double gather_ms; /* that parameters take after the update, if moments are cut */
-    double overlap;   /* share of the reduction behind the backward pass: 1 - wait / reduce; of one rank: 1 */
+    double reduce_ms;      /* that the network is busy in a step, sums included */
+    double wait_ms;        /* of it, what comes after the backward pass */
+    double gather_ms;      /* that the network is busy with parameters after an update, if moments are cut */
+    double gather_wait_ms; /* of it, what the next forward pass waits for */
+    double overlap; /* share of the reduction behind the backward pass: 1 - wait / reduce; of one rank: 1 */
     double efficiency; /* step of one rank alone / step */
 } td_cluster_figures;
 

@@ -85,8 +85,10 @@ td_status td_rank_times_simulate(const char *device, const td_train_settings *se
     out->update_ms /= pace;
     out->copy_ms /= pace;
     out->copy_gbps *= pace;
-    for (size_t b = 0; b < out->n_buckets; ++b)
+    for (size_t b = 0; b < out->n_buckets; ++b) {
         out->buckets[b].ready_ms /= pace;
+        out->buckets[b].read_ms /= pace;
+    }
 fail:
     td_planner_close(&planner);
     return status;

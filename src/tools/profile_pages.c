@@ -34,7 +34,7 @@ static uint64_t find_start(const td_batch_times *times, size_t n)
 
 /* ---------------------------------------------------------------- trace */
 
-enum { REDUCE_TRACK = TD_STAGE_COUNT };
+enum { REDUCE_TRACK = TD_STAGE_COUNT, GATHER_TRACK };
 
 /* A rank is a process of the trace. */
 typedef struct trace {
@@ -80,6 +80,8 @@ static void put_batch(const trace *t, const td_batch_times *batch)
     }
     if (batch->reduce.end_ns > 0)
         (void)put_interval(t, REDUCE_TRACK, "reduce", &batch->reduce, batch->number);
+    if (batch->gather.end_ns > 0)
+        (void)put_interval(t, GATHER_TRACK, "gather", &batch->gather, batch->number);
 }
 
 static void put_tracks(const trace *t, bool has_ranks)
@@ -91,6 +93,7 @@ static void put_tracks(const trace *t, bool has_ranks)
     (void)snprintf(name, sizeof name, "rank %u", t->rank);
     td_trace_put_name(t->json, "process_name", t->rank, 0, name);
     td_trace_put_name(t->json, "thread_name", t->rank, REDUCE_TRACK, "network: reduce");
+    td_trace_put_name(t->json, "thread_name", t->rank, GATHER_TRACK, "network: gather");
 }
 
 td_status td_profile_write_trace(const td_profile *profile, const char *path)

@@ -143,6 +143,7 @@ td_status td_profile_gather(td_profile *p, td_cluster *cluster)
         for (int s = 0; s < TD_STAGE_COUNT; ++s)
             shift(&p->rank_times[i].stages[s], by_ns);
         shift(&p->rank_times[i].reduce, by_ns);
+        shift(&p->rank_times[i].gather, by_ns);
     }
 fail:
     free(all);

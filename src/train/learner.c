@@ -104,6 +104,7 @@ static td_status make_item(const td_learner *learner, td_plan_use use, const td_
     options.buckets = use == TD_USE_TRAIN ? s->buckets : NULL;
     options.sums_gradients = use == TD_USE_TRAIN && s->grad_accum > 1 && s->buckets == NULL;
     options.updates = use == TD_USE_TRAIN && s->in_backward ? learner->optimizer : NULL;
+    options.cuts_reads |= s->shards != NULL;
     TD_TRY(TD_NEW(&item));
     item->use = use;
     item->shape = *shape;

@@ -137,10 +137,11 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, cons
     *out = (td_ready_step){0};
     TD_CHECK(td_family_store(memory, &settings.model, s->freeze, &options, &out->store));
     settings.store = out->store;
+    for (uint32_t l = 0; cluster != NULL && l < td_model_learners(&settings.model); ++l)
+        TD_CHECK(open_buckets(memory, s, cluster, l, out)); /* plans look for all of them */
     for (; settings.number < td_model_learners(&settings.model); ++settings.number) {
         td_shaped_plan *shaped;
         const size_t n = out->n_learners;
-        if (cluster != NULL) TD_CHECK(open_buckets(memory, s, cluster, settings.number, out));
         settings.buckets = out->buckets[n];
         settings.shards = out->shards[n];
         TD_CHECK(td_learner_open(&settings, &out->learners[n]));
@@ -155,6 +156,8 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *s, cons
 td_status td_ready_run(td_ready_step *step, uint32_t grad_accum, uint32_t number, bool reduces,
                        td_point *updated)
 {
+    for (size_t i = 0; i < step->n_learners; ++i)
+        if (step->shards[i] != NULL) td_shards_rest(step->shards[i], !reduces);
     for (uint32_t micro = 0; micro < grad_accum; ++micro) {
         for (size_t i = 0; i < step->n_learners; ++i) {
             const td_run run = {.step = number * grad_accum + micro, .adds = micro > 0};

@@ -60,8 +60,8 @@ td_status td_ready_open_rank(td_memory *memory, const td_train_settings *setting
                              const td_batch_shape *shape, td_cluster *cluster, td_ready_step *out);
 
 /* A step: `grad_accum` runs of each plan, whose gradients are summed over the ranks while the last one goes on
- * (reduces: not if false), then the updates; as the loop of training has it. Submits; waits for sums alone.
- * *updated: the last update. */
+ * (reduces: not if false, and nothing else travels either), then the updates; as the loop of training has it.
+ * Submits; waits for what travels alone. *updated: the last update. */
 td_status td_ready_run(td_ready_step *step, uint32_t grad_accum, uint32_t number, bool reduces,
                        td_point *updated);
 void td_ready_close(td_ready_step *step);

@@ -30,10 +30,12 @@ static account take_account(td_trainer *t, const td_train_event *event)
 {
     const double steps = (double)(event->step - t->window_step);
     account mine = {.step_ms = event->ms_per_step, .items = t->rank_items};
-    const td_reducer_stats now = td_reducers_count(t->reducers, t->n_learners);
+    td_travel now = td_reducers_count(t->reducers, t->n_learners);
+    const td_travel parameters = td_shards_count(t->shards, t->n_learners);
+    td_travel_add(&now, &parameters);
     if (steps > 0) {
         mine.wait_ms = 1e-6 * (double)(now.wait_ns - t->told.wait_ns) / steps;
-        mine.reduce_ms = 1e-6 * (double)(now.reduce_ns - t->told.reduce_ns) / steps;
+        mine.reduce_ms = 1e-6 * (double)(now.way_ns - t->told.way_ns) / steps;
     }
     t->told = now;
     t->rank_items = 0;
@@ -71,7 +73,12 @@ fail:
 void td_trainer_note_sums(td_trainer *t, uint64_t batch)
 {
     if (t->n_ranks == 1) return;
-    const td_reducer_stats all = td_reducers_count(t->reducers, t->n_learners);
+    const td_travel all = td_reducers_count(t->reducers, t->n_learners);
     td_monitor_note_reduce(t->s.monitor, batch,
                            (td_interval){.start_ns = all.last_start_ns, .end_ns = all.last_end_ns});
+    const td_travel parameters = td_shards_count(t->shards, t->n_learners);
+    if (parameters.n_steps > 0)
+        td_monitor_note_gather(
+            t->s.monitor, batch,
+            (td_interval){.start_ns = parameters.last_start_ns, .end_ns = parameters.last_end_ns});
 }

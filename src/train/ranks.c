@@ -84,7 +84,12 @@ static uint64_t hash_training(const td_train_settings *s)
                               (double)s->bucket_bytes,
                               (double)s->reduce_format,
                               (double)s->shard_optimizer,
-                              (double)s->balances};
+                              (double)s->balances,
+                              (double)s->state,
+                              (double)s->best_by_distance,
+                              (double)s->data.max_mel_frames,
+                              (double)s->data.max_text_length,
+                              s->data.reference_s};
     td_hasher_bytes(&hasher, numbers, sizeof numbers);
     td_hasher_string(&hasher, s->freeze);
     return td_hasher_digest(&hasher).low;
@@ -221,16 +226,22 @@ td_status td_trainer_open_reducers(td_trainer *t)
     return TD_OK;
 }
 
+static void tell_travel(const char *what, const td_travel *t, const char *behind)
+{
+    const double per_ms = 1e-6 / (double)t->n_steps;
+    td_log_info(
+        "%s of a step: %.1f MB, %.1f ms on their way, %.1f ms waited for: %.2f of it hidden behind %s", what,
+        1e-6 * (double)t->bytes / (double)t->n_steps, per_ms * (double)t->way_ns, per_ms * (double)t->wait_ns,
+        fmax(0, 1 - (double)t->wait_ns / (double)t->way_ns), behind);
+}
+
 void td_trainer_tell_reduction(const td_trainer *t)
 {
-    const td_reducer_stats sum = td_reducers_count(t->reducers, t->n_learners);
-    if (sum.n_steps == 0 || t->rank > 0) return;
-    const double per_ms = 1e-6 / (double)sum.n_steps;
-    td_log_info(
-        "gradients of a step: %.1f MB, %.1f ms on their way, %.1f ms waited for: %.2f of it hidden behind "
-        "the backward pass",
-        1e-6 * (double)sum.bytes / (double)sum.n_steps, per_ms * (double)sum.reduce_ns,
-        per_ms * (double)sum.wait_ns, 1 - (double)sum.wait_ns / (double)sum.reduce_ns);
+    const td_travel sums = td_reducers_count(t->reducers, t->n_learners);
+    const td_travel parameters = td_shards_count(t->shards, t->n_learners);
+    if (t->rank > 0) return;
+    if (sums.n_steps > 0) tell_travel("gradients", &sums, "the backward pass");
+    if (parameters.n_steps > 0) tell_travel("parameters", &parameters, "the next forward pass");
 }
 
 /* What is being written is gathered into the same place. */

@@ -21,7 +21,7 @@ struct td_reducer {
     void *scratch; /* of the cluster's thread */
     way *ways;     /* by bucket */
     size_t n_ways;
-    td_reducer_stats stats;
+    td_travel stats;
 };
 
 /* ---------------------------------------------------------------- life */
@@ -118,7 +118,7 @@ td_status td_reducer_finish(td_reducer *r)
     for (size_t i = 0; i < r->n_ways; ++i) {
         TD_CHECK(td_cluster_wait(r->s.cluster, r->ways[i].job));
         TD_CHECK(td_queue_submit(queue, &(td_submission){.list = r->ways[i].up}, NULL));
-        r->stats.reduce_ns += r->ways[i].end_ns - r->ways[i].start_ns;
+        r->stats.way_ns += r->ways[i].end_ns - r->ways[i].start_ns;
         r->stats.bytes += 4 * r->ways[i].elements;
     }
     r->stats.wait_ns += td_clock_ns() - start_ns;
@@ -128,17 +128,10 @@ td_status td_reducer_finish(td_reducer *r)
     return TD_OK;
 }
 
-td_reducer_stats td_reducers_count(td_reducer *const *reducers, size_t n)
+td_travel td_reducers_count(td_reducer *const *reducers, size_t n)
 {
-    td_reducer_stats sum = {.last_start_ns = UINT64_MAX};
-    for (size_t i = 0; i < n && reducers[i] != NULL; ++i) {
-        const td_reducer_stats *one = &reducers[i]->stats;
-        sum.n_steps = one->n_steps;
-        sum.reduce_ns += one->reduce_ns;
-        sum.wait_ns += one->wait_ns;
-        sum.bytes += one->bytes;
-        if (one->last_start_ns < sum.last_start_ns) sum.last_start_ns = one->last_start_ns;
-        if (one->last_end_ns > sum.last_end_ns) sum.last_end_ns = one->last_end_ns;
-    }
+    td_travel sum = {0};
+    for (size_t i = 0; i < n && reducers[i] != NULL; ++i)
+        td_travel_add(&sum, &reducers[i]->stats);
     return sum;
 }

@@ -33,15 +33,8 @@ td_status td_reducer_begin(td_reducer *reducer, const td_point *ready);
  * queue after this sees the sums. */
 td_status td_reducer_finish(td_reducer *reducer);
 
-/* Since it was created: time that buckets took from leaving to being summed, that this thread waited for them
- * after the backward pass had ended, and bytes of gradients; of the last step, when the first bucket left and the
- * last one was summed. */
-typedef struct td_reducer_stats {
-    uint64_t n_steps, reduce_ns, wait_ns, bytes;
-    uint64_t last_start_ns, last_end_ns;
-} td_reducer_stats;
-
-/* Of a step's reducers together, up to the first that is NULL. */
-td_reducer_stats td_reducers_count(td_reducer *const *reducers, size_t n);
+/* Of a step's reducers together, up to the first that is NULL; waited for is what was not there when the backward pass
+ * had ended. */
+td_travel td_reducers_count(td_reducer *const *reducers, size_t n);
 
 #endif

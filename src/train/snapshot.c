@@ -22,6 +22,7 @@ enum { OLDER_CONTROL_BYTES = 32 }; /* before there was a loss scale */
 
 struct td_snapshot {
     td_memory *memory;
+    td_store *store;
     td_span host; /* all tensors, one behind the other */
     td_list *list;
     td_queue *queue;
@@ -176,6 +177,7 @@ td_status td_snapshot_create(td_memory *memory, td_store *store, const td_checkp
     *out = NULL;
     TD_TRY(TD_NEW(&s));
     s->memory = memory;
+    s->store = store;
     s->shards = shards;
     s->rest = info->rest;
     if (s->rest != NULL) s->constant_bytes = td_carried_bytes(s->rest);
@@ -284,6 +286,7 @@ td_status td_snapshot_save(td_snapshot *s, td_side *side, const td_snapshot_orde
     TD_TRY(td_side_wait(side));
     TD_TRY(TD_NEW(&job));
     *job = (write_job){.snapshot = s, .order = *order};
+    TD_TRY(td_store_settle(s->store));
     TD_TRY(td_queue_submit(s->queue, &(td_submission){.list = s->list}, &job->copied));
     status = td_side_give(side, write_files, job);
     job = NULL;

@@ -102,7 +102,7 @@ typedef struct td_trainer {
     uint64_t looked_ns;              /* when wishes were last looked for */
     bool wished_stop, wished_sample; /* by files in the folder */
     td_rank_figures *rank_figures;   /* [n_ranks]; owned; NULL where there is one */
-    td_reducer_stats told;           /* of all learners, when they were last told */
+    td_travel told;                  /* of gradients and parameters, when they were last told */
     uint64_t rank_items;             /* of this rank, since then */
     double ranks_wait;               /* td_train_event */
     uint64_t agreed;                 /* to end, by all ranks: 1 + td_train_reason; 0: not yet */

@@ -1,18 +1,22 @@
 """What the tests of several ranks share: programs, and how to start them together."""
+import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+from array import array
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from tones import make_dataset
 
 PROBE, TANDEM, MORE, MODULE, FAULTS = sys.argv[1:6]
+HANGS_S = 600  # what takes this long hangs; nothing here is judged by its pace
 
 
-def ranks(n, *command, env=None, timeout=120):
+def ranks(n, *command, env=None, timeout=HANGS_S):
     """Runs a command on n ranks of this computer and gives back what came of it."""
     return subprocess.run(launcher(n) + list(command), capture_output=True, text=True, timeout=timeout,
                           env=environment(env))
@@ -30,6 +34,19 @@ def environment(more=None):
     if "ASAN_OPTIONS" in os.environ:
         own["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"
     return {**os.environ, **own, "TANDEM_MPI_MODULE": MODULE, **(more or {})}
+
+
+def read_tensors(path):
+    """Names to values of a safetensors file."""
+    with open(path, "rb") as file:
+        content = file.read()
+    (size,) = struct.unpack("<Q", content[:8])
+    tensors = {}
+    for name, entry in json.loads(content[8:8 + size]).items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = entry["data_offsets"]
+            tensors[name] = array("f", content[8 + size + begin:8 + size + end])
+    return tensors
 
 
 class InFolder(unittest.TestCase):

@@ -4,7 +4,7 @@ import json
 import subprocess
 import unittest
 
-from share import TANDEM, environment, main, ranks
+from share import HANGS_S, TANDEM, environment, main, ranks
 
 COMMAND = (TANDEM, "bench", "cluster", "--device", "cl:portable-computing-language.0", "--model-size", "pico", "--batch-size",
            "2", "--mel-frames", "64", "--text-length", "32", "--steps", "2")
@@ -21,7 +21,7 @@ class Bench(unittest.TestCase):
         return found
 
     def test_alone(self):
-        done = subprocess.run([*COMMAND, "--json"], capture_output=True, text=True, timeout=120, env=environment())
+        done = subprocess.run([*COMMAND, "--json"], capture_output=True, text=True, timeout=HANGS_S, env=environment())
         found = self.check(done)
         self.assertEqual(found["ranks"], 1)
         self.assertEqual(found["cluster"], "alone")
@@ -38,9 +38,11 @@ class Bench(unittest.TestCase):
         self.assertTrue(0 <= found["overlap"] <= 1)
         waits, reduces = ([rank[key] for rank in found["per_rank"]] for key in ("wait_ms", "reduce_ms"))
         self.assertAlmostEqual(found["overlap"], max(0, 1 - sum(waits) / sum(reduces)))
-        done = ranks(2, *COMMAND)
+        self.assertIsNone(found["gather_overlap"])
+        done = ranks(2, *COMMAND, "--set", "cluster.shard_optimizer=true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("efficiency"), 1)
+        self.assertEqual(done.stdout.count("of it behind the next forward pass"), 1)
 
     def test_what_ranks_cannot_do_is_refused(self):
         done = ranks(2, *COMMAND[:3], "--device", "sim:0")

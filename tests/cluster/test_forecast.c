@@ -101,10 +101,11 @@ static void test_waited_for(void **state)
 
 /* ---------------------------------------------------------------- numbers */
 
-/* 10 ms of backward in which two buckets of 4 MB are final after 4 and after 10 ms; copies of 1 ms. */
+/* 10 ms of work in which two buckets of 4 MB are final after 4 and after 10 ms, and first read after 3 and at once; copies
+ * of 1 ms. */
 static td_rank_times make_times(struct td_rank_bucket buckets[2])
 {
-    buckets[0] = (struct td_rank_bucket){.ready_ms = 4, .elements = 1000000};
+    buckets[0] = (struct td_rank_bucket){.ready_ms = 4, .read_ms = 3, .elements = 1000000};
     buckets[1] = (struct td_rank_bucket){.ready_ms = 10, .elements = 1000000};
     return (td_rank_times){.more_ms = 10,
                            .last_ms = 10,
@@ -144,12 +145,21 @@ static void test_two_ranks_by_hand(void **state)
     t.first_ms = 10;
     expect("step of three micro-batches", td_cluster_predict(&t, &network, 2).step_ms, 36);
     t.grad_accum = 1;
-    t.shards =
-        true; /* 2 x (1/8 + 7/16) of update to 15.125; both halves are copied by 16.125, the second gathered at
-                        16.625 while the first goes up, up at 18.125 */
+    /* 16 - 2 + 2 x (1/8 + 7/16) of update, and what the pass before is longer: halves are copied by 0.5 and 1 ms, the
+     * second bucket has come at 1, is up at 2; the first has come at 1.5, long before it is read at 5, and goes up */
+    t.shards = true;
     f = td_cluster_predict(&t, &network, 2);
-    expect("step with shards", f.step_ms, 18.125);
-    expect("gathering", f.gather_ms, 3);
+    expect("step with shards", f.step_ms, 16 - 2 + 1.125 + 3);
+    expect("gathering", f.gather_ms, 1);
+    expect("waited for parameters", f.gather_wait_ms, 0);
+    /* 8 ms for each half: the second bucket comes at 8.5 and is up at 9.5, the first is wanted at 12.5, comes at 16.5, is
+     * up at 17.5 instead of 3; then sums of 17 ms: the first is copied to 19.5 and back at 36.5, the second at 53.5 */
+    network.gbps = 0.25;
+    f = td_cluster_predict(&t, &network, 2);
+    expect("slow gathering", f.gather_ms, 16);
+    expect("waited for slow parameters", f.gather_wait_ms, 7.5 + 4);
+    expect("step with slow shards", f.step_ms, 54.5 + 1.125);
+    network.gbps = 4;
     t.shards = false;
     network.latency_us = 1000; /* 4 ms a bucket: the second is summed at 15, the step ends at 18 */
     expect("step with latency", td_cluster_predict(&t, &network, 2).step_ms, 18);

@@ -3,12 +3,12 @@
 import subprocess
 import unittest
 
-from share import PROBE, environment, main, ranks
+from share import HANGS_S, PROBE, environment, main, ranks
 
 
 class Calls(unittest.TestCase):
     def test_alone(self):
-        done = subprocess.run([PROBE], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([PROBE], capture_output=True, text=True, timeout=HANGS_S)
         self.assertEqual((done.returncode, done.stdout), (0, "ranks 1 alone\n"), done.stderr)
 
     def test_every_call_on_two_and_three_ranks(self):
@@ -37,7 +37,7 @@ class Calls(unittest.TestCase):
         self.assertIn("openmpi-bin", done.stderr)
 
     def test_without_a_launcher_there_is_no_mpi(self):
-        done = subprocess.run([PROBE], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([PROBE], capture_output=True, text=True, timeout=HANGS_S,
                               env=environment({"TANDEM_MPI_MODULE": "/nowhere/libtandem_mpi.so"}))
         self.assertEqual(done.returncode, 0, done.stderr)
 

@@ -4,14 +4,17 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import time
 
-from share import FAULTS, MODULE, MORE, InFolder, environment, launcher, main, make_dataset, ranks
+from share import FAULTS, HANGS_S, MODULE, MORE, InFolder, environment, launcher, main, make_dataset, ranks, read_tensors
 
 DEVICE = "cl:portable-computing-language.0"
+VOCABULARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle", "golden", "xtts_vocab.json")
+# parameters come so late that whoever does not wait for them reads those of the step before
+LATE = {"TANDEM_MPI_MODULE": FAULTS, "TANDEM_FAULT_MODULE": MODULE, "TANDEM_FAULT_DELAY_MS": "20"}
+SMALL_MB = "0.05"  # several buckets even of a small model
 
 
 def read(path):
@@ -42,9 +45,9 @@ class Cluster(InFolder):
                 "--checkpoint-dir", self.path(run), "--val-every", "0", "--sample-every", "0", "--quiet",
                 *(("--set", "model.width=24") if family == "toy" else ()), *more]
 
-    def train(self, n, run, steps, *more, code=0, **named):
-        done = ranks(n, *self.command(run, steps, *more, **named)) if n > 1 else subprocess.run(
-            self.command(run, steps, *more, **named), capture_output=True, text=True, timeout=120, env=environment())
+    def train(self, n, run, steps, *more, code=0, env=None, **named):
+        done = ranks(n, *self.command(run, steps, *more, **named), env=env) if n > 1 else subprocess.run(
+            self.command(run, steps, *more, **named), capture_output=True, text=True, timeout=HANGS_S, env=environment())
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -53,49 +56,66 @@ class Cluster(InFolder):
 
 
 class Bits(Cluster):
-    def compare(self, family, n, dropout=False):
-        """TANDEM_TEST_RANKS: another number of ranks for all families."""
-        n = int(os.environ.get("TANDEM_TEST_RANKS", n))
-        alone, together = f"{family}-alone", f"{family}-{n}"
-        more = ("--average-decay", "0.9", *(("--set", "model.dropout=0.2") if dropout else ()))
-        self.train(1, alone, 20, "--grad-accum", str(n), *more, family=family)
-        self.train(n, together, 20, "--bucket-mb", "1", *more, family=family)
-        self.assertTrue(self.checkpoint(alone, 20) == self.checkpoint(together, 20),
-                        f"{n} ranks and {n} micro-batches of one rank differ")
+    def compare(self, family, n, *more, name=None, sharded=False):
+        """20 steps of one rank and of n: the same file. TANDEM_TEST_RANKS: another number for all families. `sharded`: also
+        with moments that are cut among ranks, and parameters that come late."""
+        n, name = int(os.environ.get("TANDEM_TEST_RANKS", n)), name or family
+        more = ("--average-decay", "0.9", *more)
+        self.train(1, f"{name}-alone", 20, "--grad-accum", str(n), *more, family=family)
+        whole = self.checkpoint(f"{name}-alone", 20)
+        self.train(n, f"{name}-{n}", 20, "--bucket-mb", "1", *more, family=family)
+        self.assertTrue(whole == self.checkpoint(f"{name}-{n}", 20), f"{n} ranks and {n} micro-batches of one rank differ")
+        if sharded:
+            self.train(n, f"{name}-late", 20, "--bucket-mb", SMALL_MB, "--shard-optimizer", *more, family=family, env=LATE)
+            self.assertTrue(whole == self.checkpoint(f"{name}-late", 20), "moments that are cut make a difference")
 
     def test_parallel_on_two(self):
-        self.compare("parallel", 2, dropout=True)
+        self.compare("parallel", 2, "--set", "model.dropout=0.2", sharded=True)
 
     def test_autoregressive_on_four(self):
-        self.compare("autoregressive", 4, dropout=True)
+        self.compare("autoregressive", 4, "--set", "model.dropout=0.2")
 
     def test_several_learners_on_two(self):
-        self.compare("gan", 2)
+        self.compare("gan", 2, sharded=True)
 
     def test_vocoder_on_two(self):
-        self.compare("vocoder", 2)
+        small = {"model.width": 16, "model.inside": 24, "model.blocks": 1, "model.kernel": 3, "model.pitch_width": 8,
+                 "model.pitch_layers": 1, "training.crop": 12}
+        self.compare("vocoder", 2, *(word for pair in small.items() for word in ("--set", "%s=%s" % pair)))
 
     def test_a_part_that_nobody_trains_on_two(self):
         self.compare("content", 2)
+
+    def test_aligner_on_two(self):
+        self.compare("aligner", 2)
+
+    def test_xtts_on_two(self):
+        """A GPT on the codes of a DVAE, both from nothing and shrunk; then adapters of that GPT."""
+        self.train(1, "dvae", 2, "--set", "model.hidden=8", "--set", "model.codebook_dim=6", "--set", "model.codes=16",
+                   family="dvae")
+        small = {"gpt_start_text_token": 5, "gpt_num_audio_tokens": 18, "gpt_start_audio_token": 16,
+                 "gpt_stop_audio_token": 17, "gpt_max_audio_tokens": 60, "gpt_max_text_tokens": 40, "conditioning_blocks": 1,
+                 "perceiver_layers": 1, "perceiver_heads": 1, "dvae_hidden": 8, "dvae_codebook_dim": 6}
+        self.compare("xtts", 2, "--tokenizer", VOCABULARY, "--init-from", self.path("dvae", "checkpoint-2.safetensors"),
+                     *(word for key, value in small.items() for word in ("--set", f"model.{key}={value}")))
+        self.compare("xtts", 2, "--set", "xtts.tune=lora", "--set", "xtts.lora_rank=2", "--init-from",
+                     self.path("xtts-alone", "checkpoint-20.safetensors"), name="lora", sharded=True)
 
     def test_accumulated_twice_the_same(self):
         """With micro-batches on each rank too the bits are the same every time, though not those of one rank."""
         for run in ("first", "second"):
             self.train(2, run, 5, "--grad-accum", "2")
-        self.train(1, "one", 5, "--grad-accum", "4")
         self.assertTrue(self.checkpoint("first", 5) == self.checkpoint("second", 5))
-        self.assertEqual(len(self.checkpoint("first", 5)), len(self.checkpoint("one", 5)))
 
     def test_sharded_as_unsharded(self):
-        """Moments cut among ranks: the same file, also where a run goes on with another number of ranks."""
+        """Moments cut among ranks, and weights in 16 bits too: the same file, also where a run goes on with another number
+        of ranks."""
         more = ("--average-decay", "0.9", "--mixed-precision")
         self.train(1, "whole", 6, "--grad-accum", "2", *more, family="parallel")
         self.train(2, "cut", 3, "--shard-optimizer", *more, family="parallel")  # all in the warm-up
-        self.train(2, "cut", 6, "--shard-optimizer", "--bucket-mb", "1", *more, family="parallel")
+        self.train(1, "cut", 4, "--grad-accum", "2", *more, family="parallel")
+        self.train(2, "cut", 6, "--shard-optimizer", "--bucket-mb", SMALL_MB, *more, family="parallel", env=LATE)
         self.assertTrue(self.checkpoint("whole", 6) == self.checkpoint("cut", 6))
-        self.train(1, "gan-whole", 4, "--grad-accum", "3", family="gan")
-        self.train(3, "gan-cut", 4, "--shard-optimizer", family="gan")
-        self.assertTrue(self.checkpoint("gan-whole", 4) == self.checkpoint("gan-cut", 4))
 
     def test_bf16_on_the_way_is_near(self):
         losses = []
@@ -106,6 +126,10 @@ class Bits(Cluster):
             losses.append([e["loss"] for e in events if e["event"] == "step"][-1])
         self.assertFalse(self.checkpoint("fp32", 20) == self.checkpoint("bf16", 20))
         self.assertLess(abs(losses[0] - losses[1]), 1e-3 * losses[0])
+        exact, near = (read_tensors(self.path(form, "checkpoint-20.safetensors")) for form in ("fp32", "bf16"))
+        for name in filter(lambda name: name.startswith("param."), exact):
+            apart = sum((a - b) ** 2 for a, b in zip(exact[name], near[name])) ** 0.5
+            self.assertLessEqual(apart, 1e-3 * sum(a * a for a in exact[name]) ** 0.5, name)
 
 
 class Life(Cluster):
@@ -114,7 +138,7 @@ class Life(Cluster):
         job = subprocess.Popen(launcher(n) + self.command(run, 100000, "--save-every", "2", *more),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         self.addCleanup(job.kill)
-        end = time.monotonic() + 300  # nothing is promised of how fast it starts
+        end = time.monotonic() + HANGS_S
         while not os.path.exists(self.path(run, "latest")):
             self.assertIsNone(job.poll(), job.returncode)
             self.assertLess(time.monotonic(), end, "no checkpoint came")
@@ -129,7 +153,7 @@ class Life(Cluster):
     def test_a_signal_to_one_rank_ends_all_with_a_checkpoint(self):
         job, pids = self.start(2, "asked")
         os.kill(pids[1], signal.SIGTERM)
-        _, text = job.communicate(timeout=60)
+        _, text = job.communicate(timeout=HANGS_S)
         self.assertEqual(job.returncode, 128 + signal.SIGTERM, text)
         last = self.steps("asked")[-1]
         done = self.train(3, "asked", last + 2, "--json")  # another number of ranks goes on
@@ -140,17 +164,14 @@ class Life(Cluster):
         job, pids = self.start(2, "killed")
         os.kill(pids[1], signal.SIGKILL)
         start = time.monotonic()
-        _, text = job.communicate(timeout=60)
+        _, text = job.communicate(timeout=HANGS_S)
         self.assertLess(time.monotonic() - start, 10)
         self.assertNotEqual(job.returncode, 0)
         self.assertIn("rank 1", text)
         # What it left is whole, and going on from there is as if it had never been broken.
         last = self.steps("killed")[-1]
-        shutil.copytree(self.path("killed"), self.path("again"))
-        for run in ("killed", "again"):
+        for run in ("killed", "unbroken"):
             self.train(2, run, last + 2)
-        self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("again", last + 2))
-        self.train(2, "unbroken", last + 2)
         self.assertTrue(self.checkpoint("killed", last + 2) == self.checkpoint("unbroken", last + 2))
 
     def test_a_rank_killed_at_any_moment(self):
@@ -194,7 +215,7 @@ class Life(Cluster):
             os.kill(pids[victim], signal.SIGKILL)
         except (ProcessLookupError, TypeError):
             victim = None
-        _, text = job.communicate(timeout=60)
+        _, text = job.communicate(timeout=HANGS_S)
         if job.returncode == 0:
             return False
         self.assertIn(f"rank {victim}", text)
@@ -206,7 +227,7 @@ class Life(Cluster):
         more = ("--save-every", "1", "--shard-optimizer")
 
         def run(folder, rank, at):
-            return ranks(2, *self.command(folder, 2, *more), timeout=60,
+            return ranks(2, *self.command(folder, 2, *more), timeout=HANGS_S,
                          env={"TANDEM_MPI_MODULE": FAULTS, "TANDEM_FAULT_MODULE": MODULE, "TANDEM_FAULT_RANK": str(rank),
                               "TANDEM_FAULT_AT": str(at), "TANDEM_FAULT_COUNT": self.path("calls")})
 
@@ -218,8 +239,7 @@ class Life(Cluster):
             with self.subTest(call=at):
                 done = run(f"fault-{at}", at % 2, at)
                 self.assertNotEqual(done.returncode, 0)
-                told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-                self.assertEqual([line.count("failed in") for line in told], [1], done.stderr)
+                self.assertEqual(done.stderr.count("failed in"), 1, done.stderr)  # the launcher may write into the line
                 self.assertIn(f"rank {at % 2}: ", done.stderr)
                 if at > 1:
                     self.train(2, f"fault-{at}", 2, *more)
@@ -227,12 +247,12 @@ class Life(Cluster):
 
     def test_what_differs_is_named(self):
         make_dataset(self.path("other"), 24, 7000, 400)
-        for more, what in ((("--batch-size", "1"), "--batch-size"), (("--lr", "0.5"), "[training]"),
+        for more, what in ((("--batch-size", "1"), "--batch-size"), (("--optimizer-state", "bf16"), "[training]"),
                            (("--set", "model.width=32"), "model"), (("--train-data", self.path("other")), "dataset")):
             with self.subTest(what=what):
                 one, other = self.command("unlike", 5), self.command("unlike", 5, *more)
                 done = subprocess.run(launcher(1) + one + [":", "-n", "1"] + other, capture_output=True, text=True,
-                                      timeout=60, env=environment())
+                                      timeout=HANGS_S, env=environment())
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(done.stderr.count("error: rank 1 (on "), 1, done.stderr)
                 self.assertIn(f"another {'configuration of ' if what[0] == '[' else ''}{what}", done.stderr)
@@ -247,7 +267,7 @@ class Life(Cluster):
         os.chmod(self.path("other-build"), 0o700)
         one = self.command("builds", 5)
         done = subprocess.run(launcher(1) + one + [":", "-n", "1", self.path("other-build")] + one[1:], capture_output=True,
-                              text=True, timeout=60, env=environment())
+                              text=True, timeout=HANGS_S, env=environment())
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("another build of tandem than rank 0", done.stderr)
 

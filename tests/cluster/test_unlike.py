@@ -1,27 +1,11 @@
 #!/usr/bin/env python3
 """Ranks with unlike devices: OpenCL beside Vulkan, shares by measured speed, two devices within each rank."""
-import json
 import re
-import struct
 import subprocess
-from array import array
 
-from share import MORE, InFolder, environment, launcher, main, ranks
+from share import HANGS_S, MORE, InFolder, environment, launcher, main, ranks, read_tensors
 
 OPENCL, VULKAN = "cl:portable-computing-language.0", "vk:llvmpipe.0"
-
-
-def read_tensors(path):
-    """Names to values of a safetensors file."""
-    with open(path, "rb") as file:
-        content = file.read()
-    (size,) = struct.unpack("<Q", content[:8])
-    tensors = {}
-    for name, entry in json.loads(content[8:8 + size]).items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = entry["data_offsets"]
-            tensors[name] = array("f", content[8 + size + begin:8 + size + end])
-    return tensors
 
 
 class Unlike(InFolder):
@@ -40,10 +24,10 @@ class Unlike(InFolder):
     def mixed(self, run, *more):
         return self.check(subprocess.run(launcher(1) + self.command(run, *more) + [":", "-n", "1"] +
                                          self.command(run, *more, device=VULKAN), capture_output=True, text=True,
-                                         timeout=120, env=environment()))
+                                         timeout=HANGS_S, env=environment()))
 
     def alone(self, run, *more):
-        return self.check(subprocess.run(self.command(run, *more), capture_output=True, text=True, timeout=120,
+        return self.check(subprocess.run(self.command(run, *more), capture_output=True, text=True, timeout=HANGS_S,
                                          env=environment()))
 
     def compare(self, one, other, tolerance):

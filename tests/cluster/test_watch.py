@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from share import TANDEM, environment, main, make_dataset, ranks
+from share import HANGS_S, TANDEM, environment, main, make_dataset, ranks
 
 DEVICE = "cl:portable-computing-language.0"
 
@@ -48,7 +48,8 @@ class Watch(unittest.TestCase):
                 self.assertGreaterEqual(r["wait_ms"], 0)
                 self.assertLess(r["wait_ms"], 2 * r["step_ms"])  # a step ahead may be counted
         self.assertEqual(steps[-1]["per_rank"][0]["step_ms"], steps[-1]["ms_per_step"])
-        done = subprocess.run([TANDEM, "report", self.path("run")], capture_output=True, text=True, timeout=60, env=environment())
+        done = subprocess.run([TANDEM, "report", self.path("run")], capture_output=True, text=True, timeout=HANGS_S,
+                              env=environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("run", "report.html"), encoding="utf-8") as file:
             page = file.read()
@@ -56,11 +57,13 @@ class Watch(unittest.TestCase):
         self.assertIn("waits for sums", page)
         for browser in filter(None, (shutil.which(name) for name in ("chromium", "chromium-browser"))):
             done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                                   "file://" + self.path("run", "report.html")], capture_output=True, text=True, timeout=60)
+                                   "file://" + self.path("run", "report.html")], capture_output=True, text=True,
+                                  timeout=HANGS_S)
             self.assertIn(f"<td>0</td><td>{os.uname().nodename}</td><td>{DEVICE}</td>", done.stdout)
 
     def test_trace(self):
-        done = self.start("profile", "--num-steps", "6", "--trace", self.path("trace.json"), "--json")
+        done = self.start("profile", "--num-steps", "6", "--trace", self.path("trace.json"), "--json", "--set",
+                          "cluster.shard_optimizer=true")
         self.assertEqual(json.loads(done.stdout)["mode"], "single-device")  # one rank alone prints
         with open(self.path("trace.json"), encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
@@ -74,6 +77,14 @@ class Watch(unittest.TestCase):
             for s, t in zip(sums, trains):
                 self.assertEqual(s["args"]["batch"], t["args"]["batch"])
                 self.assertTrue(t["ts"] <= s["ts"] and s["ts"] + s["dur"] <= t["ts"] + t["dur"] + 1000, (pid, s, t))
+            # parameters of an update come after its sums, and before those of the next step
+            gathers = {e["args"]["batch"]: e for e in own if e["name"] == "gather"}
+            self.assertGreaterEqual(len(gathers), 5)
+            for before, s in zip(sums, sums[1:]):
+                come = gathers.get(s["args"]["batch"])
+                if come is not None:
+                    self.assertTrue(before["ts"] + before["dur"] <= come["ts"] and come["ts"] + come["dur"] <= s["ts"],
+                                    (before, come, s))
         # both are on one clock: a sum has all ranks in it, so that theirs overlap
         for a, b in zip(*([e for e in own if e["name"] == "reduce"] for own in of.values())):
             self.assertTrue(a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"], (a, b))

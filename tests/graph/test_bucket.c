@@ -82,6 +82,23 @@ static void run_and_copy(const rig *r, bench *b, const td_buckets *buckets, bool
     free(lists);
 }
 
+/* Each layer is read when the one before is done, the last one before any gradient is final; what nobody reads, at the
+ * end. */
+static void expect_reads(const bench *b, const td_buckets *buckets)
+{
+    const td_point *reads = td_plan_reads(b->plan), *ready = td_plan_ready(b->plan);
+    td_point last = {0};
+    for (size_t i = 0; i < td_store_count(b->store); ++i) {
+        const char *name = td_store_get(b->store, i).name;
+        const td_point at = reads[td_buckets_find(buckets, i)];
+        if (strcmp(name, "unused") == 0) assert_true(at.value >= ready[0].value);
+        if (name[0] != 'w') continue;
+        assert_non_null(at.queue);
+        assert_true(at.value > last.value && at.value < ready[0].value);
+        last = at;
+    }
+}
+
 static void test_points(void **state)
 {
     (void)state;
@@ -97,7 +114,7 @@ static void test_points(void **state)
     check(td_buckets_create(b.store, 0, 4, &buckets));
     check(td_buckets_want_sums(buckets));
     expect_order(buckets, b.store);
-    bench_plan(&b, &m, &(td_plan_options){.buckets = buckets});
+    bench_plan(&b, &m, &(td_plan_options){.buckets = buckets, .cuts_reads = true});
     const uint64_t bytes = 4 * td_buckets_elements(buckets);
     check(td_memory_alloc(r.memory, TD_MEMORY_HOST, bytes, &early));
     check(td_memory_alloc(r.memory, TD_MEMORY_HOST, bytes, &late));
@@ -120,7 +137,8 @@ static void test_points(void **state)
     td_plan_stats cut, uncut;
     td_plan_get_stats(b.plan, &cut);
     td_plan_get_stats(whole.plan, &uncut);
-    assert_true(cut.submissions >= uncut.submissions + LAYERS);
+    assert_true(cut.submissions >= uncut.submissions + 2 * LAYERS - 1);
+    expect_reads(&b, buckets);
     td_memory_free(r.memory, early);
     td_memory_free(r.memory, late);
     bench_close(&whole);

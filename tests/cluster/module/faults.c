@@ -1,14 +1,16 @@
 /* A module (src/cluster/module.h) between the program and the real one, TANDEM_FAULT_MODULE: on rank
  * TANDEM_FAULT_RANK the TANDEM_FAULT_AT-th call fails without being made. The number of calls is written to the file
- * TANDEM_FAULT_COUNT when the ranks part. */
+ * TANDEM_FAULT_COUNT when the ranks part. TANDEM_FAULT_DELAY_MS: what is gathered in many bytes comes that much later, on
+ * all ranks. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cluster/module.h"
 
-enum { FAULT = 1 }; /* a number that MPI can describe */
+enum { FAULT = 1, MANY_BYTES = 1024 }; /* FAULT: a number that MPI can describe */
 
 static const td_cluster_calls *real;
 static long n_calls;
@@ -38,6 +40,10 @@ static int exchange(const void *from, td_pieces sent, void *to, td_pieces receiv
 
 static int all_gather(const void *from, int bytes, void *to, td_pieces received)
 {
+    const long delay_ms = read_number("TANDEM_FAULT_DELAY_MS");
+    if (delay_ms > 0 && bytes > MANY_BYTES)
+        (void)nanosleep(&(struct timespec){.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000},
+                        NULL);
     return fails() ? FAULT : real->all_gather(from, bytes, to, received);
 }
 
