@@ -147,9 +147,9 @@ static void find(const sound *s, const book *b, size_t piece, td_found **found, 
 {
     const td_path_text text = {b->letters, b->firsts, SENTENCES};
     td_path *path;
-    check(td_path_create(&text, CLASSES, &path));
+    check(td_path_create(&text, CLASSES, &TD_PATH_USUAL, &path));
     for (size_t at = 0; at < s->steps; at += piece)
-        check(td_path_push(path, s->values + at * CLASSES, s->steps - at < piece ? s->steps - at : piece));
+        check(td_path_push(path, s->values + at * CLASSES, NULL, s->steps - at < piece ? s->steps - at : piece));
     check(td_path_finish(path, found, count));
     td_path_destroy(path);
 }
