@@ -218,6 +218,7 @@ static td_status find_medians(td_cut *cut, double *rate)
     double *values;
     const size_t n = cut->n_rows;
     *rate = 0;
+    cut->result->median_score = 0;
     if (n == 0) return TD_OK;
     TD_CHECK(TD_NEW_ARRAY(&values, n));
     for (size_t i = 0; i < n; i++)
