@@ -208,6 +208,16 @@ td_lang td_aligner_lang(const td_aligner *a)
     return a->lang;
 }
 
+const char *td_aligner_path(const td_aligner *a)
+{
+    return td_checkpoint_path(a->checkpoint);
+}
+
+const td_checkpoint_info *td_aligner_info(const td_aligner *a)
+{
+    return a->info;
+}
+
 /* ---------------------------------------------------------------- texts */
 
 static td_status push_letter(td_letters *letters, uint16_t class_)

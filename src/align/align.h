@@ -23,6 +23,10 @@ uint32_t td_aligner_rate(const td_aligner *aligner);         /* of the samples i
 uint32_t td_aligner_step_samples(const td_aligner *aligner); /* a step is so many of them */
 size_t td_aligner_classes(const td_aligner *aligner);        /* letters it knows, and 0: none */
 td_lang td_aligner_lang(const td_aligner *aligner);          /* most of what it was trained with */
+const char *td_aligner_path(const td_aligner *aligner);
+
+/* What its checkpoint tells; borrowed until close. */
+const struct td_checkpoint_info *td_aligner_info(const td_aligner *aligner);
 
 /* ---------------------------------------------------------------- texts */
 

@@ -10,10 +10,14 @@
 
 #include "base/error.h"
 
-#define PASS_OVER -1.2f   /* of a step in which a letter is heard that is not in the text */
-#define SKIP_FIRST -14.0f /* of the first of some sentences that were not read, */
-#define SKIP_MORE -0.7f   /* and of each */
-#define BEAM 160.0f       /* ways so far below the best are given up */
+const td_path_prices TD_PATH_USUAL = {
+    .pass_over = -1.2f, .skip_first = -14.0f, .skip_more = -0.7f, .beam = 160.0f};
+const td_path_prices TD_PATH_LOOSE = {.pass_over = -2.0f,
+                                      .skip_first = -14.0f,
+                                      .skip_more = -0.7f,
+                                      .nothing = -2.0f,
+                                      .asks_hints = true,
+                                      .beam = 300.0f};
 
 enum { NO_LINK = 0, SWEEP_FROM = 1 << 14 };
 
@@ -24,7 +28,9 @@ typedef struct link {
 
 struct td_path {
     td_path_text text;
+    const td_path_prices *prices;
     size_t classes;
+    float *priced;    /* [classes]: a step's values with prices */
     size_t *at;       /* [sentences + 1]: the first state of each */
     float *scores;    /* by state */
     uint32_t *starts; /* by state: when its sentence began */
@@ -36,15 +42,19 @@ struct td_path {
     link *nodes;      /* the first stands for none */
     size_t n_nodes, capacity, sweep_at;
     uint32_t step;
+    bool may_turn; /* a sentence may begin or end at this step */
 };
 
-td_status td_path_create(const td_path_text *text, size_t classes, td_path **out)
+td_status td_path_create(const td_path_text *text, size_t classes, const td_path_prices *prices,
+                         td_path **out)
 {
     td_path *p = NULL;
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&p));
-    *p = (td_path){.text = *text, .classes = classes, .high = 1, .n_nodes = 1, .sweep_at = SWEEP_FROM};
+    *p = (td_path){
+        .text = *text, .prices = prices, .classes = classes, .high = 1, .n_nodes = 1, .sweep_at = SWEEP_FROM};
+    TD_TRY(TD_NEW_ARRAY(&p->priced, classes));
     TD_TRY(TD_NEW_ARRAY(&p->at, text->count + 1));
     for (size_t j = 0; j < text->count; j++) {
         const size_t letters = text->firsts[j + 1] - text->firsts[j];
@@ -74,6 +84,7 @@ void td_path_destroy(td_path *p)
 {
     if (!p) return;
     free(p->at);
+    free(p->priced);
     free(p->scores);
     free(p->starts);
     free(p->links);
@@ -169,7 +180,7 @@ static void step_sentence(td_path *p, size_t j, const float *heard)
         scores[i] = score + heard[i % 2 ? 0 : letters[i / 2]];
         best = fmaxf(best, scores[i]);
     }
-    if (p->between[j] > scores[0]) {
+    if (p->may_turn && p->between[j] > scores[0]) {
         scores[0] = p->between[j];
         p->starts[first] = p->step;
         p->links[first] = p->between_links[j];
@@ -182,7 +193,7 @@ static void step_sentence(td_path *p, size_t j, const float *heard)
  * of the step before. */
 static td_status step_between(td_path *p, size_t j, float price)
 {
-    if (j > 0 && p->best[j - 1] > -INFINITY && p->at[j] > p->at[j - 1]) {
+    if (p->may_turn && j > 0 && p->best[j - 1] > -INFINITY && p->at[j] > p->at[j - 1]) {
         const float score = p->scores[p->at[j] - 1];
         if (score > p->between[j]) {
             p->between[j] = score;
@@ -200,7 +211,7 @@ static float skip(td_path *p)
     uint32_t gap_link = NO_LINK;
     for (size_t j = p->low; j <= p->text.count; j++) {
         if (j == p->high) { /* nobody waits for it yet */
-            if (gap <= best - BEAM) break;
+            if (gap <= best - p->prices->beam) break;
             p->high++;
         }
         if (gap > p->between[j]) {
@@ -209,11 +220,11 @@ static float skip(td_path *p)
         }
         best = fmaxf(best, p->between[j]);
         if (j < p->text.count) best = fmaxf(best, p->best[j]);
-        if (p->between[j] + SKIP_FIRST > gap) {
-            gap = p->between[j] + SKIP_FIRST;
+        if (p->between[j] + p->prices->skip_first > gap) {
+            gap = p->between[j] + p->prices->skip_first;
             gap_link = p->between_links[j];
         }
-        gap += SKIP_MORE;
+        gap += p->prices->skip_more;
     }
     return best;
 }
@@ -232,13 +243,13 @@ static void prune(td_path *p, float best)
     for (size_t j = p->low; j < p->high; j++) {
         bool is_followed = false;
         p->between[j] -= best;
-        if (p->between[j] < -BEAM)
+        if (p->between[j] < -p->prices->beam)
             p->between[j] = -INFINITY;
         else
             is_followed = true;
         if (j < p->text.count && p->best[j] > -INFINITY) {
             p->best[j] -= best;
-            if (p->best[j] < -BEAM)
+            if (p->best[j] < -p->prices->beam)
                 give_up(p, j);
             else
                 is_followed = true;
@@ -253,9 +264,25 @@ static void prune(td_path *p, float best)
     p->high = high < p->text.count + 1 && p->best[high - 1] > -INFINITY ? high + 1 : high;
 }
 
-static td_status push_step(td_path *p, const float *heard)
+/* Values with the price of hearing nothing, the best of them 0 again. */
+static const float *price_nothing(td_path *p, const float *heard)
 {
-    const float price = fmaxf(heard[0], PASS_OVER);
+    float best = -INFINITY;
+    for (size_t i = 0; i < p->classes; i++) {
+        p->priced[i] = heard[i] + (i == 0 ? p->prices->nothing : 0);
+        best = fmaxf(best, p->priced[i]);
+    }
+    for (size_t i = 0; i < p->classes; i++)
+        p->priced[i] -= best;
+    return p->priced;
+}
+
+static td_status push_step(td_path *p, const float *heard, unsigned char hints)
+{
+    const bool is_speech = p->prices->asks_hints && (hints & TD_PATH_SPEECH);
+    if (is_speech) heard = price_nothing(p, heard);
+    const float price = is_speech ? p->prices->pass_over : fmaxf(heard[0], p->prices->pass_over);
+    p->may_turn = !p->prices->asks_hints || (hints & TD_PATH_NEAR_PAUSE);
     for (size_t j = p->high; j-- > p->low;) {
         if (j < p->text.count && (p->best[j] > -INFINITY || p->between[j] > -INFINITY))
             step_sentence(p, j, heard);
@@ -266,10 +293,10 @@ static td_status push_step(td_path *p, const float *heard)
     return p->n_nodes > p->sweep_at ? sweep(p) : TD_OK;
 }
 
-td_status td_path_push(td_path *p, const float *heard, size_t steps)
+td_status td_path_push(td_path *p, const float *heard, const unsigned char *hints, size_t steps)
 {
     for (size_t i = 0; i < steps; i++)
-        TD_CHECK(push_step(p, heard + i * p->classes));
+        TD_CHECK(push_step(p, heard + i * p->classes, hints ? hints[i] : 0));
     return TD_OK;
 }
 
@@ -281,10 +308,12 @@ td_status td_path_finish(td_path *p, td_found **out, size_t *count)
     float best = -INFINITY;
     *out = NULL;
     *count = 0;
+    p->may_turn = true;
     for (size_t j = p->high; j-- > p->low;) {
         TD_CHECK(step_between(p, j, 0));
         const size_t left = p->text.count - j;
-        const float score = p->between[j] + (left ? SKIP_FIRST + SKIP_MORE * (float)left : 0);
+        const float score =
+            p->between[j] + (left ? p->prices->skip_first + p->prices->skip_more * (float)left : 0);
         if (score <= best) continue;
         best = score;
         last = p->between_links[j];

@@ -6,6 +6,7 @@
 #ifndef TD_ALIGN_PATH_H
 #define TD_ALIGN_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,14 +24,32 @@ typedef struct td_found {
     uint32_t sentence, first, last;
 } td_found;
 
+/* What ways pay, as logarithms. */
+typedef struct td_path_prices {
+    float pass_over;  /* of a step in which something is heard that is not in the text */
+    float skip_first; /* of the first of some sentences that were not read, */
+    float skip_more;  /* and of each */
+    float nothing;    /* of a step in which nothing is heard though somebody speaks */
+    bool
+        asks_hints; /* passing over a step in which somebody speaks always costs; sentences begin and end at pauses */
+    float beam; /* ways so far below the best are given up */
+} td_path_prices;
+
+extern const td_path_prices TD_PATH_USUAL; /* of an aligner that hears the voice well */
+extern const td_path_prices TD_PATH_LOOSE; /* of one that does not, by which nothing is what is heard most */
+
+/* What is known of a step by its loudness. */
+enum { TD_PATH_SPEECH = 1, TD_PATH_NEAR_PAUSE = 2 };
+
 typedef struct td_path td_path;
 
-/* `text` is borrowed until destroy. Sentences without letters are not found. *out: owned. */
-td_status td_path_create(const td_path_text *text, size_t classes, td_path **out);
+/* `text` and `prices` are borrowed until destroy. Sentences without letters are not found. *out: owned. */
+td_status td_path_create(const td_path_text *text, size_t classes, const td_path_prices *prices,
+                         td_path **out);
 void td_path_destroy(td_path *path);
 
-/* The next steps, [steps, classes] as td_heard has them. */
-td_status td_path_push(td_path *path, const float *heard, size_t steps);
+/* The next steps, [steps, classes] as td_heard has them. hints[steps]: TD_PATH_*; NULL with prices that do not ask. */
+td_status td_path_push(td_path *path, const float *heard, const unsigned char *hints, size_t steps);
 
 /* What the best way found, in order. *out: owned, free(). Nothing may be pushed afterwards. */
 td_status td_path_finish(td_path *path, td_found **out, size_t *count);

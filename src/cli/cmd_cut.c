@@ -22,8 +22,14 @@ typedef struct shown {
 
 static td_status show(void *context, td_cut_phase phase, uint64_t done, uint64_t total)
 {
-    static const char *const LABELS[] = {
-        [TD_CUT_LISTENING] = "listening", [TD_CUT_SEARCHING] = "searching", [TD_CUT_WRITING] = "writing"};
+    static const char *const LABELS[] = {[TD_CUT_LISTENING] = "listening",
+                                         [TD_CUT_SEARCHING] = "searching",
+                                         [TD_CUT_ADAPTING] = "learning the voice",
+                                         [TD_CUT_WRITING] = "writing"};
+    static const char *const UNITS[] = {[TD_CUT_LISTENING] = "s of sound",
+                                        [TD_CUT_SEARCHING] = "s of sound",
+                                        [TD_CUT_ADAPTING] = "steps",
+                                        [TD_CUT_WRITING] = "rows"};
     shown *s = context;
     if (s->is_quiet) return TD_OK;
     if (s->bar && s->phase != phase) {
@@ -32,7 +38,7 @@ static td_status show(void *context, td_cut_phase phase, uint64_t done, uint64_t
     }
     s->phase = phase;
     if (!s->bar) TD_CHECK(td_progress_create(stderr, LABELS[phase], total, 10, &s->bar));
-    td_progress_update(s->bar, done, "%s", phase == TD_CUT_WRITING ? "rows" : "s of sound");
+    td_progress_update(s->bar, done, "%s", UNITS[phase]);
     return TD_OK;
 }
 
@@ -51,6 +57,7 @@ static int print_json(const td_cli *cli, const td_cut_result *r)
     td_json_put_uint(json, "sentences_heard", r->n_heard);
     td_json_put_uint(json, "rows", r->n_rows);
     td_json_put_double(json, "median_score", r->median_score);
+    td_json_put_bool(json, "adapted", r->is_adapted);
     td_json_put_object(json, "counts");
     for (size_t i = 0; i < TD_CUT_REASON_COUNT; i++)
         td_json_put_uint(json, td_cut_reason_text((td_cut_reason)i), r->counts[i]);

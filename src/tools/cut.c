@@ -1,11 +1,9 @@
 /* See cut.h: the text and its sentences, the order of the work, and the verdict. */
 #include "tools/cut.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -117,6 +115,18 @@ static td_status split_text(td_cut *cut, const char *text)
     return TD_OK;
 }
 
+/* The letters of all sentences, as the aligner knows them. */
+td_status td_cut_read_letters(td_cut *cut)
+{
+    td_letters_free(&cut->letters);
+    for (size_t i = 0; i < cut->n_sentences; i++) {
+        const char *normal = cut->sentences[i].normal;
+        TD_CHECK(td_aligner_read(cut->aligner, cut->lang, normal, strlen(normal), &cut->letters));
+        cut->firsts[i + 1] = cut->letters.count;
+    }
+    return TD_OK;
+}
+
 static td_status read_text(td_cut *cut)
 {
     const char *path = cut->settings->text;
@@ -129,11 +139,7 @@ static td_status read_text(td_cut *cut)
     TD_TRY(td_normalizer_create(cut->lang, &cut->normalizer));
     TD_TRY(split_text(cut, text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0)));
     TD_TRY(TD_NEW_ARRAY(&cut->firsts, cut->n_sentences + 1));
-    for (size_t i = 0; i < cut->n_sentences; i++) {
-        const char *normal = cut->sentences[i].normal;
-        TD_TRY(td_aligner_read(cut->aligner, cut->lang, normal, strlen(normal), &cut->letters));
-        cut->firsts[i + 1] = cut->letters.count;
-    }
+    TD_TRY(td_cut_read_letters(cut));
     TD_FAIL_IF(cut->letters.count == 0, TD_ERR_CONFIG,
                "%s: has nothing that the aligner can read; is it text, and is --language right?", path);
 fail:
@@ -143,20 +149,37 @@ fail:
 
 /* ---------------------------------------------------------------- the work */
 
-static td_status search(td_cut *cut, td_found **found, size_t *n_found)
+/* Hints of steps by loudness: whether somebody speaks in the middle of each, and whether a pause is near. */
+static void find_hints(const td_cut *cut, size_t first, size_t count, unsigned char *to)
+{
+    size_t r = 0;
+    for (size_t i = 0; i < count; i++) {
+        while (r + 1 < cut->settings->n_recordings && first + i >= cut->recordings[r + 1].first_step)
+            r++;
+        const td_cut_recording *own = &cut->recordings[r];
+        const double at_s = ((double)(first + i - own->first_step) + 0.5) * cut->step_s;
+        const size_t at = own->first_level + (size_t)(at_s / TD_CUT_LEVEL_S);
+        to[i] = td_cut_is_speech(&cut->levels, at) ? TD_PATH_SPEECH : 0;
+        if (td_cut_is_near_pause(&cut->levels, at)) to[i] |= TD_PATH_NEAR_PAUSE;
+    }
+}
+
+td_status td_cut_search(td_cut *cut, const td_path_prices *prices, td_found **found, size_t *n_found)
 {
     const td_cut_settings *s = cut->settings;
     const td_path_text text = {cut->letters.classes, cut->firsts, cut->n_sentences};
     const size_t classes = td_aligner_classes(cut->aligner);
     td_path *path = NULL;
     float *heard = NULL;
+    unsigned char hints[SEARCH_STEPS];
     td_status status = TD_OK;
-    TD_TRY(td_path_create(&text, classes, &path));
+    TD_TRY(td_path_create(&text, classes, prices, &path));
     TD_TRY(TD_NEW_ARRAY(&heard, SEARCH_STEPS * classes));
     for (size_t at = 0; at < cut->steps; at += SEARCH_STEPS) {
         const size_t left = cut->steps - at, count = left < SEARCH_STEPS ? left : SEARCH_STEPS;
         td_cut_get_heard(cut, at, count, heard);
-        TD_TRY(td_path_push(path, heard, count));
+        find_hints(cut, at, count, hints);
+        TD_TRY(td_path_push(path, heard, hints, count));
         TD_TRY(s->tell(s->context, TD_CUT_SEARCHING, (uint64_t)((double)(at + count) * cut->step_s),
                        (uint64_t)((double)cut->steps * cut->step_s)));
     }
@@ -241,14 +264,13 @@ static td_status work(td_cut *cut)
     TD_TRY(read_text(cut));
     TD_TRY(open_output(s->output));
     TD_TRY(td_cut_listen(cut));
-    TD_TRY(search(cut, &found, &n_found));
+    TD_TRY(td_cut_adapt(cut));
+    TD_TRY(td_cut_search(cut, &TD_PATH_USUAL, &found, &n_found));
     TD_TRY(td_cut_make_rows(cut, found, n_found));
     TD_TRY(td_cut_write(cut, found, n_found));
     sum_up(cut);
     judge(cut);
-    char path[TD_FILE_PATH_BYTES];
-    TD_TRY(td_cut_path(s->output, "cut.heard", path));
-    TD_FAIL_IF(unlink(path) != 0 && errno != ENOENT, TD_ERR_IO, "%s: cannot be removed", path);
+    TD_TRY(td_cut_remove_work(cut));
 fail:
     free(found);
     return status;
@@ -260,10 +282,7 @@ static void close_cut(td_cut *cut)
         free(cut->sentences[i].text);
         free(cut->sentences[i].normal);
     }
-    for (size_t i = 0; i < cut->n_rows; i++) {
-        free(cut->rows[i].text);
-        free(cut->rows[i].normal);
-    }
+    td_cut_clear_rows(cut);
     free(cut->rows);
     free(cut->sentences);
     free(cut->firsts);

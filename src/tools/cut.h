@@ -7,7 +7,8 @@
  *   DIR/cut.csv        id|kept, or why not|text: all rows; what choices are applied to
  *   DIR/cut.jsonl      a line for each row and each sentence that was not heard, with times, score and measures
  *   DIR/cut.html       a page to listen and to choose with; it saves a file of choices, lines "ID keep" or "ID drop"
- *   DIR/cut.heard      while it works: what was heard so far; the same call goes on from it
+ *   DIR/cut.heard, cut.heard.own, cut.own/   while it works: what was heard so far, and what the aligner learns from;
+ *                      the same call goes on from it
  */
 #ifndef TD_TOOLS_CUT_H
 #define TD_TOOLS_CUT_H
@@ -36,7 +37,12 @@ typedef enum td_cut_reason {
 
 const char *td_cut_reason_text(td_cut_reason reason);
 
-typedef enum td_cut_phase { TD_CUT_LISTENING, TD_CUT_SEARCHING, TD_CUT_WRITING } td_cut_phase;
+typedef enum td_cut_phase {
+    TD_CUT_LISTENING,
+    TD_CUT_SEARCHING,
+    TD_CUT_ADAPTING,
+    TD_CUT_WRITING
+} td_cut_phase;
 
 /* Texts are borrowed during the call. */
 typedef struct td_cut_settings {
@@ -49,7 +55,7 @@ typedef struct td_cut_settings {
     const char *aligner;  /* a checkpoint */
     const char *language; /* a code; NULL or "auto": the aligner's */
     td_memory *memory;
-    /* Of seconds, or of rows; TD_ERR_CANCELLED or another status ends it, to be gone on with. */
+    /* Of seconds, of steps of training, or of rows; TD_ERR_CANCELLED or another status ends it, to be gone on with. */
     td_status (*tell)(void *context, td_cut_phase phase, uint64_t done, uint64_t total);
     void *context;
 } td_cut_settings;
@@ -62,6 +68,7 @@ typedef struct td_cut_result {
     size_t n_rows;                      /* kept or not */
     size_t counts[TD_CUT_REASON_COUNT]; /* of rows; UNHEARD: of sentences */
     double median_score;                /* of rows; 0 without */
+    bool is_adapted;                    /* the aligner has learnt from the recording */
     char verdict[256];                  /* "": there is a dataset; else why there is none */
 } td_cut_result;
 

@@ -33,6 +33,7 @@ typedef struct td_cut_row {
     double start_s, end_s;  /* where it is cut */
     bool is_tight;          /* at one end there is no pause */
     double score, snr_db, letters_per_s, clipped;
+    double unheard_s; /* the longest speech between two of its letters */
     size_t n_letters;
     td_cut_reason reason;
 } td_cut_row;
@@ -63,8 +64,19 @@ typedef struct td_cut {
     td_cut_result *result;
 } td_cut;
 
-/* cut_listen.c: what is heard of all recordings, to cut.heard, and their levels. */
+/* cut.c: letters of all sentences by the aligner that is open; and where each sentence is heard. *found: owned, free(). */
+td_status td_cut_read_letters(td_cut *cut);
+td_status td_cut_search(td_cut *cut, const td_path_prices *prices, td_found **found, size_t *n_found);
+
+/* cut_listen.c: what is heard of all recordings, to cut.heard, and their levels. Once more: by the aligner that is open
+ * now, to cut.heard.own. */
 td_status td_cut_listen(td_cut *cut);
+td_status td_cut_listen_again(td_cut *cut);
+
+/* cut_adapt.c: an aligner that does not hear the voice well learns from the recording itself, by the rows that it is the
+ * surest of; the recordings are heard again with what it became. */
+td_status td_cut_adapt(td_cut *cut);
+td_status td_cut_remove_work(const td_cut *cut); /* files that are there while it works */
 
 /* Steps first .. first + count of what was heard, [count, classes]. */
 void td_cut_get_heard(const td_cut *cut, size_t first, size_t count, float *to);
@@ -73,6 +85,7 @@ void td_cut_get_heard(const td_cut *cut, size_t first, size_t count, float *to);
 td_status td_cut_levels_push(td_cut_levels *levels, float db);
 td_status td_cut_levels_judge(td_cut_levels *levels);
 bool td_cut_is_speech(const td_cut_levels *levels, size_t at);
+bool td_cut_is_near_pause(const td_cut_levels *levels, size_t at);
 
 /* Where the speech begins that the letter at level `at` belongs to, not before `least`; and where it ends. *is_tight: there
  * is no pause, and it is the quietest place. */
@@ -81,6 +94,7 @@ size_t td_cut_find_end(const td_cut_levels *levels, size_t at, size_t most, bool
 
 /* cut_rows.c: rows of what was found. */
 td_status td_cut_make_rows(td_cut *cut, const td_found *found, size_t count);
+void td_cut_clear_rows(td_cut *cut);
 
 /* cut_write.c: the dataset. */
 td_status td_cut_write(td_cut *cut, const td_found *found, size_t n_found);

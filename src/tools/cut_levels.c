@@ -15,7 +15,9 @@ enum {
     QUIET_BEHIND = 10, /* and behind one */
     REACH_BEFORE = 40, /* levels that a sentence begins before its first letter is heard, at most */
     REACH_BEHIND = 60,
-    EARLY = 20 /* a letter may be heard so much before or behind its sound */
+    NEAR = 25,  /* a pause is near that is no further */
+    PAUSE = 12, /* and so long */
+    EARLY = 20  /* a letter may be heard so much before or behind its sound */
 };
 
 #define LEAST_DB -90.0f
@@ -63,6 +65,16 @@ bool td_cut_is_speech(const td_cut_levels *l, size_t at)
     if (at >= l->count) return false;
     const float noise = l->noise[at / PER_SECOND], speech = l->speech[at / PER_SECOND];
     return l->db[at] > noise + fmaxf(MARGIN_DB, SHARE * (speech - noise));
+}
+
+bool td_cut_is_near_pause(const td_cut_levels *l, size_t at)
+{
+    size_t quiet = 0;
+    for (size_t i = at > NEAR ? at - NEAR : 0; i < at + NEAR; i++) {
+        quiet = td_cut_is_speech(l, i) ? 0 : quiet + 1;
+        if (quiet == PAUSE) return true;
+    }
+    return false;
 }
 
 static size_t find_quietest(const td_cut_levels *l, size_t first, size_t last)

@@ -193,7 +193,7 @@ static size_t keep_pieces(const td_cut_recording *r, size_t done)
     return own >= r->steps ? r->steps : own / TD_ALIGN_PIECE * TD_ALIGN_PIECE;
 }
 
-td_status td_cut_listen(td_cut *cut)
+static td_status listen(td_cut *cut, const char *name)
 {
     const td_cut_settings *s = cut->settings;
     char path[TD_FILE_PATH_BYTES];
@@ -202,9 +202,9 @@ td_status td_cut_listen(td_cut *cut)
     size_t done;
     td_status status = TD_OK;
     td_hasher_init(&key);
-    add_file(&key, s->aligner);
+    add_file(&key, td_aligner_path(cut->aligner));
     TD_TRY(open_recordings(cut, &key));
-    TD_TRY(td_cut_path(s->output, "cut.heard", path));
+    TD_TRY(td_cut_path(s->output, name, path));
     TD_TRY(open_heard(cut, path, td_hasher_digest(&key), &file, &done));
     for (size_t i = 0; i < s->n_recordings; i++) {
         td_cut_recording *r = &cut->recordings[i];
@@ -223,6 +223,24 @@ td_status td_cut_listen(td_cut *cut)
 fail:
     if (file) fclose(file);
     return status;
+}
+
+td_status td_cut_listen(td_cut *cut)
+{
+    return listen(cut, "cut.heard");
+}
+
+td_status td_cut_listen_again(td_cut *cut)
+{
+    free(cut->recordings);
+    free(cut->levels.db);
+    free(cut->levels.noise);
+    free(cut->levels.speech);
+    cut->recordings = NULL;
+    cut->levels = (td_cut_levels){0};
+    cut->steps = 0;
+    td_file_unmap(&cut->heard);
+    return listen(cut, "cut.heard.own");
 }
 
 void td_cut_get_heard(const td_cut *cut, size_t first, size_t count, float *to)

@@ -11,9 +11,10 @@
 
 #define LEAST_S 2.0
 #define MOST_S 11.0
-#define JOIN_GAP_S 1.2   /* between sentences that may share a row */
-#define MARGIN_S 0.075   /* kept before and behind */
-#define LEAST_SCORE -0.6 /* below: the text is not what is said */
+#define JOIN_GAP_S 1.2     /* between sentences that may share a row */
+#define MARGIN_S 0.075     /* kept before and behind */
+#define LEAST_SCORE -0.6   /* below: the text is not what is said */
+#define MOST_UNHEARD_S 0.6 /* of speech between two letters of a text */
 #define LEAST_SNR_DB 10.0
 #define TIGHT_DB 12.0  /* a cut without a pause must be so far below speech */
 #define RATE_SHARE 2.0 /* letters a second, to the median or from it */
@@ -139,6 +140,21 @@ static td_status join_or_add(td_cut *cut, const td_cut_row *b, const td_cut_sent
 
 /* ---------------------------------------------------------------- judging */
 
+/* The longest time between two letters in which somebody speaks: what is said there is not in the text. */
+static double find_unheard(const td_cut *cut, const td_cut_recording *r, const td_timing *timing,
+                           size_t first_step)
+{
+    double most = 0;
+    for (size_t i = 1; i < timing->count && timing->score > -INFINITY; i++) {
+        const size_t end = level_of(r, time_of(cut, r, first_step + timing->first[i]));
+        size_t speech = 0;
+        for (size_t k = level_of(r, time_of(cut, r, first_step + timing->last[i - 1])); k < end; k++)
+            speech += td_cut_is_speech(&cut->levels, k);
+        most = fmax(most, (double)speech * TD_CUT_LEVEL_S);
+    }
+    return most;
+}
+
 /* How well the row's text fits what is heard of it. */
 static td_status measure_fit(const td_cut *cut, td_cut_row *row, td_timing *timing, size_t *first_step)
 {
@@ -157,6 +173,7 @@ static td_status measure_fit(const td_cut *cut, td_cut_row *row, td_timing *timi
     td_cut_get_heard(cut, *first_step, end - first, heard);
     TD_TRY(td_align_letters(heard, end - first, classes, letters.classes, letters.count, timing));
     row->score = timing->score;
+    row->unheard_s = find_unheard(cut, r, timing, *first_step);
     row->n_letters = letters.count;
 fail:
     td_letters_free(&letters);
@@ -201,6 +218,7 @@ static td_status find_medians(td_cut *cut, double *rate)
     double *values;
     const size_t n = cut->n_rows;
     *rate = 0;
+    cut->result->median_score = 0;
     if (n == 0) return TD_OK;
     TD_CHECK(TD_NEW_ARRAY(&values, n));
     for (size_t i = 0; i < n; i++)
@@ -218,7 +236,7 @@ static td_status find_medians(td_cut *cut, double *rate)
 static td_cut_reason judge(const td_cut_row *row, double rate)
 {
     const double seconds = row->end_s - row->start_s;
-    if (!(row->score >= LEAST_SCORE)) return TD_CUT_SCORE;
+    if (!(row->score >= LEAST_SCORE) || row->unheard_s > MOST_UNHEARD_S) return TD_CUT_SCORE;
     if (seconds < LEAST_S) return TD_CUT_SHORT;
     if (seconds > MOST_S) return TD_CUT_LONG;
     if (row->is_tight) return TD_CUT_PAUSE;
@@ -317,6 +335,15 @@ static void find_bounds(const td_cut *cut, const td_found *found, size_t count, 
     if (i > 0 && found[i - 1].last >= r->first_step) *least = time_of(cut, r, found[i - 1].last);
     if (i + 1 < count && found[i + 1].first < r->first_step + r->steps)
         *most = time_of(cut, r, found[i + 1].first);
+}
+
+void td_cut_clear_rows(td_cut *cut)
+{
+    for (size_t i = 0; i < cut->n_rows; i++) {
+        free(cut->rows[i].text);
+        free(cut->rows[i].normal);
+    }
+    cut->n_rows = 0;
 }
 
 td_status td_cut_make_rows(td_cut *cut, const td_found *found, size_t count)

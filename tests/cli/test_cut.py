@@ -23,18 +23,19 @@ from tones import RATE, write_wav
 
 PROGRAM = "./tandem"
 HERTZ = {"a": 400, "b": 900, "c": 1800, "d": 3500}
+PITCH = 1.42  # of a voice that is not the one that was learnt
 TONE, GAP, PAUSE = RATE // 10, RATE // 25, RATE // 2
 QUICK = ["--set", "model.width=48", "--set", "model.layers=2", "--set", "model.inside=64", "--batch-size", "8",
          "--max-steps", "220", "--lr", "0.01", "--warmup-steps", "1", "--val-every", "1000", "--sample-every", "1000",
          "--save-every", "1000"]
 
 
-def sing(text):
+def sing(text, pitch=1.0):
     """A tone for each letter, a breath for each space."""
     samples = []
     for letter in text:
         if letter in HERTZ:
-            turn = 2 * math.pi * HERTZ[letter] / RATE
+            turn = 2 * math.pi * pitch * HERTZ[letter] / RATE
             samples += [int(9000 * math.sin(turn * i)) for i in range(TONE)]
         samples += [0] * GAP
     return samples
@@ -116,12 +117,30 @@ class CutTest(unittest.TestCase):
         self.assertEqual(told["counts"]["not heard"], 1)
         self.assertGreater(told["unwritten_s"], 1)
         self.assertEqual(told["verdict"], "")
+        self.assertFalse(told["adapted"])
         self.assertFalse(os.path.exists(self.path("voice/cut.heard")))
         self.assertEqual(len(self.read("voice/metadata.csv").splitlines()), 9)
         page = self.read("voice/cut.html")
         self.assertIn(self.truth[0][0], page)
         self.assertNotIn("@DATA@", page)
         self.run_program("inspect", self.path("voice"), "--language", "en")
+
+    def test_a_voice_that_the_aligner_does_not_know(self):
+        """Each tone is higher than the aligner has learnt it; the recording teaches it."""
+        draw = random.Random(6)
+        sentences = [make_sentence(draw, 14) + "." for _ in range(40)]
+        samples = [0] * PAUSE
+        for sentence in sentences:
+            samples += sing(sentence, PITCH) + [0] * PAUSE
+        write_wav(self.path("high.wav"), samples)
+        with open(self.path("high.txt"), "w", encoding="utf-8") as file:
+            file.write("\n".join(sentences) + "\n")
+        told = json.loads(self.cut("high", "--json", recording="high.wav", text="high.txt").stdout)
+        self.assertTrue(told["adapted"], told)
+        rows = [row["text"] for row in self.rows("high") if row["kept"]]
+        self.assertGreaterEqual(len(rows), 38)
+        self.assertLessEqual(set(rows), set(sentences))
+        self.assertEqual([name for name in os.listdir(self.path("high")) if name.startswith(("cut.heard", "cut.own"))], [])
 
     def test_it_goes_on(self):
         """Killed as soon as it has heard something; the second call ends with the same files."""

@@ -21,6 +21,8 @@ import wave
 
 MARGIN = 0.075  # what cut keeps around a row
 NEAR = 0.060
+ROW = 2.0, 11.0  # seconds of what can be a row by itself; what is shorter or longer can only be joined, or cut in two
+OVERLAP = 0.25  # a row that reaches so far into a sentence has said some of it
 
 
 def read_wav(path):
@@ -74,22 +76,31 @@ def join(options, draw):
 
 
 def judge(truth, rows):
-    """Counts of what was found, distances of cuts, rows with the wrong text."""
-    good = {i for i, t in enumerate(truth) if t["written"]}
-    found, distances, wrong = set(), [], []
+    """What was found, distances of cuts, rows with the wrong text. A row may be a part of what was joined, where that has
+    several sentences; it is found once all of its parts are."""
+    good = {i for i, t in enumerate(truth) if t["written"] and ROW[0] <= t["end"] - t["start"] + 2 * MARGIN <= ROW[1]}
+    parts, distances, wrong = {}, [], []
     for row in rows:
         if not row["kept"]:
             continue
         inside = [i for i, t in enumerate(truth)
-                  if min(t["end"], row["end_s"]) - max(t["start"], row["start_s"]) > 0.3 * (t["end"] - t["start"])]
-        said = " ".join(truth[i]["text"] for i in inside)
-        if said != row["text"]:
+                  if min(t["end"], row["end_s"]) - max(t["start"], row["start_s"]) > OVERLAP]
+        said, text = " ".join(truth[i]["text"] for i in inside) + " ", row["text"] + " "
+        at = said.find(text)
+        if at < 0 or not inside or (at > 0 and said[at - 1] != " "):
             wrong.append((row["text"], said))
             continue
-        found.update(inside)
-        distances.append(abs(row["start_s"] + MARGIN - truth[inside[0]]["start"]))
-        distances.append(abs(row["end_s"] - MARGIN - truth[inside[-1]]["end"]))
-    return good, found & good, sorted(distances), wrong
+        begin = 0
+        for i in inside:
+            end = begin + len(truth[i]["text"])
+            parts[i] = parts.get(i, 0) + max(0, min(end, at + len(text)) - max(begin, at))
+            if begin == at:
+                distances.append(abs(row["start_s"] + MARGIN - truth[i]["start"]))
+            if end == at + len(text) - 1:
+                distances.append(abs(row["end_s"] - MARGIN - truth[i]["end"]))
+            begin = end + 1
+    found = {i for i, letters in parts.items() if letters >= 0.95 * len(truth[i]["text"])}
+    return good, found, sorted(distances), wrong
 
 
 def main():
@@ -123,11 +134,13 @@ def main():
     near = sum(d <= NEAR for d in distances) / max(1, len(distances))
     for row, said in wrong[:10]:
         print(f"wrong text: '{row}', said was '{said}'")
+    written = {i for i, t in enumerate(truth) if t["written"]}
     missed = [truth[i]["text"] for i in sorted(good - found)]
     for sentence in missed[:10]:
         print(f"not found: '{sentence}'")
     print(f"{seconds / 60:.1f} minutes, {len(truth)} sentences said, {len(text)} written")
-    print(f"found {len(found)} of {len(good)} good rows, {100 * len(found) / max(1, len(good)):.1f} %")
+    print(f"found {len(found & good)} of {len(good)} good rows, {100 * len(found & good) / max(1, len(good)):.1f} %; with those "
+          f"too short or too long for a row {len(found & written)} of {len(written)}")
     print(f"cuts within {1000 * NEAR:.0f} ms: {100 * near:.1f} %" +
           (f", median {1000 * distances[len(distances) // 2]:.0f} ms, worst {1000 * distances[-1]:.0f} ms" if distances else ""))
     print(f"rows with the text of another: {len(wrong)}")
