@@ -29,23 +29,70 @@
 #define NO_LOCAL
 #define UNUSED(name) (void)(name)
 
+#define FIELD_(type, name) type name;
+#define GROUP_ITEMS_ __attribute__((reqd_work_group_size(WG, 1, 1)))
+#define THIS_GROUP_() ((uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0)))
+#define AND ,
 /* No restrict: an element-wise kernel may write over its input. */
+#if !defined(TD_ONE_BODY) || !defined(TD_CLASS_CPU)
 #define READ(binding, type, name) __global const type *name
 #define WRITE(binding, type, name) __global type *name
 #define READ_WRITE(binding, type, name) __global type *name
-#define AND ,
-#define FIELD_(type, name) type name;
 #define KERNEL(name, buffers, locals)                                                                        \
     typedef struct {                                                                                         \
         TD_PARAMS_##name(FIELD_)                                                                             \
     } name##_params;                                                                                         \
-    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void name(buffers, const name##_params p)       \
+    __kernel GROUP_ITEMS_ void name(buffers, const name##_params p)                                          \
     {                                                                                                        \
         locals
+#define GROUP() THIS_GROUP_()
+#define LANE() ((uint)get_local_id(0))
+#else
+/* PoCL puts a kernel's code into each of three functions that it makes of one, and compiles all of them; here the
+ * kernel is a call, so that the code is compiled once: a third of the time of a first start. A buffer is written as
+ * (type, name), since both the function and the call list it. Groups of one only. */
+#define READ(binding, type, name) (__global const type *, name)
+#define WRITE(binding, type, name) (__global type *, name)
+#define READ_WRITE(binding, type, name) (__global type *, name)
+#define DECLARED_PAIR_(type, name) type name
+#define NAMED_PAIR_(type, name) name
+#define DECLARED_(pair) DECLARED_PAIR_ pair,
+#define NAMED_(pair) NAMED_PAIR_ pair,
+#define FOR_1_(F, x) F(x)
+#define FOR_2_(F, x, ...) F(x) FOR_1_(F, __VA_ARGS__)
+#define FOR_3_(F, x, ...) F(x) FOR_2_(F, __VA_ARGS__)
+#define FOR_4_(F, x, ...) F(x) FOR_3_(F, __VA_ARGS__)
+#define FOR_5_(F, x, ...) F(x) FOR_4_(F, __VA_ARGS__)
+#define FOR_6_(F, x, ...) F(x) FOR_5_(F, __VA_ARGS__)
+#define FOR_7_(F, x, ...) F(x) FOR_6_(F, __VA_ARGS__)
+#define FOR_8_(F, x, ...) F(x) FOR_7_(F, __VA_ARGS__)
+#define NINTH_(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define FOR_BUFFERS_(F, ...)                                                                                 \
+    NINTH_(__VA_ARGS__, FOR_8_, FOR_7_, FOR_6_, FOR_5_, FOR_4_, FOR_3_, FOR_2_, FOR_1_, none)                \
+    (F, __VA_ARGS__)
+#define KERNEL(name, buffers, locals) KERNEL_(name, locals, buffers)
+#define KERNEL_(name, locals, ...)                                                                           \
+    typedef struct {                                                                                         \
+        TD_PARAMS_##name(FIELD_)                                                                             \
+    } name##_params;                                                                                         \
+    static void name##_body_(FOR_BUFFERS_(DECLARED_, __VA_ARGS__) const name##_params p, uint group_);       \
+    __kernel GROUP_ITEMS_ void name(FOR_BUFFERS_(DECLARED_, __VA_ARGS__) const name##_params p)              \
+    {                                                                                                        \
+        name##_body_(FOR_BUFFERS_(NAMED_, __VA_ARGS__) p, THIS_GROUP_());                                    \
+    }                                                                                                        \
+    static __attribute__((noinline)) void name##_body_(FOR_BUFFERS_(DECLARED_, __VA_ARGS__)                  \
+                                                       const name##_params p, uint group_)                   \
+    {                                                                                                        \
+        locals
+#define GROUP() group_
+#define LANE() lane_() /* not a plain 0, of which compilers warn in conditions */
+static inline uint lane_(void)
+{
+    return 0u;
+}
+#endif
 #define KERNEL_END }
 
-#define GROUP() ((uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0)))
-#define LANE() ((uint)get_local_id(0))
 #define UNROLL _Pragma("unroll")
 #define LOOP _Pragma("nounroll")
 #define EXACT /* OpenCL C rounds as written */

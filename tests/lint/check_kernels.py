@@ -160,7 +160,7 @@ def check_syntax(root, rows):
     with tempfile.TemporaryDirectory() as folder:
         entries = write_entries(root, rows, Path(folder))
         for options in (["-DTD_CLASS_CPU=1", "-DVW=8", *HEADER], ["-DTD_CLASS_GPU=1", *HEADER],
-                        ["-DTD_CLASS_CPU=1", "-DVW=8", NO_HEADER], ["-DTD_CLASS_GPU=1", NO_HEADER]):
+                        ["-DTD_CLASS_CPU=1", "-DVW=8", NO_HEADER, "-DTD_ONE_BODY"], ["-DTD_CLASS_GPU=1", NO_HEADER]):
             run = subprocess.run([*command, *options, *entries], capture_output=True, text=True)
             if run.returncode != 0:
                 fault("cl", f"{CLANG} {' '.join(options)} says:\n{run.stderr.strip()}")

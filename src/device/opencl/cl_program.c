@@ -21,9 +21,10 @@
 #define STORING_SHARE 0.05            /* of the time that a device was open may go into storing binaries */
 #define STORING_LEAST_NS 1000000000.0 /* less is not worth beginning */
 #define OPTIONS_BYTES 512
-/* cl/builtins.cl.h is used, and PoCL takes its own large headers for included already. A small one with the
- * same names of types it still reads, so that it would warn of each. */
-#define NO_HEADER "-DTD_NO_HEADER -D_OPENCL_H_ -D__X86_IMAGE_H__ -w "
+/* PoCL compiles faster so. cl/builtins.cl.h is used, and its own large headers are taken for included already; a
+ * small one with the same names of types it still reads, so that it would warn of each. And a kernel's code stands
+ * once in what it compiles, not three times (prelude.cl.h). */
+#define FOR_POCL "-DTD_NO_HEADER -DTD_ONE_BODY -D_OPENCL_H_ -D__X86_IMAGE_H__ -w "
 #define LOG_SHOWN 400 /* bytes of a build log that go into the error message */
 
 static td_digest key_of(const td_cl_device *device, const td_kernel *kernel)
@@ -53,7 +54,7 @@ static cl_int build(const td_cl_device *device, const td_cl_program *program)
 {
     char options[OPTIONS_BYTES];
     snprintf(options, sizeof options, "%s %s%s", device->options,
-             is_pocl(device) && !device->needs_header ? NO_HEADER : "", program->kernel->options);
+             is_pocl(device) && !device->needs_header ? FOR_POCL : "", program->kernel->options);
     return device->api->clBuildProgram(program->program, 1, &device->id, options, NULL, NULL);
 }
 
