@@ -508,3 +508,16 @@ uint64_t td_safetensors_header_hash(const td_safetensors *file)
 {
     return file->header_hash;
 }
+
+uint64_t td_safetensors_find_broken(const td_safetensors_tensor *t)
+{
+    const uint32_t exponent = 0x7f800000, *words = t->data;
+    const uint16_t *halves = t->data, half = t->dtype == TD_SAFETENSORS_F16 ? 0x7c00 : 0x7f80;
+    const uint64_t n = t->bytes / td_safetensors_dtype_bytes(t->dtype);
+    const bool is_half = t->dtype == TD_SAFETENSORS_F16 || t->dtype == TD_SAFETENSORS_BF16;
+    if (!is_half && t->dtype != TD_SAFETENSORS_F32) return n;
+    uint64_t i = 0;
+    while (i < n && (is_half ? (halves[i] & half) != half : (words[i] & exponent) != exponent))
+        ++i;
+    return i;
+}

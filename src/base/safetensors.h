@@ -97,6 +97,9 @@ const char *td_safetensors_metadata_find(const td_safetensors *file, const char 
 /* XXH3 of the file's first bytes, length and header as they are. */
 uint64_t td_safetensors_header_hash(const td_safetensors *file);
 
+/* The first value of a tensor of F32, F16 or BF16 that is not finite; the count if there is none. */
+uint64_t td_safetensors_find_broken(const td_safetensors_tensor *tensor);
+
 /* Writing: open, add metadata, add tensors, write their data in the same order, commit, close. The same calls
  * give the same bytes. The folder must exist; `path` changes at the commit and only there. */
 typedef struct td_safetensors_writer td_safetensors_writer;

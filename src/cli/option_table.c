@@ -86,7 +86,7 @@ static const td_option OWN[] = {
      USUAL("Output", IMPORT,
            "Make room for tokens that were added to the model's vocabulary, to be trained")},
     {FLAG("format"), CHOICE("coqui", "coqui|peft"),
-     USUAL("Output", EXPORT, "Whose files to write; peft: adapters alone, of xtts.tune = lora")},
+     USUAL("Output", EXPORT, "Whose files to write; peft: the adapters of a training with LoRA alone")},
     {KEY("synth", "reference"), PATH("WAV"), REPEATS,
      USUAL("Synthesis", SYNTH,
            "Recording whose speaker is to be heard; at least half a second; XTTS takes several")},

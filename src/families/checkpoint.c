@@ -318,29 +318,14 @@ bool td_checkpoint_is_spoken(const td_safetensors_tensor *t, const char *name)
     return starts_with(name, "param.") || starts_with(name, "state.") || is_imported(t);
 }
 
-/* The first value that is no number, or the count. */
-static uint64_t find_broken(const td_safetensors_tensor *t)
-{
-    const uint32_t exponent = 0x7f800000, *words = t->data;
-    const uint16_t *halves = t->data, half = t->dtype == TD_SAFETENSORS_F16 ? 0x7c00 : 0x7f80;
-    const uint64_t n = t->bytes / td_safetensors_dtype_bytes(t->dtype);
-    uint64_t i = 0;
-    while (i < n &&
-           (t->dtype == TD_SAFETENSORS_F32 ? (words[i] & exponent) != exponent : (halves[i] & half) != half))
-        ++i;
-    return i;
-}
-
 /* Moments may overflow and training goes on; what a model computes with may not. */
 static td_status check_numbers(const td_checkpoint *c, const td_safetensors_tensor *t)
 {
     const char *name = t->name + (starts_with(t->name, VOCODER) ? strlen(VOCODER) : 0);
-    const bool is_float =
-        t->dtype == TD_SAFETENSORS_F32 || t->dtype == TD_SAFETENSORS_F16 || t->dtype == TD_SAFETENSORS_BF16;
-    if (!is_float || !(starts_with(name, "param.") || starts_with(name, "state.") ||
-                       starts_with(name, "average.") || is_imported(t)))
+    if (!(starts_with(name, "param.") || starts_with(name, "state.") || starts_with(name, "average.") ||
+          is_imported(t)))
         return TD_OK;
-    const uint64_t at = find_broken(t);
+    const uint64_t at = td_safetensors_find_broken(t);
     if (at == t->bytes / td_safetensors_dtype_bytes(t->dtype)) return TD_OK;
     return TD_FAIL(TD_ERR_INTEGRITY,
                    "'%s' is damaged: value %" PRIu64 " of tensor %s is not finite; use another checkpoint",
