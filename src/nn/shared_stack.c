@@ -196,9 +196,11 @@ static void lead(td_shared_stack *s)
 td_status td_shared_stack_next(td_shared_stack *s, td_shared_user *user, const td_stack_code *codes,
                                uint32_t n, float *logits, float *latents)
 {
-    request r = {.user = user, .codes = codes, .n = n, .logits = logits, .latents = latents};
+    request r = {.user = user, .codes = codes, .n = n};
     TD_REFUSE_IF(n == 0 || n > TD_DECODE_MAX_TEXTS, TD_ERR_ARGUMENT,
                  "a step of %u texts; there can be 1 to %u", n, TD_DECODE_MAX_TEXTS);
+    r.logits = logits;
+    r.latents = latents;
     pthread_mutex_lock(&s->lock);
     *s->end = &r;
     s->end = &r.next;
