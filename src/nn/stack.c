@@ -536,7 +536,7 @@ static td_status check_codes(td_stack *s, const td_stack_code *codes, uint32_t n
 
 td_status td_stack_next(td_stack *s, const td_stack_code *codes, uint32_t n, td_stack_thought *out)
 {
-    td_list *list;
+    td_list *list = NULL;
     TD_CHECK(check_codes(s, codes, n));
     TD_CHECK(find_step(s, n, &list));
     uint32_t *words = td_span_host(s->host);
