@@ -15,7 +15,7 @@
 td_status td_thread_start(pthread_t *out, const char *what, void *(*run)(void *), void *argument);
 
 /* A condition whose waits end by td_clock_ns(). Closed by pthread_cond_destroy(). */
-td_status td_condition_open(pthread_cond_t *out);
+void td_condition_open(pthread_cond_t *out);
 
 /* As pthread_cond_timedwait(); false once the time has passed. */
 bool td_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -68,10 +69,7 @@ td_status td_cluster_do_pulse(td_cluster *c)
 /* Sleeps until there is something to do, or it is time for a sign of life. Lock held. */
 static void rest(td_cluster *c)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ++until.tv_sec;
-    if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == 0) return;
+    if (td_condition_wait(&c->changed, &c->lock, td_clock_ns() + 1000000000u)) return;
     const bool is_sound = c->error.status == TD_OK;
     /* this rank may be busy for minutes, compiling or validating, before it hears of a failure, or in clearing up */
     const bool is_late = !is_sound && ++c->failed_s == PATIENCE_S && c->calls->pulse != NULL;
@@ -178,14 +176,10 @@ static td_status join(td_cluster *c)
 
 static td_status create(td_cluster **out)
 {
-    pthread_condattr_t attributes;
     TD_CHECK(TD_NEW(out));
     (*out)->size = 1;
     pthread_mutex_init(&(*out)->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&(*out)->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    td_condition_open(&(*out)->changed);
     return TD_OK;
 }
 

@@ -11,10 +11,8 @@
  */
 #include "device/queue_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -56,11 +54,6 @@ static td_status cancel(const td_queue *queue)
 
 /* ---------------------------------------------------------------- waiting */
 
-static struct timespec to_timespec(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-}
-
 static uint64_t deadline_after(uint64_t timeout_ns)
 {
     const uint64_t now = td_clock_ns();
@@ -71,8 +64,7 @@ static uint64_t deadline_after(uint64_t timeout_ns)
 static bool sleep_on(td_queue *queue, uint64_t deadline_ns)
 {
     if (deadline_ns == UINT64_MAX) return pthread_cond_wait(&queue->changed, &queue->mutex) == 0;
-    const struct timespec until = to_timespec(deadline_ns);
-    return pthread_cond_timedwait(&queue->changed, &queue->mutex, &until) != ETIMEDOUT;
+    return td_condition_wait(&queue->changed, &queue->mutex, deadline_ns);
 }
 
 /* Until the backend has been handed the point's submission. */
@@ -377,11 +369,7 @@ td_status td_point_times(td_point point, td_times *out)
 
 void td_queue_start(td_queue *queue)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    td_condition_open(&queue->changed);
     pthread_mutex_init(&queue->mutex, NULL);
     queue->ready = true;
 }

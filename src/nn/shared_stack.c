@@ -40,7 +40,7 @@ td_status td_shared_stack_make(td_stack *stack, td_shared_stack **out)
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&s));
-    TD_TRY(td_condition_open(&s->changed));
+    td_condition_open(&s->changed);
     pthread_mutex_init(&s->lock, NULL);
     s->stack = stack;
     s->end = &s->first;

@@ -115,10 +115,7 @@ static td_status new_job(td_jobs *jobs, const td_job_request *request, td_job **
     td_status status = TD_OK;
     *out = NULL;
     TD_TRY(TD_NEW(&job));
-    if (td_condition_open(&job->changed) != TD_OK) {
-        free(job);
-        return td_error_last()->status;
-    }
+    td_condition_open(&job->changed);
     job->jobs = jobs;
     job->voice = request->voice;
     job->options = request->options;
@@ -539,7 +536,7 @@ static void *run_worker(void *argument)
 static td_status start_worker(worker *w)
 {
     td_jobs *jobs = w->jobs;
-    TD_CHECK(td_condition_open(&w->wake));
+    td_condition_open(&w->wake);
     pthread_mutex_lock(&jobs->lock);
     const td_status status = td_thread_start(&w->thread, "a worker that speaks", run_worker, w);
     if (status == TD_OK)

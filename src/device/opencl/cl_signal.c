@@ -1,13 +1,12 @@
 /* A reference-counted condition variable with a counter. See cl_signal.h. */
 #include "device/opencl/cl_signal.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 struct td_cl_signal {
     atomic_uint references;
@@ -20,11 +19,7 @@ td_status td_cl_signal_create(td_cl_signal **out)
 {
     const td_status status = TD_NEW(out);
     if (status != TD_OK) return status;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&(*out)->fired, &attributes);
-    pthread_condattr_destroy(&attributes);
+    td_condition_open(&(*out)->fired);
     pthread_mutex_init(&(*out)->mutex, NULL);
     atomic_init(&(*out)->references, 1);
     return TD_OK;
@@ -63,10 +58,8 @@ void td_cl_signal_fire(td_cl_signal *signal)
 
 void td_cl_signal_sleep(td_cl_signal *signal, uint64_t count, uint64_t deadline_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
     pthread_mutex_lock(&signal->mutex);
     while (signal->count <= count)
-        if (pthread_cond_timedwait(&signal->fired, &signal->mutex, &until) == ETIMEDOUT) break;
+        if (!td_condition_wait(&signal->fired, &signal->mutex, deadline_ns)) break;
     pthread_mutex_unlock(&signal->mutex);
 }

@@ -4,10 +4,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "device/sim/sim.h"
 
 enum { DEVICE_COUNT = 2 };
@@ -107,11 +107,7 @@ static td_status create_group(const sim_model *model, sim_group **out)
     if (status != TD_OK) return status;
     (*out)->model = *model;
     (*out)->holders = 1;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* as td_clock_ns() */
-    pthread_cond_init(&(*out)->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    td_condition_open(&(*out)->changed);
     pthread_mutex_init(&(*out)->mutex, NULL);
     return TD_OK;
 }
