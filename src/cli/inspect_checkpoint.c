@@ -25,14 +25,22 @@ static bool is_shown(const char *key)
     return strncmp(key, "hash.", 5) != 0 && (bytes < 5 || strcmp(key + bytes - 5, "_json") != 0);
 }
 
-/* Of a family whose voices need not be complete, what is in the file counts. */
-static td_status count_parameters(const td_checkpoint *c, uint64_t *out)
+static uint64_t sum_parts(const td_checkpoint *c)
 {
-    const td_family *family = td_checkpoint_get_info(c)->model.family;
-    if (!family->carries) return td_family_parameters(&td_checkpoint_get_info(c)->model, out);
-    *out = 0;
-    for (size_t i = 0; i < family->n_parts; ++i)
-        *out += td_checkpoint_part_size(c, i);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < td_checkpoint_get_info(c)->model.family->n_parts; ++i)
+        sum += td_checkpoint_part_size(c, i);
+    return sum;
+}
+
+/* Of a family whose voices need not be complete, and of a vocoder inside (NULL: none), what is in the file counts. */
+static td_status count_parameters(const td_checkpoint *c, const td_checkpoint *vocoder, uint64_t *out)
+{
+    if (td_checkpoint_get_info(c)->model.family->carries)
+        *out = sum_parts(c);
+    else
+        TD_CHECK(td_family_parameters(&td_checkpoint_get_info(c)->model, out));
+    *out += vocoder ? sum_parts(vocoder) : 0;
     return TD_OK;
 }
 
@@ -72,7 +80,7 @@ static void print_summary(const td_checkpoint *c)
         td_printf("training       over: the file is slim, and can only speak\n");
 }
 
-static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
+static void print_checkpoint(const td_checkpoint *c, const td_checkpoint *vocoder, uint64_t parameters)
 {
     const td_safetensors *file = td_checkpoint_file(c);
     const td_family *family = td_checkpoint_get_info(c)->model.family;
@@ -83,6 +91,7 @@ static void print_checkpoint(const td_checkpoint *c, uint64_t parameters)
         if (td_checkpoint_part_size(c, i) > 0)
             td_printf("part           %s: %" PRIu64 " parameters\n", family->parts[i].name,
                       td_checkpoint_part_size(c, i));
+    if (vocoder) td_printf("part           vocoder: %" PRIu64 " parameters\n", sum_parts(vocoder));
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
         const td_safetensors_pair *pair = td_safetensors_metadata_at(file, i);
         if (!is_shown(pair->key)) continue;
@@ -113,7 +122,8 @@ static void put_tensors(td_json *json, const td_safetensors *file)
     td_json_end_array(json);
 }
 
-static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parameters)
+static int print_json(const td_cli *cli, const td_checkpoint *c, const td_checkpoint *vocoder,
+                      uint64_t parameters)
 {
     td_json *json;
     const td_safetensors *file = td_checkpoint_file(c);
@@ -126,6 +136,7 @@ static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parame
     td_json_put_object(json, "parts");
     for (size_t i = 0; i < family->n_parts; ++i)
         td_json_put_uint(json, family->parts[i].name, td_checkpoint_part_size(c, i));
+    if (vocoder) td_json_put_uint(json, "vocoder", sum_parts(vocoder));
     td_json_end_object(json);
     td_json_put_object(json, "metadata");
     for (size_t i = 0; i < td_safetensors_metadata_count(file); ++i) {
@@ -141,18 +152,19 @@ static int print_json(const td_cli *cli, const td_checkpoint *c, uint64_t parame
 int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
 {
     td_status status = TD_OK;
-    td_checkpoint *c = NULL;
+    td_checkpoint *c = NULL, *vocoder = NULL;
     uint64_t parameters;
     int code = TD_EXIT_DONE;
     const char *slim = td_cli_text(cli, "slim");
     TD_TRY(td_checkpoint_open(path, &c));
     TD_TRY(td_checkpoint_verify(c));
-    TD_TRY(count_parameters(c, &parameters));
+    TD_TRY(td_checkpoint_open_vocoder(path, &vocoder));
+    TD_TRY(count_parameters(c, vocoder, &parameters));
     if (slim != NULL) TD_TRY(td_checkpoint_write_slim(c, slim));
     if (cli->json) {
-        code = print_json(cli, c, parameters);
+        code = print_json(cli, c, vocoder, parameters);
     } else {
-        print_checkpoint(c, parameters);
+        print_checkpoint(c, vocoder, parameters);
         if (slim != NULL) td_printf("slim           %s\n", slim);
         if (td_cli_is_on(cli, "verbose"))
             print_tensors(td_checkpoint_file(c));
@@ -162,6 +174,7 @@ int td_cli_inspect_checkpoint(const td_cli *cli, const char *path)
     }
 fail:
     if (status != TD_OK) code = td_cli_fail(cli, NULL);
+    td_checkpoint_close(vocoder);
     td_checkpoint_close(c);
     return code;
 }

@@ -360,8 +360,10 @@ uint64_t td_checkpoint_part_size(const td_checkpoint *c, size_t part)
     uint64_t n = 0;
     for (size_t i = 0; i < td_safetensors_count(c->file); ++i) {
         const td_safetensors_tensor *t = td_safetensors_at(c->file, i);
-        const bool is_param = starts_with(t->name, "param.");
-        const char *name = t->name + (is_param ? 6 : 0);
+        if (!starts_with(t->name, c->within)) continue;
+        const char *name = t->name + strlen(c->within);
+        const bool is_param = starts_with(name, "param.");
+        name += is_param ? strlen("param.") : 0;
         if ((is_param || (is_imported(t) && !td_family_is_buffer(family, name))) &&
             td_family_find_part(family, name) == part)
             n += t->bytes / td_safetensors_dtype_bytes(t->dtype);

@@ -80,7 +80,8 @@ td_status td_checkpoint_tensor(const td_checkpoint *checkpoint, const char *pref
 /* Whether a tensor is of this shape, and fp32. */
 bool td_checkpoint_has_shape(const td_safetensors_tensor *tensor, td_shape shape);
 
-/* Parameters (elements of param.*, or of an imported voice's tensors that are no buffers) of part `i` of the family. */
+/* Parameters (elements of param.*, or of an imported voice's tensors that are no buffers) of part `i` of the family;
+ * without those of a vocoder that a voice holds. */
 uint64_t td_checkpoint_part_size(const td_checkpoint *checkpoint, size_t i);
 
 /* Whether a tensor of a file is spoken with: a parameter, a state, or one that was imported. `name` is the tensor's,

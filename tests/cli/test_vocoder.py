@@ -92,6 +92,10 @@ class VocoderTest(unittest.TestCase):
     def test_inspect(self):
         told = json.loads(self.run_program("inspect", self.bundle, "--json").stdout)
         self.assertEqual((told["family"], told["metadata"]["vocoder.family"]), ("parallel", "vocoder"))
+        alone = [json.loads(self.run_program("inspect", f, "--json").stdout) for f in (self.voice, self.vocoder)]
+        self.assertEqual(told["parts"], {**alone[0]["parts"], "vocoder": alone[1]["parameters"]})
+        self.assertEqual(told["parameters"], alone[0]["parameters"] + alone[1]["parameters"])
+        self.assertIn(f"vocoder: {alone[1]['parameters']} parameters", self.run_program("inspect", self.bundle).stdout)
 
 
 if __name__ == "__main__":
