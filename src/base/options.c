@@ -526,11 +526,21 @@ static td_status check_arguments(td_options *options, size_t command)
         return td_options_add_mistake(options, COMMAND_LINE, "`%s` needs %s; see `%s %s --help`", c->name,
                                       c->arguments, options->table->program, c->name);
     }
-    for (size_t i = c->max_arguments; i < options->n_arguments; i++) {
-        const td_status status =
-            td_options_add_mistake(options, COMMAND_LINE, "`%s` does not take '%s'; see `%s %s --help`",
-                                   c->name, options->arguments[i], options->table->program, c->name);
-        if (status != TD_OK) return status;
+    if (options->n_arguments <= c->max_arguments) return TD_OK;
+    size_t n_surplus = options->n_arguments - c->max_arguments;
+    for (size_t i = 0; i < options->n_arguments && n_surplus > 0; i++) {
+        char flag[TD_OPTION_FLAG_BYTES];
+        const char *argument = options->arguments[i];
+        if (!td_option_suggest_for_argument(options->table, command, argument, flag)) continue;
+        TD_CHECK(td_options_add_mistake(options, COMMAND_LINE,
+                                        "`%s` does not take '%s'; did you mean --%s %s?", c->name, argument,
+                                        flag, argument));
+        n_surplus--;
+    }
+    for (; n_surplus > 0; n_surplus--) {
+        TD_CHECK(td_options_add_mistake(options, COMMAND_LINE, "`%s` does not take '%s'; see `%s %s --help`",
+                                        c->name, options->arguments[options->n_arguments - n_surplus],
+                                        options->table->program, c->name));
     }
     return TD_OK;
 }

@@ -59,7 +59,7 @@ typedef struct td_option_command {
 } td_option_command;
 
 /* What other programs call an option: "learning-rate" for "lr". Several rows of one name: the first that the
- * command takes. */
+ * command takes. "/" and ".wav" stand for an argument that is a folder, or ends so. */
 typedef struct td_option_synonym {
     const char *theirs, *ours; /* flags without their dashes */
 } td_option_synonym;
@@ -174,6 +174,11 @@ bool td_option_is_taken(const td_option_table *table, const td_option *option, s
  * word is another command's flag, the only one that begins so, or the nearest; false if none is. */
 bool td_option_suggest(const td_option_table *table, size_t command, const char *word, bool is_known,
                        char out[TD_OPTION_FLAG_BYTES]);
+
+/* The flag of the command that was probably left out before an argument: a synonym of its ending, or of "/" for a
+ * folder; false if none is. */
+bool td_option_suggest_for_argument(const td_option_table *table, size_t command, const char *argument,
+                                    char out[TD_OPTION_FLAG_BYTES]);
 
 /* The key of the section that was probably meant; NULL if none is. Borrowed from the table. */
 const char *td_option_suggest_key(const td_option_table *table, const char *section, const char *word);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/options.h"
 #include "base/text.h"
 
@@ -71,6 +72,13 @@ bool td_option_suggest(const td_option_table *table, size_t command, const char 
     const char *meant = find_meant(table, &n, word, is_known);
     if (meant) snprintf(out, TD_OPTION_FLAG_BYTES, "%s", meant);
     return meant != NULL;
+}
+
+bool td_option_suggest_for_argument(const td_option_table *table, size_t command, const char *argument,
+                                    char out[TD_OPTION_FLAG_BYTES])
+{
+    const char *ending = td_file_is_folder(argument) ? "/" : strrchr(argument, '.');
+    return ending && td_option_suggest(table, command, ending, true, out);
 }
 
 /* The key as a flag of its own would be, whatever flag it has. */

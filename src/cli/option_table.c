@@ -285,6 +285,13 @@ static const td_option LAST[] = {
 
 /* What other programs call them. Several rows of one name: the first that a command takes. */
 static const td_option_synonym SYNONYMS[] = {
+    {"/", "train-data"},
+    {".csv", "train-data"},
+    {".ini", "config"},
+    {".safetensors", "checkpoint"},
+    {".safetensors", "init-from"},
+    {".txt", "text-file"},
+    {".wav", "reference"},
     {"learning-rate", "lr"},
     {"num-epochs", "epochs"},
     {"n-epochs", "epochs"},

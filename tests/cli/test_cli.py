@@ -202,6 +202,13 @@ class Usage(CliTest):
         self.expect_usage_error(self.run_program("devices", "--color"), "--color needs a value")
         self.expect_usage_error(self.run_program("devices", "left-over"), "does not take 'left-over'")
 
+    def test_argument_without_its_option(self):
+        self.expect_usage_error(self.run_program("train", "/"), "did you mean --train-data /?")
+        self.expect_usage_error(self.run_program("train", "my.ini"), "did you mean --config my.ini?")
+        result = self.run_program("synth", "voice.safetensors", "some text")
+        self.expect_usage_error(result, "did you mean --checkpoint voice.safetensors?")
+        self.assertEqual(len(result.err.splitlines()), 1, str(result))
+
     def test_options_that_exclude_each_other(self):
         self.expect_usage_error(self.run_program("devices", "--quiet", "--verbose"), "--quiet and --verbose")
         self.expect_usage_error(
