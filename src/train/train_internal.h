@@ -182,6 +182,10 @@ void td_view_free(td_view *view);
 td_status td_trainer_show(td_trainer *t, const td_batch *batch, const td_view *view, const float *target,
                           const td_free_run *run);
 
+/* Of a family that makes samples itself: the last checkpoint says texts that are kept back, in the voice of a recording
+ * that stays the same. What goes wrong is a warning: the run does not need it. */
+td_status td_trainer_speak(td_trainer *t);
+
 /* Mean distance of two spectrograms of n_mels bands along their best alignment, per band and step of the
  * path. */
 td_status td_mel_distance(const float *a, uint32_t n_a, const float *b, uint32_t n_b, uint32_t n_mels,
