@@ -247,6 +247,7 @@ static td_status finish_step(td_trainer *t, uint64_t n_skipped)
     }
     t->n_bad = 0;
     t->state.loss = t->result->loss = event.values[0];
+    td_overfit_learn(&t->overfit, event.values[0]);
     put_speed(t, &event);
     put_watch(t, &event);
     judge_budget(t, &event);

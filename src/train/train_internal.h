@@ -9,6 +9,7 @@
 #include "pipeline/watch.h"
 #include "train/frozen.h"
 #include "train/learner.h"
+#include "train/overfit.h"
 #include "train/predict.h"
 #include "train/record.h"
 #include "train/reduce.h"
@@ -96,6 +97,7 @@ typedef struct td_trainer {
     uint32_t n_bad; /* steps in a row */
     bool is_whole;  /* what the model's memory holds is `state`, no part of a step ahead of it */
     double first_loss;
+    td_overfit overfit;
     bool judged_budget; /* whether the run is long enough for its family was looked at */
     uint64_t own_items; /* of this rank, not told to the others yet */
     double own_audio_s;
