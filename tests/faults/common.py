@@ -92,6 +92,11 @@ class Workshop:
         assert done.returncode == 0, done.stderr
         return [line.split(" ")[0] for line in read(self.log).decode().splitlines()]
 
+    def count_calls_to(self, name):
+        """How many of the calls that were listed last came before the last one on a file whose path has this in it."""
+        calls = read(self.log).decode().splitlines()
+        return max(i for i, line in enumerate(calls) if name in line)
+
     def fired(self):
         """(call, path) of the fault that the last command met, or None."""
         for line in read(self.log).decode().splitlines() if os.path.exists(self.log) else ():
