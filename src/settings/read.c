@@ -374,6 +374,7 @@ static void read_training(const td_options *options, td_train_settings *out)
     out->val_every = get_count(options, "training.val_every");
     out->best_by_distance = strcmp(get(options, "training.best_by")->text, "free_running") == 0;
     out->sample_every = get_count(options, "training.sample_every");
+    out->sample_reference = get(options, "training.sample_reference")->text;
     out->log_every = get_count(options, "logging.log_every");
     out->patience = get_count(options, "training.early_stopping_patience");
     out->max_bad_steps = (uint32_t)get_count(options, "training.max_bad_steps");

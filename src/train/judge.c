@@ -1,5 +1,6 @@
 /* Validation: losses with the true spectrogram given, dropout off; and how far what the model makes by itself
  * is from the recordings. See train.h. Covered by tests/train/test_train_run.c. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -137,6 +138,19 @@ static td_status judge_batch(td_trainer *t, bool is_first, bool sample, td_train
     return TD_OK;
 }
 
+/* What to do about it. */
+static void warn_by_heart(const td_trainer *t, double figure)
+{
+    td_log_warn("the model learns its rows by heart: the %s of rows kept back rose from %.4g to %.4g while "
+                "the loss of "
+                "training fell from %.4g to %.4g; best.safetensors keeps step %" PRIu64
+                ": end the run, or let training.early_stopping_patience end it; more recordings, fewer "
+                "parameters that "
+                "train or a training.lr below %g help",
+                t->state.best_by_distance ? "distance" : "loss", t->overfit.least, figure,
+                t->overfit.mean_at_least, t->overfit.mean, t->state.best_step, t->s.schedule.lr);
+}
+
 td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
 {
     const uint64_t start_ns = td_clock_ns();
@@ -157,6 +171,7 @@ td_status td_trainer_judge(td_trainer *t, bool sample, bool *better)
         t->state.best_loss = figure;
         t->state.best_step = t->state.step;
     }
+    if (td_overfit_judge(&t->overfit, figure)) warn_by_heart(t, figure);
     event.took_s = 1e-9 * (double)(td_clock_ns() - start_ns);
     return td_trainer_tell(t, &event);
 }

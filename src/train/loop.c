@@ -247,6 +247,7 @@ static td_status finish_step(td_trainer *t, uint64_t n_skipped)
     }
     t->n_bad = 0;
     t->state.loss = t->result->loss = event.values[0];
+    td_overfit_learn(&t->overfit, event.values[0]);
     put_speed(t, &event);
     put_watch(t, &event);
     judge_budget(t, &event);
@@ -463,13 +464,22 @@ static td_status judge(td_trainer *t, bool sample, bool *better)
     return td_trainer_share_verdict(t, better);
 }
 
+static td_status speak(td_trainer *t)
+{
+    const uint64_t start_ns = td_clock_ns();
+    TD_CHECK(td_trainer_speak(t));
+    t->paused_ns += td_clock_ns() - start_ns;
+    return TD_OK;
+}
+
 /* What is due after a step. A checkpoint is taken only of steps known to be good. */
 static td_status do_due(td_trainer *t, bool *ends)
 {
     const uint64_t step = t->state.step, n_stale = t->state.n_stale;
     const bool is_planned = is_due(step, t->s.val_every) || is_due(step, t->s.sample_every);
     const bool samples = is_due(step, t->s.sample_every) || t->wished_sample, judges = is_planned || samples;
-    const bool saves = is_due(step, t->s.save_every);
+    const bool speaks = samples && t->info.model.family->talker != NULL;
+    const bool saves = is_due(step, t->s.save_every) || speaks; /* what speaks is the checkpoint */
     bool better = false;
     t->wished_sample = false;
     if (!judges && !saves) return TD_OK;
@@ -478,7 +488,10 @@ static td_status do_due(td_trainer *t, bool *ends)
     if (judges) TD_CHECK(judge(t, samples, &better));
     if (!is_planned && !better) t->state.n_stale = n_stale; /* looking more often must not shorten a run */
     t->paused_ns += td_clock_ns() - start_ns;
-    if ((saves || better) && t->n_bad == 0) TD_CHECK(td_trainer_save(t, better));
+    if ((saves || better) && t->n_bad == 0) {
+        TD_CHECK(td_trainer_save(t, better));
+        if (speaks) TD_CHECK(speak(t));
+    }
     td_watch_pause(&t->watch, t->next_number);
     if (t->s.patience > 0 && t->state.n_stale >= t->s.patience) {
         t->result->reason = TD_END_PATIENCE;

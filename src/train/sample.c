@@ -1,5 +1,6 @@
-/* What the model makes of texts by itself (model/speak.h), and pictures and sounds of that, drawn and written
- * on the side thread. See train.h. Covered by tests/train/test_train_run.c. */
+/* What the model makes of texts by itself (families/speak.h, talker.h), and pictures and sounds of that, drawn and
+ * written on the side thread. See train.h. Covered by tests/train/test_train_run.c and
+ * tests/xtts/test_xtts_finetune.c. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "device/blocking.h"
 #include "families/speak.h"
+#include "families/talker.h"
 #include "train/picture.h"
 #include "train/train_internal.h"
 
@@ -200,30 +202,26 @@ static td_status show_item(void *context)
     return td_events_flush(job->events);
 }
 
-static td_status make_job(td_trainer *t, uint32_t frames, uint32_t target_frames, uint32_t steps,
-                          uint32_t tokens, show_job **out)
+/* With room for what `sizes` counts. */
+static td_status make_job(const td_trainer *t, show_job sizes, show_job **out)
 {
     const uint32_t n_mels = t->info.mel.n_mels;
-    const uint32_t n_samples = frames > 1 ? (frames - 1) * t->info.mel.hop_samples : 0;
-    const size_t floats = ((size_t)frames + target_frames) * n_mels + (size_t)steps * tokens + n_samples;
+    const size_t floats = ((size_t)sizes.frames + sizes.target_frames) * n_mels +
+                          (size_t)sizes.steps * sizes.tokens + sizes.n_samples;
     char *block;
     *out = NULL;
     TD_CHECK(td_alloc_zeroed(1, sizeof **out + sizeof(float) * floats, &block));
     show_job *job = *out = (show_job *)(void *)block;
-    *job = (show_job){.events = td_record_events(t->record),
-                      .run = t->run,
-                      .step = t->state.step,
-                      .n_mels = n_mels,
-                      .rate = t->info.mel.rate,
-                      .frames = frames,
-                      .target_frames = target_frames,
-                      .steps = steps,
-                      .tokens = tokens,
-                      .n_samples = n_samples};
+    *job = sizes;
+    job->events = td_record_events(t->record);
+    job->run = t->run;
+    job->dataset = t->has_val ? t->val_data.dataset : t->data.dataset;
+    job->step = t->state.step;
+    job->n_mels = n_mels;
     job->mel = (float *)(void *)(block + sizeof *job);
-    job->target = job->mel + (size_t)frames * n_mels;
-    job->alignment = job->target + (size_t)target_frames * n_mels;
-    job->samples = job->alignment + (size_t)steps * tokens;
+    job->target = job->mel + (size_t)job->frames * n_mels;
+    job->alignment = job->target + (size_t)job->target_frames * n_mels;
+    job->samples = job->alignment + (size_t)job->steps * job->tokens;
     return TD_OK;
 }
 
@@ -298,6 +296,19 @@ void td_view_free(td_view *v)
     free(v);
 }
 
+static td_status tell_sampled(td_trainer *t, uint64_t start_ns)
+{
+    char text[TD_FILE_PATH_BYTES];
+    TD_CHECK(td_run_dir_path(t->run, "samples", text));
+    td_train_event event = {.kind = TD_TRAIN_SAMPLED,
+                            .step = t->state.step,
+                            .epoch = t->state.sampler.epoch,
+                            .distance = NAN,
+                            .took_s = 1e-9 * (double)(td_clock_ns() - start_ns),
+                            .text = text};
+    return td_trainer_tell(t, &event);
+}
+
 static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *v, uint32_t item,
                            const float *target, const td_free_run *run)
 {
@@ -311,10 +322,15 @@ static td_status give_item(td_trainer *t, const td_batch *batch, const td_view *
         v->attention != NULL ? target_frames / (v->forced_frames / v->attention_steps) : target_frames;
     const float *made = is_free ? run->mel + (size_t)item * run->frames * n_mels
                                 : v->forced + (size_t)item * v->forced_frames * n_mels;
-    TD_TRY(make_job(t, frames, target_frames, steps, tokens, &job));
-    job->item = item;
-    job->dataset = t->has_val ? t->val_data.dataset : t->data.dataset;
-    job->row = batch->rows[item];
+    const show_job sizes = {.row = batch->rows[item],
+                            .item = item,
+                            .rate = t->info.mel.rate,
+                            .frames = frames,
+                            .target_frames = target_frames,
+                            .steps = steps,
+                            .tokens = tokens,
+                            .n_samples = frames > 1 ? (frames - 1) * t->info.mel.hop_samples : 0};
+    TD_TRY(make_job(t, sizes, &job));
     memcpy(job->mel, made, sizeof(float) * frames * n_mels);
     memcpy(job->target, target + (size_t)item * batch->shape.frames * n_mels,
            sizeof(float) * target_frames * n_mels);
@@ -337,16 +353,77 @@ fail:
 td_status td_trainer_show(td_trainer *t, const td_batch *batch, const td_view *view, const float *target,
                           const td_free_run *run)
 {
-    char text[TD_FILE_PATH_BYTES];
     const uint64_t start_ns = td_clock_ns();
     for (uint32_t i = 0; i < batch->count && i < SHOWN_ITEMS; ++i)
         TD_CHECK(give_item(t, batch, view, i, target, run));
-    TD_CHECK(td_run_dir_path(t->run, "samples", text));
-    td_train_event event = {.kind = TD_TRAIN_SAMPLED,
-                            .step = t->state.step,
-                            .epoch = t->state.sampler.epoch,
-                            .distance = NAN,
-                            .took_s = 1e-9 * (double)(td_clock_ns() - start_ns),
-                            .text = text};
-    return td_trainer_tell(t, &event);
+    return tell_sampled(t, start_ns);
+}
+
+/* ---------------------------------------------------------------- families that make samples themselves */
+
+static td_status give_speech(td_trainer *t, uint32_t item, uint32_t row, const td_talker *talker,
+                             const td_talked *talked)
+{
+    show_job *job;
+    const show_job sizes = {
+        .row = row, .item = item, .rate = talker->rate, .n_samples = (uint32_t)talked->count};
+    TD_CHECK(make_job(t, sizes, &job));
+    memcpy(job->samples, talked->samples, sizeof(float) * talked->count);
+    return td_side_give(t->painter, show_item, job);
+}
+
+/* A row's text, said by a talker that has begun. */
+static td_status say_row(td_trainer *t, uint32_t item, uint32_t row, td_talker *talker)
+{
+    const td_dataset *dataset = t->has_val ? t->val_data.dataset : t->data.dataset;
+    const size_t count = dataset->view.rows[row].n_tokens;
+    td_status status = TD_OK;
+    uint32_t *ids = NULL;
+    td_talked talked = {0};
+    TD_TRY(TD_NEW_ARRAY(&ids, count));
+    for (size_t i = 0; i < count; ++i)
+        ids[i] = (uint32_t)td_dataset_tokens(dataset, row)[i];
+    TD_TRY(talker->class->say(talker, &(td_piece_tokens){.ids = ids, .count = count}, 1, &talked));
+    status = give_speech(t, item, row, talker, &talked);
+fail:
+    free(talked.samples);
+    free(ids);
+    return status;
+}
+
+/* Halves of fp32 weights are enough to listen to, and leave training more room. */
+static td_status speak_rows(td_trainer *t, const td_checkpoint *voice)
+{
+    const td_talker_class *class = t->info.model.family->talker;
+    const td_dataset *dataset = t->has_val ? t->val_data.dataset : t->data.dataset;
+    const td_data_rows *rows = &t->val.rows;
+    char path[TD_FILE_PATH_BYTES];
+    td_talk_style style = {.references = t->s.sample_reference, .speed = 1, .seed = t->s.seed};
+    td_talker *talker = NULL;
+    td_status status = TD_OK;
+    if (style.references == NULL) {
+        TD_CHECK(td_dataset_clip_path(dataset, rows->rows[0], path));
+        style.references = path;
+    }
+    TD_TRY(class->open(t->model_memory, t->data_memory, voice, "bf16", &talker));
+    TD_TRY(class->start(talker, &style));
+    for (uint32_t i = 0; i < rows->n_rows && i < SHOWN_ITEMS; ++i)
+        TD_TRY(say_row(t, i, rows->rows[i], talker));
+fail:
+    if (talker != NULL) class->close(talker);
+    return status;
+}
+
+td_status td_trainer_speak(td_trainer *t)
+{
+    td_checkpoint *voice = NULL;
+    const uint64_t start_ns = td_clock_ns();
+    if (t->rank > 0 || t->s.is_trial) return TD_OK;
+    TD_CHECK(td_side_wait(t->side));
+    td_status status = td_checkpoint_open(t->result->checkpoint, &voice);
+    if (status == TD_OK) status = speak_rows(t, voice);
+    td_checkpoint_close(voice);
+    if (status == TD_OK) return tell_sampled(t, start_ns);
+    td_log_warn("no samples of step %" PRIu64 ": %s", t->state.step, td_error_last()->message);
+    return TD_OK;
 }

@@ -104,6 +104,9 @@ typedef struct td_train_settings {
     double max_minutes;
     uint32_t grad_accum;                                     /* [1] */
     uint64_t save_every, val_every, sample_every, log_every; /* steps; 0: never (log: [10]) */
+    const char *
+        sample_reference; /* recording in whose voice a family that makes samples itself says samples; NULL: that
+                                   * of the first row that validates */
     bool best_by_distance; /* the best is nearest to the recordings when left to itself; else of least loss */
     uint64_t patience;     /* validations without a better one */
     uint32_t max_bad_steps; /* in a row [10] */

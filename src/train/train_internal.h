@@ -9,6 +9,7 @@
 #include "pipeline/watch.h"
 #include "train/frozen.h"
 #include "train/learner.h"
+#include "train/overfit.h"
 #include "train/predict.h"
 #include "train/record.h"
 #include "train/reduce.h"
@@ -96,6 +97,7 @@ typedef struct td_trainer {
     uint32_t n_bad; /* steps in a row */
     bool is_whole;  /* what the model's memory holds is `state`, no part of a step ahead of it */
     double first_loss;
+    td_overfit overfit;
     bool judged_budget; /* whether the run is long enough for its family was looked at */
     uint64_t own_items; /* of this rank, not told to the others yet */
     double own_audio_s;
@@ -181,6 +183,10 @@ void td_view_free(td_view *view);
 /* Pictures and sounds of the batch's first items. */
 td_status td_trainer_show(td_trainer *t, const td_batch *batch, const td_view *view, const float *target,
                           const td_free_run *run);
+
+/* Of a family that makes samples itself: the last checkpoint says texts that are kept back, in the voice of a recording
+ * that stays the same. What goes wrong is a warning: the run does not need it. */
+td_status td_trainer_speak(td_trainer *t);
 
 /* Mean distance of two spectrograms of n_mels bands along their best alignment, per band and step of the
  * path. */

@@ -46,6 +46,7 @@ class Workshop:
         os.makedirs(self.cache)
         make_dataset(self.root, N_ROWS, 8000, 0)
         self.log = tempfile.mktemp(prefix="tandem-faults-log-")
+        self.more = ()  # options of `train` beside those of train_command()
         self.borrow_kernels()
 
     def close(self):
@@ -67,7 +68,7 @@ class Workshop:
         return [PROGRAM, "train", "--model-device", "cpu", "--train-data", self.root, "--checkpoint-dir", self.run,
                 "--cache-dir", self.cache, "--model-size", "pico", "--batch-size", "2", "--language", "en",
                 "--num-workers", "1", "--max-steps", str(steps), "--save-every", "2", "--val-every", "3",
-                "--sample-every", "0", "--log-every", "1", *options]
+                "--sample-every", "0", "--log-every", "1", *self.more, *options]
 
     def prepare_command(self):
         return [PROGRAM, "prepare", "--train-data", self.root, "--cache-dir", self.cache, "--language", "en"]
@@ -90,6 +91,11 @@ class Workshop:
         done = self.do(command, "list:0")
         assert done.returncode == 0, done.stderr
         return [line.split(" ")[0] for line in read(self.log).decode().splitlines()]
+
+    def count_calls_to(self, name):
+        """How many of the calls that were listed last came before the last one on a file whose path has this in it."""
+        calls = read(self.log).decode().splitlines()
+        return max(i for i, line in enumerate(calls) if name in line)
 
     def fired(self):
         """(call, path) of the fault that the last command met, or None."""

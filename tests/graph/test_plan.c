@@ -633,6 +633,16 @@ static void test_broken_in_the_backward_pass(void **state)
     assert_false(update.is_broken);
     check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, after));
     assert_memory_equal(before, after, sizeof before);
+    x[0] =
+        0; /* behind the end of an item: no loss hears of it, but the gradient of "in" is a sum over all rows */
+    x[size - 1] = INFINITY;
+    check(td_plan_fill(b.plan, 0, n.x, x));
+    check(td_plan_fill(b.plan, 0, n.lengths, (uint32_t[]){FRAMES, FRAMES - 1}));
+    check(td_optimizer_begin(optimizer, 1));
+    check(td_plan_run(b.plan, &(td_run){0}, NULL));
+    check(td_optimizer_step(optimizer, 1, NULL));
+    check(td_optimizer_result(optimizer, 1, &update));
+    assert_true(update.is_broken);
     free(x);
     td_plan_destroy(b.plan);
     b.plan = NULL;

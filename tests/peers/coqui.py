@@ -6,14 +6,16 @@
 Needs a venv with coqui-tts 0.28, its trainer, torch, safetensors and tokenizers, outside the tree. Writes model folders
 as Coqui and its trainer do, lets PROGRAM import them, and compares every tensor to the bit; exports the voice, loads it
 with torch.load(weights_only=True) and with Xtts.load_checkpoint, and compares logits; lets both speak a text greedily
-and compares codes and latents. Prints a line for each
-check; ends with 1 if one failed.
+and compares codes and latents. Fine-tunes the voice, whole and with adapters, and lets Coqui load what is exported of
+both: its logits are those of the parameters in the run's checkpoint, to which PyTorch adds the adapters here. Prints a
+line for each check; ends with 1 if one failed.
 """
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+import wave
 from pathlib import Path
 
 import torch
@@ -147,6 +149,57 @@ def speak(program, voice, model, speaker):
     check(f"with the same latents (relative error {error:.1e})", error <= 5e-6)
 
 
+def make_recordings(root):
+    (root / "wavs").mkdir(parents=True)
+    rows = [f"r{i}|say {word} now." for i, word in enumerate(["one", "two", "three", "four", "five", "six"])]
+    (root / "metadata.csv").write_text("\n".join(rows) + "\n")
+    torch.manual_seed(4)
+    for i in range(len(rows)):
+        with wave.open(str(root / f"wavs/r{i}.wav"), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(22050)
+            file.writeframes((torch.randn(12000 + 400 * i) * 3000).to(torch.int16).numpy().tobytes())
+
+
+def load(folder):
+    config = XttsConfig()
+    config.load_json(str(folder / "config.json"))
+    model = Xtts.init_from_config(config)
+    model.load_checkpoint(config, checkpoint_dir=str(folder), eval=True, use_deepspeed=False)
+    return model
+
+
+def fine_tune(program, work, voice, before, tune):
+    """Three updates, exported; the same parameters put into Coqui's model by hand."""
+    trained = subprocess.run([program, "train", "--model-device", "cpu", "--init-from", voice, "--train-data", work / "set",
+                              "--checkpoint-dir", work / tune, "--language", "en", "--batch-size", "2", "--max-steps", "3",
+                              "--val-every", "0", "--sample-every", "0", "--max-mel-frames", "60", "--set", "training.lr=1e-2",
+                              "--set", f"xtts.tune={tune}", "--set", "xtts.lora_rank=2"], capture_output=True, text=True)
+    check(f"{tune}: training ends with 0", trained.returncode == 0)
+    print(trained.stderr if trained.returncode else "", end="")
+    made = work / tune / "checkpoint-3.safetensors"
+    code, _ = run(program, "export", made, "-o", work / f"{tune}-out", "--format", "coqui")
+    check(f"{tune}: export ends with 0", code == 0)
+    values = safetensors.torch.load_file(made)
+    model = load(work / f"{tune}-out")
+    got = logits(model)
+    state = model.state_dict()
+    for name in before:
+        if name not in values:
+            continue
+        state[name] = values[name]
+        a, b = (values.get(name.replace(".weight", f".lora_{half}.weight")) for half in "AB")
+        if a is not None:
+            state[name] = values[name] + 32 / 2 * (b.double() @ a.double()).T.float()
+    model.load_state_dict(state)
+    wanted = logits(model)
+    error = float((got - wanted).norm() / wanted.norm())
+    moved = float((got - logits(load(work / "out"))).norm() / wanted.norm())
+    check(f"{tune}: Coqui's logits are those of the run's parameters (relative error {error:.1e}, moved by {moved:.1e})",
+          error <= 1e-6 and moved > 1e-3)
+
+
 def main():
     program = sys.argv[1]
     work = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="tandem-coqui-"))
@@ -191,12 +244,12 @@ def main():
     check("speakers_xtts.pth", all(torch.equal(back[n][k], v) for n, s in speakers.items() for k, v in s.items()))
     check("mel_stats.pth", torch.equal(torch.load(work / "out/mel_stats.pth", weights_only=True), state["mel_stats"]))
     check("dvae.pth", all(torch.equal(v, dvae[k]) for k, v in torch.load(work / "out/dvae.pth", weights_only=True).items()))
-    again = XttsConfig()
-    again.load_json(str(work / "out/config.json"))
-    fresh = Xtts.init_from_config(again)
-    fresh.load_checkpoint(again, checkpoint_dir=str(work / "out"), eval=True, use_deepspeed=False)
+    fresh = load(work / "out")
     check("Coqui's loader gives the same logits", torch.equal(logits(fresh), logits(model)))
     speak(program, work / "object.safetensors", fresh, speakers["Ana"])
+    make_recordings(work / "set")
+    for tune in ("full", "lora"):
+        fine_tune(program, work, work / "object.safetensors", state, tune)
     code, _ = run(program, "import", work / "out", "-o", work / "again.safetensors")
     check("import of the export is the voice, byte for byte", code == 0 and
           (work / "again.safetensors").read_bytes() == (work / "object.safetensors").read_bytes())

@@ -1,5 +1,6 @@
 /* Whole runs that fine-tune a shrunk voice, of which the DVAE makes the codes: what is learnt, what stays, that the
- * checkpoint speaks and goes on to the same bits, whole and with adapters; that adapters are merged. */
+ * checkpoint speaks and goes on to the same bits, whole and with adapters, on one device and on two, with samples and
+ * without; that adapters are merged. */
 #include "families/run.h"
 
 #include <string.h>
@@ -98,28 +99,82 @@ static td_train_settings begin(const char *run, uint64_t steps, bool lora)
 
 /* ---------------------------------------------------------------- tests */
 
-/* In two parts, of which the first has its moments on the host. As in real runs gradients are not cut, so parameters are
- * updated in the backward pass. */
+static td_registry *registry;
+static td_device *devices[2]; /* of one kind */
+
+static int open_devices(void **state)
+{
+    static const char *const SELECTORS[] = {"cl:0.0", "cl:0.1"};
+    const td_device_info *infos[2];
+    td_registry_options options;
+    setenv("POCL_DEVICES", "pthread pthread", 1); /* two OpenCL devices on any computer */
+    td_registry_options_from_env(&options);
+    check(td_registry_open(&options, &registry));
+    for (size_t i = 0; i < 2; i++)
+        check(td_registry_select(registry, SELECTORS[i], &infos[i]));
+    check(td_devices_open(registry, infos, 2, devices));
+    return run_open(state);
+}
+
+static int close_devices(void **state)
+{
+    for (size_t i = 2; i-- > 0;)
+        td_device_close(devices[i]);
+    td_registry_close(registry);
+    return run_close(state);
+}
+
+/* A run and the samples that it made. */
+typedef struct heard {
+    run_losses losses;
+    size_t n_samples, n_warnings;
+} heard;
+
+static void keep_heard(void *context, const td_train_event *event)
+{
+    heard *kept = context;
+    run_keep_loss(&kept->losses, event);
+    kept->n_samples += event->kind == TD_TRAIN_SAMPLED;
+    if (event->kind == TD_TRAIN_WARNING) print_message("%s\n", event->text);
+    kept->n_warnings += event->kind == TD_TRAIN_WARNING;
+}
+
+static uint64_t sample_bytes(const char *run, const char *name)
+{
+    char path[TD_FILE_PATH_BYTES];
+    uint64_t bytes = 0;
+    snprintf(path, sizeof path, "%s/samples/%s", temp_path(run), name);
+    check(td_file_size(path, &bytes));
+    return bytes;
+}
+
+/* On one device, with samples on the way; and on two, in two parts, of which the first has its moments on the host. As
+ * in real runs gradients are not cut, so parameters are updated in the backward pass. */
 static void check_run(bool lora)
 {
-    run_losses losses = {0};
+    heard kept = {0};
     char whole[TD_FILE_PATH_BYTES];
     td_train_settings s = begin("whole", 6, lora);
-    s.tell = run_keep_loss;
-    s.context = &losses;
+    s.tell = keep_heard;
+    s.context = &kept;
+    s.val_every = s.sample_every = 3;
     td_train_result result = run_train(&s);
     assert_int_equal(result.step, 6);
-    assert_int_equal(losses.count, 6);
-    assert_true(isfinite(losses.values[5]));
+    assert_int_equal(kept.losses.count, 6);
+    assert_true(isfinite(kept.losses.values[5]));
+    assert_int_equal(kept.n_samples, 2);
+    assert_int_equal(kept.n_warnings, 0);
+    assert_true(sample_bytes("whole", "step-3-0.wav") > 1000 && sample_bytes("whole", "step-6-1.wav") > 1000);
     snprintf(whole, sizeof whole, "%s", result.checkpoint);
 
     s = begin("parts", 3, lora);
+    s.val_every = 3;
     s.host_moments = true;
-    run_train(&s);
+    check(td_train_run(devices[1], devices[0], &s, &result));
     s.host_moments = false;
     s.max_steps = 6;
     s.init_from = NULL;
-    result = run_train(&s);
+    check(td_train_run(devices[1], devices[0], &s, &result));
     assert_true(run_is_same(whole, result.checkpoint));
 }
 
@@ -262,5 +317,5 @@ int main(void)
                                         temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_weights_as_bytes_are_not_trained, run_set_up, temp_dir_remove),
     };
-    return cmocka_run_group_tests(tests, run_open, run_close);
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
 }
