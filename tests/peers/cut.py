@@ -2,10 +2,10 @@
 """Measures `tandem cut` on recordings whose truth is known: rows of a dataset joined with pauses, in random order, some of
 them missing in the text and some only there.
 
-    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [-- MORE]
+    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [--show 10] [-- MORE]
 
-Told: how many of the rows that are both said and written were found, how far cuts are from the truth, how many rows have
-the text of another, how many times faster than real time it was, and the memory that the program took. The truth of a
+Told: how many of the sentences that are both said and written are in rows that are kept, how far cuts are from the truth,
+how many rows have the text of another, how many times faster than real time it was, and the memory that the program took. The truth of a
 sentence is where its own recording is within 40 dB of its loudest 10 ms. Words behind -- go to `tandem cut`."""
 
 import argparse
@@ -78,7 +78,7 @@ def join(options, draw):
 def judge(truth, rows):
     """What was found, distances of cuts, rows with the wrong text. A row may be a part of what was joined, where that has
     several sentences; it is found once all of its parts are."""
-    good = {i for i, t in enumerate(truth) if t["written"] and ROW[0] <= t["end"] - t["start"] + 2 * MARGIN <= ROW[1]}
+    good = {i for i, t in enumerate(truth) if t["written"]}
     parts, distances, wrong = {}, [], []
     for row in rows:
         if not row["kept"]:
@@ -112,6 +112,7 @@ def main():
     parser.add_argument("--missing", type=float, default=0.05, help="share of what is said that is not written")
     parser.add_argument("--extra", type=float, default=0.05, help="share of what is written that is not said")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=int, default=10, help="sentences that were not found, told at most")
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:at])
     options.more = sys.argv[at + 1:]
@@ -134,13 +135,12 @@ def main():
     near = sum(d <= NEAR for d in distances) / max(1, len(distances))
     for row, said in wrong[:10]:
         print(f"wrong text: '{row}', said was '{said}'")
-    written = {i for i, t in enumerate(truth) if t["written"]}
-    missed = [truth[i]["text"] for i in sorted(good - found)]
-    for sentence in missed[:10]:
-        print(f"not found: '{sentence}'")
+    rows = {i for i in good if ROW[0] <= truth[i]["end"] - truth[i]["start"] + 2 * MARGIN <= ROW[1]}
+    for i in sorted(good - found)[:options.show]:
+        print(f"not found, {truth[i]['end'] - truth[i]['start']:.1f} s: '{truth[i]['text']}'")
     print(f"{seconds / 60:.1f} minutes, {len(truth)} sentences said, {len(text)} written")
-    print(f"found {len(found & good)} of {len(good)} good rows, {100 * len(found & good) / max(1, len(good)):.1f} %; with those "
-          f"too short or too long for a row {len(found & written)} of {len(written)}")
+    print(f"found {len(found & good)} of {len(good)} that were said and written, {100 * len(found & good) / max(1, len(good)):.1f} %; "
+          f"{len(found & rows)} of {len(rows)} of those of {ROW[0]:.0f} to {ROW[1]:.0f} s")
     print(f"cuts within {1000 * NEAR:.0f} ms: {100 * near:.1f} %" +
           (f", median {1000 * distances[len(distances) // 2]:.0f} ms, worst {1000 * distances[-1]:.0f} ms" if distances else ""))
     print(f"rows with the text of another: {len(wrong)}")
