@@ -85,6 +85,11 @@ td_status td_align_letters(const float *heard, size_t steps, size_t classes, con
                            size_t count, td_timing *out);
 void td_timing_free(td_timing *timing);
 
+/* What that way has in all, with what is heard before and behind: the greater it is beside that of another text, the
+ * likelier this text. -INFINITY: too short for the text, or no letters. */
+td_status td_align_total(const float *heard, size_t steps, size_t classes, const uint16_t *letters,
+                         size_t count, double *out);
+
 /* All at once: a recording at td_aligner_rate() and its text, not normalised. */
 td_status td_aligner_fit(td_aligner *aligner, td_lang lang, const char *text, const float *samples,
                          size_t count, td_timing *out);

@@ -1,5 +1,6 @@
 /* The best way of a short text along what is heard; see align.h. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "align/align.h"
@@ -14,7 +15,8 @@ typedef struct search {
     const uint16_t *letters;
     size_t count, states;
     float *scores;       /* [2, states] */
-    unsigned char *from; /* [steps, states] */
+    unsigned char *from; /* [steps, states]; with the total alone: [states] */
+    bool is_total;
 } search;
 
 static size_t class_of(const search *s, size_t state)
@@ -34,7 +36,7 @@ static void walk(search *s)
     for (size_t t = 1; t < s->steps; t++) {
         const float *before = s->scores + (t - 1) % 2 * s->states, *row = s->heard + t * s->classes;
         float *now = s->scores + t % 2 * s->states;
-        unsigned char *from = s->from + t * s->states;
+        unsigned char *from = s->from + (s->is_total ? 0 : t * s->states);
         for (size_t i = 0; i < s->states; i++) {
             float best = before[i];
             from[i] = STAY;
@@ -49,6 +51,13 @@ static void walk(search *s)
             now[i] = best + row[class_of(s, i)];
         }
     }
+}
+
+/* Of the whole way, to the last letter or what is behind it. */
+static float find_total(const search *s)
+{
+    const float *last = s->scores + (s->steps - 1) % 2 * s->states;
+    return fmaxf(last[s->states - 1], last[s->states - 2]);
 }
 
 static void walk_back(const search *s, td_timing *out)
@@ -88,6 +97,23 @@ fail:
     free(s.scores);
     free(s.from);
     if (status != TD_OK) td_timing_free(out);
+    return status;
+}
+
+td_status td_align_total(const float *heard, size_t steps, size_t classes, const uint16_t *letters,
+                         size_t count, double *out)
+{
+    search s = {heard, steps, classes, letters, count, .states = 2 * count + 1, .is_total = true};
+    td_status status = TD_OK;
+    *out = -INFINITY;
+    if (count == 0 || steps == 0) return TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&s.scores, 2 * s.states));
+    TD_TRY(TD_NEW_ARRAY(&s.from, s.states));
+    walk(&s);
+    *out = (double)find_total(&s);
+fail:
+    free(s.scores);
+    free(s.from);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* See path.h. A way is either between two sentences, where anything may be heard, or at a letter of a sentence or behind
- * one. States of sentence j: even ones are its letters, odd ones the quiet behind each but the last. What a way has found
- * is a chain of links, kept in order of their making; those that no way needs any more are swept out now and then. */
+ * one. States of sentence j: even ones are its letters, odd ones the quiet behind each but the last; of these, only those
+ * from the first to the last that is near the best way are looked at. What a way has found is a chain of links, kept in
+ * order of their making; those that no way needs any more are swept out now and then. */
 #include "align/path.h"
 
 #include <math.h>
@@ -26,21 +27,33 @@ typedef struct link {
     td_found found;
 } link;
 
+/* The best way to a state. */
+typedef struct cell {
+    float score;    /* -INFINITY: none is followed */
+    uint32_t start; /* the step its sentence began with */
+    uint32_t link;  /* what was found before */
+} cell;
+
+/* States of a sentence that ways are in: first <= state < end. */
+typedef struct range {
+    uint32_t first, end;
+} range;
+
 struct td_path {
     td_path_text text;
     const td_path_prices *prices;
     size_t classes;
-    float *priced;    /* [classes]: a step's values with prices */
-    size_t *at;       /* [sentences + 1]: the first state of each */
-    float *scores;    /* by state */
-    uint32_t *starts; /* by state: when its sentence began */
-    uint32_t *links;  /* by state: what was found before */
-    float *best;      /* [sentences]: of its states; -INFINITY: none is followed */
-    float *between;   /* [sentences + 1]: scores of ways that wait for this sentence */
+    float *priced;  /* [classes]: a step's values with prices */
+    size_t *at;     /* [sentences + 1]: the first state of each */
+    cell *cells;    /* by state; outside of the ranges without a way */
+    range *ranges;  /* [sentences] */
+    float *best;    /* [sentences]: of its states; -INFINITY: none is followed */
+    float *between; /* [sentences + 1]: scores of ways that wait for this sentence */
     uint32_t *between_links;
     size_t low, high; /* sentences that ways are in or wait for: low <= j < high */
     link *nodes;      /* the first stands for none */
     size_t n_nodes, capacity, sweep_at;
+    float lead; /* the best score of the step before, which the next one begins from as 0 */
     uint32_t step;
     bool may_turn; /* a sentence may begin or end at this step */
 };
@@ -61,15 +74,14 @@ td_status td_path_create(const td_path_text *text, size_t classes, const td_path
         p->at[j + 1] = p->at[j] + (letters ? 2 * letters - 1 : 0);
     }
     const size_t states = p->at[text->count];
-    TD_TRY(TD_NEW_ARRAY(&p->scores, states + 1));
-    TD_TRY(TD_NEW_ARRAY(&p->starts, states + 1));
-    TD_TRY(TD_NEW_ARRAY(&p->links, states + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->cells, states + 1));
+    TD_TRY(TD_NEW_ARRAY(&p->ranges, text->count + 1));
     TD_TRY(TD_NEW_ARRAY(&p->best, text->count + 1));
     TD_TRY(TD_NEW_ARRAY(&p->between, text->count + 1));
     TD_TRY(TD_NEW_ARRAY(&p->between_links, text->count + 1));
     TD_TRY(td_alloc_grow(&p->nodes, &p->capacity, 1024, sizeof *p->nodes));
     for (size_t i = 0; i < states; i++)
-        p->scores[i] = -INFINITY;
+        p->cells[i].score = -INFINITY;
     for (size_t j = 0; j <= text->count; j++)
         p->best[j] = p->between[j] = -INFINITY;
     p->between[0] = 0;
@@ -85,9 +97,8 @@ void td_path_destroy(td_path *p)
     if (!p) return;
     free(p->at);
     free(p->priced);
-    free(p->scores);
-    free(p->starts);
-    free(p->links);
+    free(p->cells);
+    free(p->ranges);
     free(p->best);
     free(p->between);
     free(p->between_links);
@@ -97,33 +108,42 @@ void td_path_destroy(td_path *p)
 
 /* ---------------------------------------------------------------- links */
 
-/* Those that ways have; what nobody follows any more has none. */
-static void mark(bool *used, const float *scores, uint32_t *links, size_t first, size_t end)
+/* A place that holds a link, and the score of the way there. */
+typedef struct holder {
+    float score;
+    uint32_t *link;
+} holder;
+
+/* Ways that wait come first, then those in sentences. */
+static size_t count_holders(const td_path *p)
 {
-    for (size_t i = first; i < end; i++) {
-        if (scores[i] == -INFINITY) links[i] = NO_LINK;
-        used[links[i]] = true;
-    }
+    const size_t behind = p->high <= p->text.count ? p->high : p->text.count;
+    return p->at[behind] - p->at[p->low] + p->high - p->low;
 }
 
-static void move(const uint32_t *to, uint32_t *links, size_t first, size_t end)
+static holder get_holder(td_path *p, size_t n)
 {
-    for (size_t i = first; i < end; i++)
-        links[i] = to[links[i]];
+    const size_t waiting = p->high - p->low;
+    if (n < waiting) return (holder){p->between[p->low + n], &p->between_links[p->low + n]};
+    cell *c = &p->cells[p->at[p->low] + n - waiting];
+    return (holder){c->score, &c->link};
 }
 
 /* Keeps the links that ways have, in order. */
 static td_status sweep(td_path *p)
 {
-    const size_t behind = p->high <= p->text.count ? p->high : p->text.count;
+    const size_t n_holders = count_holders(p);
     bool *used = NULL;
     uint32_t *to = NULL;
     size_t kept = 1;
     td_status status = TD_OK;
     TD_TRY(TD_NEW_ARRAY(&used, p->n_nodes));
     TD_TRY(TD_NEW_ARRAY(&to, p->n_nodes));
-    mark(used, p->scores, p->links, p->at[p->low], p->at[behind]);
-    mark(used, p->between, p->between_links, p->low, p->high);
+    for (size_t i = 0; i < n_holders; i++) {
+        const holder h = get_holder(p, i);
+        if (h.score == -INFINITY) *h.link = NO_LINK; /* nobody follows it any more */
+        used[*h.link] = true;
+    }
     for (size_t i = p->n_nodes; i-- > 1;)
         if (used[i]) used[p->nodes[i].before] = true;
     for (size_t i = 1; i < p->n_nodes; i++) {
@@ -132,8 +152,10 @@ static td_status sweep(td_path *p)
         p->nodes[kept].before = to[p->nodes[i].before];
         to[i] = (uint32_t)kept++;
     }
-    move(to, p->links, p->at[p->low], p->at[behind]);
-    move(to, p->between_links, p->low, p->high);
+    for (size_t i = 0; i < n_holders; i++) {
+        const holder h = get_holder(p, i);
+        *h.link = to[*h.link];
+    }
     p->n_nodes = kept;
     p->sweep_at = kept + SWEEP_FROM;
 fail:
@@ -147,46 +169,52 @@ static td_status add_link(td_path *p, size_t j, uint32_t *out)
 {
     const size_t state = p->at[j + 1] - 1;
     TD_CHECK(td_alloc_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes));
-    p->nodes[p->n_nodes] = (link){p->links[state], {(uint32_t)j, p->starts[state], p->step - 1}};
+    p->nodes[p->n_nodes] = (link){p->cells[state].link, {(uint32_t)j, p->cells[state].start, p->step - 1}};
     *out = (uint32_t)p->n_nodes++;
     return TD_OK;
 }
 
 /* ---------------------------------------------------------------- a step */
 
-static void take(td_path *p, size_t to, size_t from)
+/* Ends ways at both ends of a sentence's states that are far below the best. */
+static void trim(const td_path *p, size_t j)
 {
-    p->starts[to] = p->starts[from];
-    p->links[to] = p->links[from];
+    cell *cells = p->cells + p->at[j];
+    range *r = &p->ranges[j];
+    const float least = p->lead - p->prices->beam;
+    while (r->first < r->end && cells[r->end - 1].score < least)
+        cells[--r->end].score = -INFINITY;
+    while (r->first < r->end && cells[r->first].score < least)
+        cells[r->first++].score = -INFINITY;
 }
 
 /* The states of sentence j from those of the step before, the last first. */
 static void step_sentence(td_path *p, size_t j, const float *heard)
 {
-    const size_t first = p->at[j], n = p->at[j + 1] - first;
+    const uint32_t n = (uint32_t)(p->at[j + 1] - p->at[j]);
     const uint16_t *letters = p->text.classes + p->text.firsts[j];
-    float *scores = p->scores + first, best = -INFINITY;
+    cell *cells = p->cells + p->at[j];
+    range *r = &p->ranges[j];
+    float best = -INFINITY;
     if (n == 0) return;
-    for (size_t i = p->best[j] > -INFINITY ? n : 1; i-- > 1;) {
-        float score = scores[i];
-        if (scores[i - 1] > score) {
-            score = scores[i - 1];
-            take(p, first + i, first + i - 1);
-        }
-        if (i % 2 == 0 && letters[i / 2] != letters[i / 2 - 1] && scores[i - 2] > score) {
-            score = scores[i - 2];
-            take(p, first + i, first + i - 2);
-        }
-        scores[i] = score + heard[i % 2 ? 0 : letters[i / 2]];
-        best = fmaxf(best, scores[i]);
+    trim(p, j);
+    if (r->first < r->end) r->end = r->end + 2 < n ? r->end + 2 : n;
+    for (uint32_t i = r->end; i-- > r->first && i > 0;) {
+        const cell *from = &cells[i];
+        if (cells[i - 1].score > from->score) from = &cells[i - 1];
+        if (i % 2 == 0 && cells[i - 2].score > from->score && letters[i / 2] != letters[i / 2 - 1])
+            from = &cells[i - 2];
+        cells[i] = *from;
+        cells[i].score += heard[i % 2 ? 0 : letters[i / 2]];
+        best = fmaxf(best, cells[i].score);
     }
-    if (p->may_turn && p->between[j] > scores[0]) {
-        scores[0] = p->between[j];
-        p->starts[first] = p->step;
-        p->links[first] = p->between_links[j];
+    if (p->may_turn && p->between[j] > cells[0].score) {
+        cells[0] = (cell){p->between[j], p->step, p->between_links[j]};
+        r->end = r->first < r->end ? r->end : 1;
+        r->first = 0;
     }
-    scores[0] += heard[letters[0]];
-    p->best[j] = fmaxf(best, scores[0]);
+    cells[0].score += heard[letters[0]];
+    p->best[j] = fmaxf(best, cells[0].score);
 }
 
 /* Ways that wait for sentence j: they go on waiting, or come from the end of the one before, whose states are still those
@@ -194,7 +222,7 @@ static void step_sentence(td_path *p, size_t j, const float *heard)
 static td_status step_between(td_path *p, size_t j, float price)
 {
     if (p->may_turn && j > 0 && p->best[j - 1] > -INFINITY && p->at[j] > p->at[j - 1]) {
-        const float score = p->scores[p->at[j] - 1];
+        const float score = p->cells[p->at[j] - 1].score;
         if (score > p->between[j]) {
             p->between[j] = score;
             TD_CHECK(add_link(p, j - 1, &p->between_links[j]));
@@ -231,62 +259,54 @@ static float skip(td_path *p)
 
 static void give_up(td_path *p, size_t j)
 {
-    for (size_t i = p->at[j]; i < p->at[j + 1]; i++)
-        p->scores[i] = -INFINITY;
+    cell *cells = p->cells + p->at[j];
+    for (uint32_t i = p->ranges[j].first; i < p->ranges[j].end; i++)
+        cells[i].score = -INFINITY;
+    p->ranges[j] = (range){0};
     p->best[j] = -INFINITY;
 }
 
-/* Scores are told from the best one on; ways far below it end. */
+/* Ways far below the best end. */
 static void prune(td_path *p, float best)
 {
+    const float least = best - p->prices->beam;
     size_t low = p->high, high = p->low;
     for (size_t j = p->low; j < p->high; j++) {
-        bool is_followed = false;
-        p->between[j] -= best;
-        if (p->between[j] < -p->prices->beam)
-            p->between[j] = -INFINITY;
-        else
-            is_followed = true;
-        if (j < p->text.count && p->best[j] > -INFINITY) {
-            p->best[j] -= best;
-            if (p->best[j] < -p->prices->beam)
-                give_up(p, j);
-            else
-                is_followed = true;
-            for (size_t i = p->at[j]; p->best[j] > -INFINITY && i < p->at[j + 1]; i++)
-                p->scores[i] -= best;
-        }
-        if (!is_followed) continue;
+        if (p->between[j] < least) p->between[j] = -INFINITY;
+        if (j < p->text.count && p->best[j] < least && p->best[j] > -INFINITY) give_up(p, j);
+        if (p->between[j] == -INFINITY && !(j < p->text.count && p->best[j] > -INFINITY)) continue;
         if (low == p->high) low = j;
         high = j + 1;
     }
     p->low = low < high ? low : p->low;
     p->high = high < p->text.count + 1 && p->best[high - 1] > -INFINITY ? high + 1 : high;
+    p->lead = best;
 }
 
-/* Values with the price of hearing nothing, the best of them 0 again. */
-static const float *price_nothing(td_path *p, const float *heard)
+/* Values of a step as ways pay them, less the lead. Hearing nothing has its price where somebody speaks, and then the best
+ * of all is 0 again. */
+static const float *price_step(td_path *p, const float *heard, bool is_speech)
 {
-    float best = -INFINITY;
-    for (size_t i = 0; i < p->classes; i++) {
-        p->priced[i] = heard[i] + (i == 0 ? p->prices->nothing : 0);
-        best = fmaxf(best, p->priced[i]);
-    }
+    const float nothing = is_speech ? p->prices->nothing : 0;
+    float best = heard[0] + nothing;
+    for (size_t i = 1; i < p->classes; i++)
+        best = fmaxf(best, heard[i]);
+    const float less = (is_speech ? best : 0) + p->lead;
     for (size_t i = 0; i < p->classes; i++)
-        p->priced[i] -= best;
+        p->priced[i] = heard[i] + (i == 0 ? nothing : 0) - less;
     return p->priced;
 }
 
 static td_status push_step(td_path *p, const float *heard, unsigned char hints)
 {
     const bool is_speech = p->prices->asks_hints && (hints & TD_PATH_SPEECH);
-    if (is_speech) heard = price_nothing(p, heard);
+    const float *priced = price_step(p, heard, is_speech);
     const float price = is_speech ? p->prices->pass_over : fmaxf(heard[0], p->prices->pass_over);
     p->may_turn = !p->prices->asks_hints || (hints & TD_PATH_NEAR_PAUSE);
     for (size_t j = p->high; j-- > p->low;) {
         if (j < p->text.count && (p->best[j] > -INFINITY || p->between[j] > -INFINITY))
-            step_sentence(p, j, heard);
-        TD_CHECK(step_between(p, j, price));
+            step_sentence(p, j, priced);
+        TD_CHECK(step_between(p, j, price - p->lead));
     }
     prune(p, skip(p));
     p->step++;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "align/align.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/dataset_view.h"
@@ -87,6 +88,31 @@ static td_status write_files(const td_dataset_check *check, written *w)
     return TD_OK;
 }
 
+/* The aligner that was named or that is where it usually is, with the device that it runs on. */
+typedef struct ears_of_device {
+    td_dataset_ears own;
+    char path[TD_FILE_PATH_BYTES];
+    td_registry *registry;
+    td_device *device;
+} ears_of_device;
+
+static td_status prick_ears(const td_cli *cli, bool listens, ears_of_device *ears)
+{
+    const char *named = td_cli_text(cli, "cut.aligner");
+    const td_device_info *info;
+    if (!listens || (named != NULL && strcmp(named, "none") == 0)) return TD_OK;
+    if (named == NULL) {
+        TD_CHECK(td_aligner_usual_path(td_cli_text(cli, "data.cache_dir"), ears->path, sizeof ears->path));
+        if (!td_file_exists(ears->path)) return TD_OK;
+    }
+    TD_CHECK(td_settings_open_registry(cli->options, &ears->registry));
+    TD_CHECK(td_cli_find_device(cli, ears->registry, &info));
+    TD_CHECK(td_device_open(ears->registry, info, &ears->device));
+    TD_CHECK(td_memory_create(ears->device, "data", 0, &ears->own.memory));
+    ears->own.aligner = named != NULL ? named : ears->path;
+    return TD_OK;
+}
+
 /* A folder or a table. All bad rows are shown, so none are too many. */
 static int inspect_dataset(const td_cli *cli, const char *path)
 {
@@ -97,6 +123,7 @@ static int inspect_dataset(const td_cli *cli, const char *path)
     td_dataset_check *check = NULL;
     td_pool *pool = NULL;
     td_cli_progress progress = {0};
+    ears_of_device ears = {0};
     written w = {.page = td_cli_text(cli, "inspect.html"), .table = td_cli_text(cli, "inspect.fix")};
     int code = TD_EXIT_DONE;
     TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
@@ -107,8 +134,9 @@ static int inspect_dataset(const td_cli *cli, const char *path)
         settings.report_context = &progress;
     }
     TD_TRY(td_settings_open_pool(cli->options, &pool));
+    TD_TRY(prick_ears(cli, settings.listen, &ears));
     status = td_dataset_open(&settings, pool, &dataset);
-    if (status == TD_OK) status = td_dataset_check_run(&settings, dataset, pool, &check);
+    if (status == TD_OK) status = td_dataset_check_run(&settings, dataset, &ears.own, pool, &check);
     td_cli_end_progress(&progress);
     TD_TRY(status);
     TD_TRY(write_files(check, &w));
@@ -118,6 +146,9 @@ fail:
     td_dataset_check_free(check);
     td_dataset_close(dataset);
     td_pool_destroy(pool);
+    td_memory_destroy(ears.own.memory);
+    td_device_close(ears.device);
+    td_registry_close(ears.registry);
     return code;
 }
 

@@ -8,14 +8,25 @@
 
 enum { SHOWN = 20 };
 
+/* How texts and sounds were compared. */
+static void print_comparison(const td_dataset_check *c)
+{
+    if (c->n_heard == 0) return;
+    if (c->is_by_aligner)
+        td_printf("               text and sound were compared in %zu rows, by an aligner%s\n", c->n_fitted,
+                  c->is_adapted ? " that has learnt the voice from them" : "");
+    else
+        td_printf(
+            "               text and sound were compared in %zu rows, letter by letter: it takes some 60 "
+            "rows of a\n               speaker, and finds less than an aligner (docs/dataset_check.md)\n",
+            c->n_fitted);
+}
+
 void td_cli_print_check(const td_cli *cli, const td_dataset_check *c)
 {
     td_printf("checks         %zu rows, %zu with findings, %zu of them better left out\n", c->n_rows,
               c->n_accused, c->n_out);
-    if (c->n_heard > 0 && c->n_fitted < c->n_heard)
-        td_printf(
-            "               text and sound were compared in %zu rows: it takes some 60 rows of a speaker\n",
-            c->n_fitted);
+    print_comparison(c);
     for (size_t k = 0; k < td_row_check_count(); ++k) {
         const td_row_check *check = td_row_check_at(k);
         if (td_dataset_check_is_poor(c, k))
@@ -90,6 +101,11 @@ void td_cli_put_check(td_json *json, const td_dataset_check *c)
     td_json_put_uint(json, "rows", c->n_rows);
     td_json_put_uint(json, "heard", c->n_heard);
     td_json_put_uint(json, "fitted", c->n_fitted);
+    td_json_put_string(json, "compared_by",
+                       c->n_fitted == 0   ? NULL
+                       : c->is_by_aligner ? "aligner"
+                                          : "letters");
+    td_json_put_bool(json, "adapted", c->is_adapted);
     td_json_put_uint(json, "accused", c->n_accused);
     td_json_put_uint(json, "left_out", c->n_out);
     put_checks(json, c);

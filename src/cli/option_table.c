@@ -75,8 +75,9 @@ static const td_option OWN[] = {
            "import: "
            ".safetensors; export, cut: a folder")},
     {KEY("cut", "aligner"), PATH("FILE"),
-     USUAL("Data", CUT,
-           "Aligner to hear with; the one that scripts/make_aligner.sh put into the cache if not given")},
+     USUAL("Data", CUT | BIT(TD_COMMAND_INSPECT),
+           "Aligner to hear with; the one that scripts/make_aligner.sh put into the cache if not given. "
+           "inspect: none hears letter by letter")},
     {FLAG("apply"), PATH("FILE"),
      USUAL("Data", CUT, "Apply the choices that the page cut.html has saved to the folder of -o, and end")},
     {FLAG("weights"), CHOICE("fp32", "fp32|bf16|fp16|int8"),
@@ -160,7 +161,7 @@ static const td_option OWN[] = {
      FOR("Server", SERVE, "Web pages of other computers that may ask, such as https://chat.example")},
 
     {KEY("bench", "device"), TEXT("SEL"),
-     USUAL("Benchmark", MEASURES | SYNTH | SERVE | BENCH_CLUSTER | CUT,
+     USUAL("Benchmark", MEASURES | SYNTH | SERVE | BENCH_CLUSTER | CUT | BIT(TD_COMMAND_INSPECT),
            "Device to use: a selector or number of `tandem devices`; the best one if not given")},
     {KEY("bench", "kernels"), INT("200", 1, 100000), FOR("Benchmark", SUBMIT, "Kernels in the list")},
     {KEY("bench", "replays"), INT("1000", 1, 1000000),

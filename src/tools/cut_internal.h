@@ -10,6 +10,9 @@
 #include "tools/cut.h"
 
 #define TD_CUT_LEVEL_S 0.01 /* a level is that of so much sound */
+#define TD_CUT_LEAST_S 2.0  /* of a row */
+#define TD_CUT_MOST_S 11.0
+#define TD_CUT_MARGIN_S 0.075 /* kept before and behind */
 
 /* A recording, and where it lies among all of them. */
 typedef struct td_cut_recording {
@@ -95,6 +98,17 @@ size_t td_cut_find_end(const td_cut_levels *levels, size_t at, size_t most, bool
 /* cut_rows.c: rows of what was found. */
 td_status td_cut_make_rows(td_cut *cut, const td_found *found, size_t count);
 void td_cut_clear_rows(td_cut *cut);
+size_t td_cut_level_of(const td_cut_recording *recording, double seconds);
+double td_cut_time_of(const td_cut *cut, const td_cut_recording *recording, size_t step); /* its middle */
+
+/* A sentence, or a part of one, as a row of its own or joined to the last row. The texts are copied. */
+td_status td_cut_add_row(td_cut *cut, const td_cut_row *row, const td_cut_sentence *sentence);
+
+/* How well the row's text fits what is heard of it. *timing: owned, td_timing_free(); its steps begin with *first_step. */
+td_status td_cut_measure_fit(const td_cut *cut, td_cut_row *row, td_timing *timing, size_t *first_step);
+
+/* cut_split.c: adds a sentence as a row, or as several where it is longer than a row may be and has pauses. */
+td_status td_cut_add_parts(td_cut *cut, const td_cut_row *row, const td_cut_sentence *sentence);
 
 /* cut_write.c: the dataset. */
 td_status td_cut_write(td_cut *cut, const td_found *found, size_t n_found);

@@ -1,18 +1,14 @@
-/* Rows of what was found: where each sentence begins and ends by its pauses, short neighbours joined, long ones split at a
- * clause, and each judged. See cut_internal.h. */
+/* Rows of what was found: where each sentence begins and ends by its pauses, short neighbours joined, and each judged. See
+ * cut_internal.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "synth/split.h"
 #include "tools/cut_internal.h"
 
-#define LEAST_S 2.0
-#define MOST_S 11.0
-#define JOIN_GAP_S 1.2     /* between sentences that may share a row */
-#define MARGIN_S 0.075     /* kept before and behind */
+#define JOIN_GAP_S 1.5     /* between sentences that may share a row */
 #define LEAST_SCORE -0.6   /* below: the text is not what is said */
 #define MOST_UNHEARD_S 0.6 /* of speech between two letters of a text */
 #define LEAST_SNR_DB 10.0
@@ -21,7 +17,7 @@
 
 enum { MARGIN_STEPS = 12 };
 
-static size_t level_of(const td_cut_recording *r, double seconds)
+size_t td_cut_level_of(const td_cut_recording *r, double seconds)
 {
     const double at = seconds / TD_CUT_LEVEL_S;
     return r->first_level + (at > 0 ? (size_t)at : 0);
@@ -32,8 +28,7 @@ static double seconds_of(const td_cut_recording *r, size_t level)
     return (double)(level - r->first_level) * TD_CUT_LEVEL_S;
 }
 
-/* The middle of a step, in its recording. */
-static double time_of(const td_cut *cut, const td_cut_recording *r, size_t step)
+double td_cut_time_of(const td_cut *cut, const td_cut_recording *r, size_t step)
 {
     return ((double)(step - r->first_step) + 0.5) * cut->step_s;
 }
@@ -45,15 +40,15 @@ static void find_edges(const td_cut *cut, td_cut_row *row, double least_s, doubl
 {
     const td_cut_recording *r = &cut->recordings[row->recording];
     bool is_tight[2];
-    const size_t start =
-        td_cut_find_start(&cut->levels, level_of(r, row->first_s), level_of(r, least_s), &is_tight[0]);
-    const size_t end =
-        td_cut_find_end(&cut->levels, level_of(r, row->last_s), level_of(r, most_s), &is_tight[1]);
+    const size_t start = td_cut_find_start(&cut->levels, td_cut_level_of(r, row->first_s),
+                                           td_cut_level_of(r, least_s), &is_tight[0]);
+    const size_t end = td_cut_find_end(&cut->levels, td_cut_level_of(r, row->last_s),
+                                       td_cut_level_of(r, most_s), &is_tight[1]);
     row->start_s = seconds_of(r, start);
     row->end_s = seconds_of(r, end);
     /* Where a recording begins or ends, nothing is cut into. */
-    if (row->start_s < MARGIN_S) is_tight[0] = false;
-    if (row->end_s > (double)r->levels * TD_CUT_LEVEL_S - MARGIN_S) is_tight[1] = false;
+    if (row->start_s < TD_CUT_MARGIN_S) is_tight[0] = false;
+    if (row->end_s > (double)r->levels * TD_CUT_LEVEL_S - TD_CUT_MARGIN_S) is_tight[1] = false;
     row->is_tight = is_tight[0] || is_tight[1];
 }
 
@@ -65,14 +60,14 @@ static void add_margins(td_cut *cut)
         const td_cut_recording *r = &cut->recordings[row->recording];
         const td_cut_row *next = i + 1 < cut->n_rows && row[1].recording == row->recording ? row + 1 : NULL;
         double behind = next ? (next->start_s - row->end_s) / 2 : (double)r->frames / r->rate - row->end_s;
-        if (behind > MARGIN_S) behind = MARGIN_S;
+        if (behind > TD_CUT_MARGIN_S) behind = TD_CUT_MARGIN_S;
         if (behind < 0) behind = 0;
         row->end_s += behind;
         if (i == 0 || row[-1].recording != row->recording)
-            row->start_s = row->start_s > MARGIN_S ? row->start_s - MARGIN_S : 0;
+            row->start_s = row->start_s > TD_CUT_MARGIN_S ? row->start_s - TD_CUT_MARGIN_S : 0;
         if (!next) continue;
         const double pause = row[1].start_s - (row->end_s - behind);
-        row[1].start_s -= pause / 2 < MARGIN_S ? (pause > 0 ? pause / 2 : 0) : MARGIN_S;
+        row[1].start_s -= pause / 2 < TD_CUT_MARGIN_S ? (pause > 0 ? pause / 2 : 0) : TD_CUT_MARGIN_S;
     }
 }
 
@@ -94,7 +89,7 @@ static bool is_spoken(const td_cut *cut, uint32_t recording, double from_s, doub
 {
     const td_cut_recording *r = &cut->recordings[recording];
     size_t speech = 0;
-    for (size_t i = level_of(r, from_s); i < level_of(r, to_s); i++)
+    for (size_t i = td_cut_level_of(r, from_s); i < td_cut_level_of(r, to_s); i++)
         speech += td_cut_is_speech(&cut->levels, i);
     return (double)speech * TD_CUT_LEVEL_S > 0.15;
 }
@@ -102,14 +97,15 @@ static bool is_spoken(const td_cut *cut, uint32_t recording, double from_s, doub
 static bool should_join(const td_cut *cut, const td_cut_row *a, const td_cut_row *b)
 {
     const double a_s = a->end_s - a->start_s, b_s = b->end_s - b->start_s, gap = b->start_s - a->end_s;
-    if (a->recording != b->recording || gap > JOIN_GAP_S || b->end_s - a->start_s > MOST_S - 2 * MARGIN_S)
+    if (a->recording != b->recording || gap > JOIN_GAP_S ||
+        b->end_s - a->start_s > TD_CUT_MOST_S - 2 * TD_CUT_MARGIN_S)
         return false;
     const bool is_tight = (a->is_tight || b->is_tight) && gap < 2 * TD_CUT_LEVEL_S;
-    if (a_s >= LEAST_S && b_s >= LEAST_S && !is_tight) return false;
+    if (a_s >= TD_CUT_LEAST_S && b_s >= TD_CUT_LEAST_S && !is_tight) return false;
     return !is_spoken(cut, a->recording, a->end_s, b->start_s);
 }
 
-static td_status add_row(td_cut *cut, const td_cut_row *row, const char *text, const char *normal)
+static td_status append_row(td_cut *cut, const td_cut_row *row, const char *text, const char *normal)
 {
     td_cut_row *to;
     TD_CHECK(td_alloc_grow(&cut->rows, &cut->row_capacity, cut->n_rows + 1, sizeof *cut->rows));
@@ -124,11 +120,10 @@ static td_status add_row(td_cut *cut, const td_cut_row *row, const char *text, c
     return TD_OK;
 }
 
-/* Joins row `b`, the sentence behind those of the last row, to it if it may. */
-static td_status join_or_add(td_cut *cut, const td_cut_row *b, const td_cut_sentence *s, bool is_next)
+td_status td_cut_add_row(td_cut *cut, const td_cut_row *b, const td_cut_sentence *s)
 {
     td_cut_row *a = cut->n_rows ? &cut->rows[cut->n_rows - 1] : NULL;
-    if (!a || !is_next || !should_join(cut, a, b)) return add_row(cut, b, s->text, s->normal);
+    if (!a || !should_join(cut, a, b)) return append_row(cut, b, s->text, s->normal);
     TD_CHECK(join_texts(&a->text, s->text));
     TD_CHECK(join_texts(&a->normal, s->normal));
     a->end_s = b->end_s;
@@ -146,17 +141,17 @@ static double find_unheard(const td_cut *cut, const td_cut_recording *r, const t
 {
     double most = 0;
     for (size_t i = 1; i < timing->count && timing->score > -INFINITY; i++) {
-        const size_t end = level_of(r, time_of(cut, r, first_step + timing->first[i]));
+        const size_t end = td_cut_level_of(r, td_cut_time_of(cut, r, first_step + timing->first[i]));
         size_t speech = 0;
-        for (size_t k = level_of(r, time_of(cut, r, first_step + timing->last[i - 1])); k < end; k++)
+        for (size_t k = td_cut_level_of(r, td_cut_time_of(cut, r, first_step + timing->last[i - 1])); k < end;
+             k++)
             speech += td_cut_is_speech(&cut->levels, k);
         most = fmax(most, (double)speech * TD_CUT_LEVEL_S);
     }
     return most;
 }
 
-/* How well the row's text fits what is heard of it. */
-static td_status measure_fit(const td_cut *cut, td_cut_row *row, td_timing *timing, size_t *first_step)
+td_status td_cut_measure_fit(const td_cut *cut, td_cut_row *row, td_timing *timing, size_t *first_step)
 {
     const td_cut_recording *r = &cut->recordings[row->recording];
     const size_t classes = td_aligner_classes(cut->aligner);
@@ -185,7 +180,8 @@ static double mean_speech_db(const td_cut *cut, const td_cut_row *row)
 {
     const td_cut_recording *r = &cut->recordings[row->recording];
     double sum = 0, count = 0;
-    for (size_t i = level_of(r, row->start_s); i < level_of(r, row->end_s) && i < cut->levels.count; i++) {
+    for (size_t i = td_cut_level_of(r, row->start_s);
+         i < td_cut_level_of(r, row->end_s) && i < cut->levels.count; i++) {
         if (!td_cut_is_speech(&cut->levels, i)) continue;
         sum += (double)cut->levels.db[i];
         count++;
@@ -196,11 +192,11 @@ static double mean_speech_db(const td_cut *cut, const td_cut_row *row)
 static void measure(const td_cut *cut, td_cut_row *row)
 {
     const td_cut_recording *r = &cut->recordings[row->recording];
-    const size_t middle = level_of(r, (row->start_s + row->end_s) / 2);
+    const size_t middle = td_cut_level_of(r, (row->start_s + row->end_s) / 2);
     const double speech = mean_speech_db(cut, row);
     row->snr_db = speech - (double)cut->levels.noise[middle / 100];
     row->letters_per_s = (double)row->n_letters / fmax(row->last_s - row->first_s, 0.1);
-    const size_t edges[] = {level_of(r, row->start_s), level_of(r, row->end_s)};
+    const size_t edges[] = {td_cut_level_of(r, row->start_s), td_cut_level_of(r, row->end_s)};
     for (size_t i = 0; i < 2; i++)
         if (edges[i] < cut->levels.count && (double)cut->levels.db[edges[i]] > speech - TIGHT_DB &&
             td_cut_is_speech(&cut->levels, edges[i]))
@@ -237,82 +233,11 @@ static td_cut_reason judge(const td_cut_row *row, double rate)
 {
     const double seconds = row->end_s - row->start_s;
     if (!(row->score >= LEAST_SCORE) || row->unheard_s > MOST_UNHEARD_S) return TD_CUT_SCORE;
-    if (seconds < LEAST_S) return TD_CUT_SHORT;
-    if (seconds > MOST_S) return TD_CUT_LONG;
+    if (seconds < TD_CUT_LEAST_S) return TD_CUT_SHORT;
+    if (seconds > TD_CUT_MOST_S) return TD_CUT_LONG;
     if (row->is_tight) return TD_CUT_PAUSE;
     if (row->letters_per_s > RATE_SHARE * rate || row->letters_per_s * RATE_SHARE < rate) return TD_CUT_RATE;
     return row->snr_db < LEAST_SNR_DB ? TD_CUT_NOISE : TD_CUT_KEPT;
-}
-
-/* ---------------------------------------------------------------- long sentences */
-
-/* Splits a text in two at a clause near its middle, at *split; 0: it has none. */
-static size_t find_clause(const td_cut *cut, const char *text)
-{
-    td_piece_end end;
-    const size_t at = td_split_middle(text, cut->lang, &end);
-    return end == TD_PIECE_CLAUSE ? at : 0;
-}
-
-static td_status split_row(td_cut *cut, const td_cut_row *row, const td_cut_sentence *s, bool is_next,
-                           int depth);
-
-/* Adds the two parts of a sentence whose second begins with letter `letter` of the timing. */
-static td_status add_parts(td_cut *cut, const td_cut_row *row, td_cut_sentence parts[2],
-                           const td_timing *timing, size_t first_step, size_t letter, int depth)
-{
-    const td_cut_recording *r = &cut->recordings[row->recording];
-    td_cut_row part[2] = {*row, *row};
-    part[0].last_s = time_of(cut, r, first_step + timing->last[letter - 1]);
-    part[1].first_s = time_of(cut, r, first_step + timing->first[letter]);
-    part[1].n_sentences = 0; /* a sentence counts once */
-    find_edges(cut, &part[0], row->start_s, part[1].first_s);
-    find_edges(cut, &part[1], part[0].last_s, row->end_s);
-    if (part[0].is_tight && part[1].is_tight) return add_row(cut, row, row->text, row->normal);
-    part[0].start_s = row->start_s;
-    part[1].end_s = row->end_s;
-    TD_CHECK(split_row(cut, &part[0], &parts[0], false, depth + 1));
-    return split_row(cut, &part[1], &parts[1], false, depth + 1);
-}
-
-/* A sentence as a row, or as several where it is longer than a row may be and has pauses at clauses. */
-static td_status split_row(td_cut *cut, const td_cut_row *row, const td_cut_sentence *s, bool is_next,
-                           int depth)
-{
-    const size_t at =
-        row->end_s - row->start_s > MOST_S - 2 * MARGIN_S && depth < 4 ? find_clause(cut, s->text) : 0;
-    td_cut_sentence parts[2] = {{0}};
-    td_timing timing = {0};
-    td_letters letters = {0};
-    size_t first_step;
-    td_status status = TD_OK;
-    if (at == 0) return join_or_add(cut, row, s, is_next);
-    td_cut_row whole = *row;
-    whole.text = s->text;
-    whole.normal = s->normal;
-    for (size_t i = 0; i < 2; i++) {
-        const char *from = i ? s->text + at : s->text, *normal;
-        const size_t bytes = i ? strlen(from) : at;
-        TD_TRY(TD_NEW_ARRAY(&parts[i].text, bytes + 1));
-        memcpy(parts[i].text, from + (i && *from == ' '), bytes - (i && *from == ' '));
-        TD_TRY(td_normalizer_run(cut->normalizer, parts[i].text, strlen(parts[i].text), &normal));
-        TD_TRY(TD_NEW_ARRAY(&parts[i].normal, strlen(normal) + 1));
-        memcpy(parts[i].normal, normal, strlen(normal));
-    }
-    TD_TRY(measure_fit(cut, &whole, &timing, &first_step));
-    TD_TRY(td_aligner_read(cut->aligner, cut->lang, parts[0].normal, strlen(parts[0].normal), &letters));
-    if (!(timing.score > -INFINITY) || letters.count == 0 || letters.count >= timing.count)
-        TD_TRY(join_or_add(cut, row, s, is_next));
-    else
-        TD_TRY(add_parts(cut, &whole, parts, &timing, first_step, letters.count, depth));
-fail:
-    for (size_t i = 0; i < 2; i++) {
-        free(parts[i].text);
-        free(parts[i].normal);
-    }
-    td_letters_free(&letters);
-    td_timing_free(&timing);
-    return status;
 }
 
 /* ---------------------------------------------------------------- all of them */
@@ -332,9 +257,9 @@ static void find_bounds(const td_cut *cut, const td_found *found, size_t count, 
     const td_cut_recording *r = &cut->recordings[find_recording(cut, found[i].first)];
     *least = 0;
     *most = (double)r->steps * cut->step_s;
-    if (i > 0 && found[i - 1].last >= r->first_step) *least = time_of(cut, r, found[i - 1].last);
+    if (i > 0 && found[i - 1].last >= r->first_step) *least = td_cut_time_of(cut, r, found[i - 1].last);
     if (i + 1 < count && found[i + 1].first < r->first_step + r->steps)
-        *most = time_of(cut, r, found[i + 1].first);
+        *most = td_cut_time_of(cut, r, found[i + 1].first);
 }
 
 void td_cut_clear_rows(td_cut *cut)
@@ -355,18 +280,17 @@ td_status td_cut_make_rows(td_cut *cut, const td_found *found, size_t count)
         const td_cut_recording *r = &cut->recordings[row.recording];
         double least, most;
         if (f->last >= r->first_step + r->steps) continue; /* one recording ends in it */
-        row.first_s = time_of(cut, r, f->first);
-        row.last_s = time_of(cut, r, f->last);
+        row.first_s = td_cut_time_of(cut, r, f->first);
+        row.last_s = td_cut_time_of(cut, r, f->last);
         find_bounds(cut, found, count, i, &least, &most);
         find_edges(cut, &row, least, most);
-        const bool is_next = i > 0 && found[i - 1].sentence + 1 == f->sentence;
-        TD_CHECK(split_row(cut, &row, &cut->sentences[f->sentence], is_next, 0));
+        TD_CHECK(td_cut_add_parts(cut, &row, &cut->sentences[f->sentence]));
     }
     add_margins(cut);
     for (size_t i = 0; i < cut->n_rows; i++) {
         td_timing timing = {0};
         size_t first_step;
-        TD_CHECK(measure_fit(cut, &cut->rows[i], &timing, &first_step));
+        TD_CHECK(td_cut_measure_fit(cut, &cut->rows[i], &timing, &first_step));
         td_timing_free(&timing);
         measure(cut, &cut->rows[i]);
     }

@@ -9,8 +9,10 @@
 
 #include "audio/decode.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "text/language.h"
 #include "tools/row_fit.h"
+#include "tools/row_hear.h"
 
 enum {
     MAX_RATE_HZ = 48000,
@@ -162,26 +164,71 @@ static td_status measure_row(void *context, size_t at)
     return TD_OK;
 }
 
-static td_status measure(const td_dataset_settings *settings, td_pool *pool, td_dataset_check *c)
+/* Texts and sounds by the aligner; *is_done: it knows the language, so that this is what counts. */
+static td_status compare_by_aligner(const td_dataset_settings *settings, const td_dataset_ears *ears,
+                                    td_dataset_check *c, bool *is_done)
+{
+    const td_hearing hearing = {.dataset = c->dataset,
+                                .rows = c->rows,
+                                .n_rows = c->n_rows,
+                                .memory = ears->memory,
+                                .aligner = ears->aligner,
+                                .report = settings->report,
+                                .report_context = settings->report_context};
+    td_hearing_result result;
+    double *better = NULL;
+    td_status status = TD_OK;
+    TD_TRY(TD_NEW_ARRAY(&better, c->n_rows + 1));
+    TD_TRY(td_hearing_run(&hearing, better, &result));
+    *is_done = result.is_usable;
+    if (!result.is_usable) {
+        td_log_warn(
+            "the aligner does not understand these recordings; texts and sounds are compared letter by "
+            "letter");
+        goto fail;
+    }
+    c->is_by_aligner = true;
+    c->is_adapted = result.is_adapted;
+    c->n_fitted = result.n_judged;
+    for (size_t i = 0; i < c->n_rows; ++i)
+        c->rows[i].better = better[i];
+fail:
+    free(better);
+    return status;
+}
+
+/* And without one. */
+static td_status compare_by_letters(measuring *m, td_pool *pool)
+{
+    td_dataset_check *c = m->check;
+    for (size_t i = 0; i < c->n_rows; ++i) {
+        m->fits[i].text = td_dataset_text(c->dataset, c->rows[i].row);
+        m->fits[i].speaker = c->dataset->view.rows[c->rows[i].row].speaker;
+    }
+    TD_CHECK(td_fit_run(m->fits, c->n_rows, pool));
+    for (size_t i = 0; i < c->n_rows; ++i) {
+        c->rows[i].better = m->fits[i].better;
+        c->n_fitted += isnan(m->fits[i].better) ? 0 : 1;
+    }
+    return TD_OK;
+}
+
+static td_status measure(const td_dataset_settings *settings, const td_dataset_ears *ears, td_pool *pool,
+                         td_dataset_check *c)
 {
     td_status status = TD_OK;
     measuring m = {.check = c, .settings = settings};
+    bool is_compared = false;
     pthread_mutex_init(&m.lock, NULL);
     TD_TRY(TD_NEW_ARRAY(&m.fits, c->n_rows + 1));
     if (td_detector_create(NULL, &m.detector) != TD_OK)
         m.detector = NULL; /* the dataset's opening told why */
     if (settings->listen) TD_TRY(make_book(&m, pool));
     TD_TRY(td_pool_map(pool, c->n_rows, measure_row, &m));
-    for (size_t i = 0; i < c->n_rows; ++i) {
-        m.fits[i].text = td_dataset_text(c->dataset, c->rows[i].row);
-        m.fits[i].speaker = c->dataset->view.rows[c->rows[i].row].speaker;
+    for (size_t i = 0; i < c->n_rows; ++i)
         c->n_heard += c->rows[i].is_heard;
-    }
-    TD_TRY(td_fit_run(m.fits, c->n_rows, pool));
-    for (size_t i = 0; i < c->n_rows; ++i) {
-        c->rows[i].better = m.fits[i].better;
-        c->n_fitted += isnan(m.fits[i].better) ? 0 : 1;
-    }
+    if (ears->aligner != NULL && c->n_heard > 0) TD_TRY(compare_by_aligner(settings, ears, c, &is_compared));
+    if (!is_compared) TD_TRY(compare_by_letters(&m, pool));
 fail:
     td_detector_destroy(m.detector);
     free(m.fits);
@@ -239,8 +286,8 @@ fail:
     return status;
 }
 
-td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dataset *dataset, td_pool *pool,
-                               td_dataset_check **out)
+td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dataset *dataset,
+                               const td_dataset_ears *ears, td_pool *pool, td_dataset_check **out)
 {
     td_status status = TD_OK;
     td_dataset_check *c = NULL;
@@ -250,7 +297,7 @@ td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dat
     TD_TRY(read_table(settings, c));
     TD_TRY(list_rows(c));
     TD_TRY(TD_NEW_ARRAY(&c->is_out, c->n_rows + 1));
-    TD_TRY(measure(settings, pool, c));
+    TD_TRY(measure(settings, ears, pool, c));
     TD_TRY(td_dataset_check_find_same(c));
     TD_TRY(judge(c));
     *out = c;

@@ -6,6 +6,7 @@
 #define TD_TOOLS_DATASET_CHECK_H
 
 #include "data/dataset.h"
+#include "device/dispatch.h"
 #include "tools/row_checks.h"
 
 enum { TD_CHECKS_MAX = 16, TD_FINDING_BYTES = 256 };
@@ -22,7 +23,8 @@ typedef struct td_dataset_check {
     const td_dataset *dataset;
     td_metadata *table;   /* owned: texts as the table has them */
     td_checked_row *rows; /* owned; those whose text and recording can be used, in the order of the table */
-    size_t n_rows, n_heard, n_fitted; /* fitted: text and sound were compared */
+    size_t n_rows, n_heard, n_fitted; /* fitted: text and sound were compared, */
+    bool is_by_aligner, is_adapted;   /* by an aligner, which has learnt the voices; else letter by letter */
     td_check_limits limits[TD_CHECKS_MAX];
     size_t counts[TD_CHECKS_MAX];        /* findings of each check */
     td_finding *findings;                /* owned; rows to leave out first, then by excess */
@@ -30,10 +32,16 @@ typedef struct td_dataset_check {
     bool *is_out;                        /* owned: of each checked row */
 } td_dataset_check;
 
+/* What texts and sounds are compared with, where there is one. */
+typedef struct td_dataset_ears {
+    const char *aligner; /* a checkpoint; NULL: none */
+    td_memory *memory;   /* of the device that it runs on */
+} td_dataset_ears;
+
 /* `settings`: those the dataset was opened with; without `listen` only texts are judged. *out: owned,
  * td_dataset_check_free(). */
-td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dataset *dataset, td_pool *pool,
-                               td_dataset_check **out);
+td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dataset *dataset,
+                               const td_dataset_ears *ears, td_pool *pool, td_dataset_check **out);
 void td_dataset_check_free(td_dataset_check *check);
 
 /* "clipped: 2.1 % of the samples in flat tops; usual 0, limit 0.05". */

@@ -2,11 +2,12 @@
 """Measures `tandem cut` on recordings whose truth is known: rows of a dataset joined with pauses, in random order, some of
 them missing in the text and some only there.
 
-    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [-- MORE]
+    cut.py PROGRAM DATASET OUT_DIR [--minutes 30] [--missing 0.05] [--extra 0.05] [--seed 1] [--show 10]
+           [--join | --judge] [-- MORE]
 
-Told: how many of the rows that are both said and written were found, how far cuts are from the truth, how many rows have
-the text of another, how many times faster than real time it was, and the memory that the program took. The truth of a
-sentence is where its own recording is within 40 dB of its loudest 10 ms. Words behind -- go to `tandem cut`."""
+Told: how many of the sentences that are both said and written are in rows that are kept, how far cuts are from the truth,
+how many rows have the text of another, how many times faster than real time it was, and the memory that the program
+took. The truth of a sentence is where its own recording is within 40 dB of its loudest 10 ms. Words behind -- go to `tandem cut`."""
 
 import argparse
 import array
@@ -35,10 +36,16 @@ def read_wav(path):
 def find_sound(samples, rate):
     """First and last second of what is not silence."""
     block = rate // 100
-    power = [sum(x * x for x in samples[i:i + block:2]) for i in range(0, len(samples) - block, block)]
-    least = max(power) * 1e-4
-    loud = [i for i, p in enumerate(power) if p >= least]
-    return loud[0] * block / rate, (loud[-1] + 1) * block / rate
+    blocks = range(0, len(samples) - block, block)
+
+    def power(at):
+        return sum(x * x for x in samples[at:at + block:2])
+
+    loudest = sorted(blocks, key=lambda at: max(samples[at:at + block]))[-20:]
+    least = max(power(at) for at in loudest) * 1e-4
+    first = next(at for at in blocks if power(at) >= least)
+    last = next(at for at in reversed(blocks) if power(at) >= least)
+    return first / rate, (last + block) / rate
 
 
 def join(options, draw):
@@ -52,6 +59,7 @@ def join(options, draw):
     rows = [r for r in rows if not (r[1] in texts or texts.setdefault(r[1]))]  # each text once
     draw.shuffle(rows)
     rate, sound, truth, text = None, array.array("h"), [], []
+    noise = array.array("h", draw.choices(range(-3, 4), k=1 << 20))
     for name, sentence in rows:
         if sound and len(sound) / rate > 60 * options.minutes:
             break
@@ -65,7 +73,9 @@ def join(options, draw):
         if own_rate != rate:
             sys.exit("cut.py: the recordings have several rates")
         start, end = find_sound(samples, rate)
-        sound.extend([draw.randint(-3, 3) for _ in range(int(rate * draw.uniform(0.3, 1.2)))])
+        pause = int(rate * draw.uniform(0.3, 1.2))
+        at = draw.randrange(len(noise) - 2 * rate)
+        sound.extend(noise[at:at + pause])
         at = len(sound) / rate
         sound.extend(samples)
         is_written = draw.random() >= options.missing
@@ -78,7 +88,7 @@ def join(options, draw):
 def judge(truth, rows):
     """What was found, distances of cuts, rows with the wrong text. A row may be a part of what was joined, where that has
     several sentences; it is found once all of its parts are."""
-    good = {i for i, t in enumerate(truth) if t["written"] and ROW[0] <= t["end"] - t["start"] + 2 * MARGIN <= ROW[1]}
+    good = {i for i, t in enumerate(truth) if t["written"]}
     parts, distances, wrong = {}, [], []
     for row in rows:
         if not row["kept"]:
@@ -112,41 +122,54 @@ def main():
     parser.add_argument("--missing", type=float, default=0.05, help="share of what is said that is not written")
     parser.add_argument("--extra", type=float, default=0.05, help="share of what is written that is not said")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--join", action="store_true", help="only make the recording and its text")
+    parser.add_argument("--judge", action="store_true", help="only judge what is in OUT_DIR")
+    parser.add_argument("--show", type=int, default=10, help="sentences that were not found, told at most")
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:at])
     options.more = sys.argv[at + 1:]
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.judge:
+        truth, text, seconds = json.loads((options.out / "truth.json").read_text(encoding="utf-8"))
+        tell(options, truth, text, seconds)
+        return 0
     rate, sound, truth, text = join(options, random.Random(options.seed))
+    seconds = len(sound) / rate
+    (options.out / "truth.json").write_text(json.dumps([truth, text, seconds]), encoding="utf-8")
     with wave.open(str(options.out / "long.wav"), "wb") as f:
         f.setnchannels(1)
         f.setsampwidth(2)
         f.setframerate(rate)
         f.writeframes(sound.tobytes())
     (options.out / "long.txt").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    if options.join:
+        return 0
     begin = time.time()
     code = subprocess.run([options.program, "cut", options.out / "long.wav", "--text", options.out / "long.txt", "-o",
                            options.out / "cut", *options.more]).returncode
     took = time.time() - begin
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = len(sound) / rate
+    tell(options, truth, text, seconds)
+    print(f"{seconds / took:.1f} times real time, {seconds / (used.ru_utime + used.ru_stime):.1f} of processor time; "
+          f"{used.ru_maxrss / 1024:.0f} MiB at most")
+    return code
+
+
+def tell(options, truth, text, seconds):
     lines = (options.out / "cut" / "cut.jsonl").read_text(encoding="utf-8").splitlines()
     good, found, distances, wrong = judge(truth, [json.loads(line) for line in lines])
     near = sum(d <= NEAR for d in distances) / max(1, len(distances))
     for row, said in wrong[:10]:
         print(f"wrong text: '{row}', said was '{said}'")
-    written = {i for i, t in enumerate(truth) if t["written"]}
-    missed = [truth[i]["text"] for i in sorted(good - found)]
-    for sentence in missed[:10]:
-        print(f"not found: '{sentence}'")
+    rows = {i for i in good if ROW[0] <= truth[i]["end"] - truth[i]["start"] + 2 * MARGIN <= ROW[1]}
+    for i in sorted(good - found)[:options.show]:
+        print(f"not found, {truth[i]['end'] - truth[i]['start']:.1f} s: '{truth[i]['text']}'")
     print(f"{seconds / 60:.1f} minutes, {len(truth)} sentences said, {len(text)} written")
-    print(f"found {len(found & good)} of {len(good)} good rows, {100 * len(found & good) / max(1, len(good)):.1f} %; with those "
-          f"too short or too long for a row {len(found & written)} of {len(written)}")
+    print(f"found {len(found & good)} of {len(good)} that were said and written, {100 * len(found & good) / max(1, len(good)):.1f} %; "
+          f"{len(found & rows)} of {len(rows)} of those of {ROW[0]:.0f} to {ROW[1]:.0f} s")
     print(f"cuts within {1000 * NEAR:.0f} ms: {100 * near:.1f} %" +
           (f", median {1000 * distances[len(distances) // 2]:.0f} ms, worst {1000 * distances[-1]:.0f} ms" if distances else ""))
     print(f"rows with the text of another: {len(wrong)}")
-    print(f"{seconds / took:.1f} times real time, {seconds / (used.ru_utime + used.ru_stime):.1f} of processor time; "
-          f"{used.ru_maxrss / 1024:.0f} MiB at most")
-    return code
 
 
 if __name__ == "__main__":
