@@ -101,6 +101,10 @@ const char *td_cli_api_name(td_api api);
 
 /* ---------------------------------------------------------------- setup.c */
 
+/* Memory of large blocks goes back to the system when they are freed; else glibc keeps what a voice was loaded through,
+ * since it takes larger and larger blocks for usual ones. */
+void td_cli_return_large_blocks(void);
+
 /* Values of options: of a key or of a flag that has none. NULL: not set. */
 const char *td_cli_text(const td_cli *cli, const char *name);
 bool td_cli_is_on(const td_cli *cli, const char *name);

@@ -26,6 +26,8 @@ static void put_result(td_json *json, const setting *s, const td_bench_decode_re
     td_json_put_double(json, "gbps", r->gbps);
     td_json_put_double(json, "copy_gbps", r->copy_gbps);
     td_json_put_double(json, "share_of_copy", r->share_of_copy);
+    td_json_put_double(json, "read_gbps", r->read_gbps);
+    td_json_put_double(json, "share_of_read", r->share_of_read);
     td_json_put_double(json, "realtime_factor", r->realtime_factor);
     td_json_put_uint(json, "launches_per_code", r->launches_per_code);
     td_json_put_uint(json, "peak_device_bytes", r->peak_bytes);
@@ -40,8 +42,9 @@ static void print_result(const td_device_info *info, const setting *s, const td_
         s->options.texts, s->options.texts == 1 ? "" : "s");
     td_printf("speed          %.2f codes/s, %.2f times real time; %.2f ms a code, spread %.0f %%\n",
               r->codes_per_s, r->realtime_factor, r->ms, 100 * r->spread);
-    td_printf("traffic        %.0f MB a code, %.2f GB/s: %.2f of a copy's %.2f\n", 1e-6 * r->bytes_per_code,
-              r->gbps, r->share_of_copy, r->copy_gbps);
+    td_printf("traffic        %.0f MB a code, %.2f GB/s: %.2f of a copy's %.2f, %.2f of reading's %.2f\n",
+              1e-6 * r->bytes_per_code, r->gbps, r->share_of_copy, r->copy_gbps, r->share_of_read,
+              r->read_gbps);
     td_printf("launches       %u a code\n", r->launches_per_code);
     td_printf("memory         %.0f MB of the device\n", 1e-6 * (double)r->peak_bytes);
 }

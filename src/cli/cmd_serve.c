@@ -133,6 +133,7 @@ int td_cmd_serve(td_cli *cli)
                                      .queue = (uint32_t)td_cli_count(cli, "serve.queue"),
                                      .streams = (uint32_t)td_cli_count(cli, "serve.streams")}};
     td_status status = TD_OK;
+    td_cli_return_large_blocks();
     TD_TRY(td_cli_refuse_model_keys(cli));
     TD_FAIL_IF(!voices, TD_ERR_CONFIG,
                "no voice was named; add --voice NAME=FILE, a checkpoint of `tandem train`");

@@ -550,6 +550,7 @@ int td_cmd_synth(td_cli *cli)
 {
     synth_run run = {0};
     int code;
+    td_cli_return_large_blocks();
     if (check_usage(cli) != TD_OK || speak(cli, &run) != TD_OK) {
         td_cli teller = *cli;
         const char *output = get_text(cli, "output");

@@ -4,14 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/error.h"
 #include "cli/cli.h"
+
+#define LARGE_BLOCK_BYTES (1 << 20)
 
 const char *td_cli_system_root(void)
 {
     const char *root = getenv("TANDEM_SYSTEM_ROOT");
     return root ? root : "";
+}
+
+void td_cli_return_large_blocks(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
+#endif
 }
 
 const char *td_cli_text(const td_cli *cli, const char *name)

@@ -7,7 +7,7 @@
  * output has a scale. */
 #define TD_FORMAT_INT8 3u
 
-/* Terms of a product that one part of `decode_qkv` sums. */
+/* Terms of a product that one part of `decode_qkv` sums; in class CPU at least, see td_decode_cut_up(). */
 #define TD_DECODE_TERMS_CPU 64u
 #define TD_DECODE_TERMS_GPU 128u
 
@@ -15,7 +15,7 @@
  * class CPU makes all. */
 #define TD_DECODE_COLUMNS_GPU 512u
 
-/* Rows of the first matrix that a group of `decode_mlp`, or of the matrix of `decode_head`, goes through. */
+/* Rows of the first matrix that a group of `decode_mlp`, or of the matrix of `decode_head`, goes through; the same. */
 #define TD_DECODE_ROWS_CPU 128u
 #define TD_DECODE_ROWS_GPU 64u
 

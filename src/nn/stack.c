@@ -90,7 +90,7 @@ static td_status take_weights(td_stack *s)
 /* What drop_rig() frees, for as many texts as a shape has. */
 static td_status take_rig(td_stack *s, const td_decode_shape *shape)
 {
-    const td_decode_cut cut = td_decode_cut_up(td_device_class(td_memory_device(s->memory)), shape);
+    const td_decode_cut cut = td_decode_cut_up(td_memory_device(s->memory), shape);
     const uint64_t texts = shape->texts, host_words = texts * (TD_DECODE_WORDS + shape->width + shape->codes);
     TD_CHECK(take(s, texts * TD_DECODE_WORDS, &s->rig.step));
     TD_CHECK(take(s, texts * shape->width, &s->rig.x));

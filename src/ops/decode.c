@@ -6,6 +6,8 @@
 
 #include "ops/rows.h"
 
+#define ITEMS_PER_CORE 4u /* of each launch, so that cores finish together */
+
 /* ---------------------------------------------------------------- sizes */
 
 td_status td_decode_format(const char *name, uint32_t *out)
@@ -64,23 +66,34 @@ td_decode_vectors td_decode_place_vectors(const td_decode_shape *s)
 
 /* Floats that a work-item of class CPU for a text or a group of class GPU has for itself: a row and what lies inside, or the query,
  * key, value and scores of a head. */
-static uint32_t count_scratch(td_kernel_class kernel_class, const td_decode_shape *s)
+static uint32_t count_scratch(bool is_cpu, const td_decode_shape *s, uint32_t rows)
 {
-    const uint32_t row = kernel_class == TD_CLASS_CPU ? s->width + TD_DECODE_ROWS_CPU : 0;
+    const uint32_t row = is_cpu ? s->width + rows : 0;
     const uint32_t head = 3 * (s->width / s->heads) + (uint32_t)td_round_up(s->capacity, TD_DECODE_KEYS_CPU);
     return (uint32_t)td_round_up(row > head ? row : head, 16);
 }
 
-td_decode_cut td_decode_cut_up(td_kernel_class kernel_class, const td_decode_shape *s)
+/* Of n rows, as many to a work-item as leave each core of a processor some items, but no fewer than `least`: every item
+ * adds up the partial sums of all items before it. */
+static uint32_t share_rows(td_device *device, uint32_t n, uint32_t least)
 {
-    const bool is_cpu = kernel_class == TD_CLASS_CPU;
-    td_decode_cut cut = {.terms = is_cpu ? TD_DECODE_TERMS_CPU : TD_DECODE_TERMS_GPU,
-                         .slices = is_cpu ? 1 : td_divide_up(s->width, TD_DECODE_COLUMNS_GPU),
-                         .rows = is_cpu ? TD_DECODE_ROWS_CPU : TD_DECODE_ROWS_GPU,
-                         .own = count_scratch(kernel_class, s)};
+    const uint32_t units = td_device_get_info(device)->caps.compute_units;
+    const uint32_t rows = td_divide_up(n, ITEMS_PER_CORE * (units ? units : 1));
+    return rows > least ? (uint32_t)td_round_up(rows, least) : least;
+}
+
+td_decode_cut td_decode_cut_up(td_device *device, const td_decode_shape *s)
+{
+    const bool is_cpu = td_device_class(device) == TD_CLASS_CPU;
+    td_decode_cut cut = {
+        .terms = is_cpu ? share_rows(device, s->width, TD_DECODE_TERMS_CPU) : TD_DECODE_TERMS_GPU,
+        .slices = is_cpu ? 1 : td_divide_up(s->width, TD_DECODE_COLUMNS_GPU),
+        .rows = is_cpu ? share_rows(device, s->inside, TD_DECODE_ROWS_CPU) : TD_DECODE_ROWS_GPU,
+        .head_rows = is_cpu ? share_rows(device, s->codes, TD_DECODE_ROWS_CPU) : TD_DECODE_ROWS_GPU};
     cut.splits = td_divide_up(s->width, cut.terms);
     cut.mlp_parts = td_divide_up(s->inside, cut.rows);
-    cut.head_parts = td_divide_up(s->codes, cut.rows);
+    cut.head_parts = td_divide_up(s->codes, cut.head_rows);
+    cut.own = count_scratch(is_cpu, s, cut.rows);
     uint32_t most = cut.splits;
     if (most < s->heads * cut.slices) most = s->heads * cut.slices;
     if (most < cut.mlp_parts) most = cut.mlp_parts;
@@ -122,7 +135,7 @@ static td_kernel_id choose(const td_decode_shape *s, td_kernel_id fp32, td_kerne
 
 static td_status check_rig(const td_list *list, const td_decode_shape *s, const td_decode_rig *rig)
 {
-    const td_decode_cut cut = td_decode_cut_up(td_list_class(list), s);
+    const td_decode_cut cut = td_decode_cut_up(td_list_device(list), s);
     TD_CHECK(td_decode_check(s));
     TD_CHECK(td_op_check_span(rig->step, (uint64_t)s->texts * TD_DECODE_WORDS, "decode", "step"));
     TD_CHECK(td_op_check_span(rig->x, (uint64_t)s->texts * s->width, "decode", "x"));
@@ -161,7 +174,7 @@ td_status td_op_decode_qkv(td_list *list, const td_decode_shape *s, const td_dec
                            const td_decode_block *b, bool is_first)
 {
     const td_kernel_class kernel_class = td_list_class(list);
-    const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
+    const td_decode_cut cut = td_decode_cut_up(td_list_device(list), s);
     const td_decode_vectors v = td_decode_place_vectors(s);
     const td_kernel_id kernel = choose(s, TD_K_decode_qkv_fp32, TD_K_decode_qkv_bf16, TD_K_decode_qkv_int8);
     const td_decode_qkv_params params = {.texts = s->texts,
@@ -187,8 +200,7 @@ td_status td_op_decode_qkv(td_list *list, const td_decode_shape *s, const td_dec
 td_status td_op_decode_attend(td_list *list, const td_decode_shape *s, const td_decode_rig *rig,
                               const td_decode_block *b)
 {
-    const td_kernel_class kernel_class = td_list_class(list);
-    const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
+    const td_decode_cut cut = td_decode_cut_up(td_list_device(list), s);
     const td_decode_vectors v = td_decode_place_vectors(s);
     const uint32_t head = s->width / s->heads;
     const td_kernel_id kernel =
@@ -218,8 +230,7 @@ td_status td_op_decode_attend(td_list *list, const td_decode_shape *s, const td_
 td_status td_op_decode_mlp(td_list *list, const td_decode_shape *s, const td_decode_rig *rig,
                            const td_decode_block *b)
 {
-    const td_kernel_class kernel_class = td_list_class(list);
-    const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
+    const td_decode_cut cut = td_decode_cut_up(td_list_device(list), s);
     const td_decode_vectors v = td_decode_place_vectors(s);
     const td_kernel_id kernel = choose(s, TD_K_decode_mlp_fp32, TD_K_decode_mlp_bf16, TD_K_decode_mlp_int8);
     const td_decode_mlp_params params = {.texts = s->texts,
@@ -246,13 +257,12 @@ td_status td_op_decode_mlp(td_list *list, const td_decode_shape *s, const td_dec
 td_status td_op_decode_head(td_list *list, const td_decode_shape *s, const td_decode_rig *rig,
                             const td_decode_last *last, bool is_first)
 {
-    const td_kernel_class kernel_class = td_list_class(list);
-    const td_decode_cut cut = td_decode_cut_up(kernel_class, s);
+    const td_decode_cut cut = td_decode_cut_up(td_list_device(list), s);
     const td_decode_head_params params = {.texts = s->texts,
                                           .width = s->width,
                                           .codes = s->codes,
                                           .parts = is_first ? 0 : cut.mlp_parts,
-                                          .rows = cut.rows,
+                                          .rows = cut.head_rows,
                                           .scratch = cut.own,
                                           .eps = s->eps};
     const td_span spans[] = {rig->x,       rig->mlp_sums, last->vectors, last->weight,

@@ -49,17 +49,17 @@ typedef struct td_decode_vectors {
 } td_decode_vectors;
 td_decode_vectors td_decode_place_vectors(const td_decode_shape *shape);
 
-/* How a class cuts a step up, and the floats that it needs for all its texts. */
+/* How a device cuts a step up, and the floats that it needs for all its texts. */
 typedef struct td_decode_cut {
     uint32_t terms;                 /* of each split, */
     uint32_t splits;                /* of the first product */
     uint32_t slices;                /* of the second's columns, each a group's */
-    uint32_t rows;                  /* of each part, */
+    uint32_t rows, head_rows;       /* of each part, */
     uint32_t mlp_parts, head_parts; /* of the feed-forward part and of the head */
     uint32_t own; /* floats of scratch of a work-item of class CPU for a text, or of a group of class GPU */
     uint64_t qkv, attend_parts, mlp_sums, scratch; /* floats */
 } td_decode_cut;
-td_decode_cut td_decode_cut_up(td_kernel_class kernel_class, const td_decode_shape *shape);
+td_decode_cut td_decode_cut_up(td_device *device, const td_decode_shape *shape);
 
 /* Words of a matrix of n elements. */
 uint64_t td_decode_words(uint32_t format, uint64_t n);

@@ -16,7 +16,7 @@
 #define CODES_PER_S (22050.0 / 1024)
 #define NORM_EPS 1e-5f
 
-#define COPY_BYTES (UINT64_C(128) << 20)
+#define COPY_BYTES (UINT64_C(256) << 20)
 #define COPY_EVERY 20u /* codes */
 #define WARM_UP 2u
 
@@ -25,9 +25,9 @@ typedef struct bench {
     td_device *device;
     td_memory *memory, *copy_memory;
     td_stack *stack;
-    td_list *copy;
-    double *seconds, *copy_seconds;
-    uint32_t n_copies;
+    td_list *copy, *read;
+    double *seconds, *copy_seconds, *read_seconds;
+    uint32_t n_copies; /* and reads */
     bool is_simulated;
 } bench;
 
@@ -76,19 +76,30 @@ static td_status open_stack(bench *b)
 
 /* ---------------------------------------------------------------- measuring */
 
-static td_status open_copy(bench *b)
+/* Of one buffer into another, and of one alone into a few sums: decoding reads, and hardly writes. */
+static td_status open_rivals(bench *b)
 {
-    const td_copy_params params = {.n = (uint32_t)(COPY_BYTES / 4)};
+    const td_kernel_class kernel_class = td_device_class(b->device);
+    const td_copy_params copy = {.n = (uint32_t)(COPY_BYTES / 4)};
+    const td_reduce_sum_params sum = td_reduce_sum_first(kernel_class, copy.n);
     td_span spans[2];
     TD_CHECK(td_memory_create(b->device, "copy", 0, &b->copy_memory));
     TD_CHECK(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->copy));
+    TD_CHECK(td_list_create(b->device, TD_QUEUE_COMPUTE, &b->read));
     for (int i = 0; i < 2; i++) {
         TD_CHECK(td_memory_alloc(b->copy_memory, TD_MEMORY_DEVICE, COPY_BYTES, &spans[i]));
         spans[i] = td_span_part(spans[i], 0, COPY_BYTES);
     }
-    return td_list_dispatch(b->copy, TD_K_copy, spans, &params,
-                            td_grid_elements(td_device_class(b->device), params.n),
-                            (td_cost){.bytes = 2.0 * (double)COPY_BYTES});
+    TD_CHECK(td_list_dispatch(b->copy, TD_K_copy, spans, &copy, td_grid_elements(kernel_class, copy.n),
+                              (td_cost){.bytes = 2.0 * (double)COPY_BYTES}));
+    return td_list_dispatch(b->read, TD_K_reduce_sum, spans, &sum, td_grid_reduce_sum(&sum),
+                            (td_cost){.flops = (double)copy.n, .bytes = (double)COPY_BYTES});
+}
+
+static td_status time_rivals(bench *b)
+{
+    TD_CHECK(td_blocking_run(b->copy, &b->copy_seconds[b->n_copies]));
+    return td_blocking_run(b->read, &b->read_seconds[b->n_copies++]);
 }
 
 static uint32_t find_best(const float *logits)
@@ -112,24 +123,22 @@ static td_status measure(bench *b)
         for (uint32_t t = 0; t < o->texts; t++)
             codes[t].code = find_best(thoughts[t].logits);
         if (i >= WARM_UP) b->seconds[i - WARM_UP] = 1e-9 * (double)(td_clock_ns() - start);
-        if (i % COPY_EVERY == 0) {
-            double seconds;
-            TD_CHECK(td_blocking_run(b->copy, &seconds));
-            if (i > 0) b->copy_seconds[b->n_copies++] = seconds;
-        }
+        if (i % COPY_EVERY == 0) TD_CHECK(time_rivals(b));
+        if (i == 0) b->n_copies = 0; /* the first of both made their code ready */
     }
-    if (b->n_copies == 0) TD_CHECK(td_blocking_run(b->copy, &b->copy_seconds[b->n_copies++]));
-    return TD_OK;
+    return b->n_copies == 0 ? time_rivals(b) : TD_OK;
 }
 
 static void judge(const bench *b, td_bench_decode_result *out)
 {
     const td_bench_decode_options *o = b->options;
     const td_stats codes = td_stats_of(b->seconds, o->codes),
-                   copies = td_stats_of(b->copy_seconds, b->n_copies);
+                   copies = td_stats_of(b->copy_seconds, b->n_copies),
+                   reads = td_stats_of(b->read_seconds, b->n_copies);
     /* a model takes the same time each time, and this computer at times wakes up late */
     const double code_s = b->is_simulated ? codes.min : codes.median,
-                 copy_s = b->is_simulated ? copies.min : copies.median;
+                 copy_s = b->is_simulated ? copies.min : copies.median,
+                 read_s = b->is_simulated ? reads.min : reads.median;
     td_memory_stats memory;
     td_memory_get_stats(b->memory, &memory);
     *out = (td_bench_decode_result){
@@ -139,10 +148,12 @@ static void judge(const bench *b, td_bench_decode_result *out)
         .bytes_per_code =
             (double)td_stack_bytes(b->stack, o->texts, o->prompt + WARM_UP + o->codes / 2) / o->texts,
         .copy_gbps = 2e-9 * (double)COPY_BYTES / copy_s,
+        .read_gbps = 1e-9 * (double)COPY_BYTES / read_s,
         .launches_per_code = td_stack_launches(b->stack),
         .peak_bytes = memory.peak_reserved_bytes};
     out->gbps = 1e-9 * out->bytes_per_code * out->codes_per_s;
     out->share_of_copy = out->gbps / out->copy_gbps;
+    out->share_of_read = out->gbps / out->read_gbps;
     out->realtime_factor = out->codes_per_s / CODES_PER_S;
 }
 
@@ -154,17 +165,20 @@ td_status td_bench_decode_run(td_registry *registry, const td_device_info *info,
     TD_TRY(td_device_open(registry, info, &b.device));
     TD_TRY(TD_NEW_ARRAY(&b.seconds, options->codes));
     TD_TRY(TD_NEW_ARRAY(&b.copy_seconds, options->codes / COPY_EVERY + 2));
+    TD_TRY(TD_NEW_ARRAY(&b.read_seconds, options->codes / COPY_EVERY + 2));
     TD_TRY(open_stack(&b));
-    TD_TRY(open_copy(&b));
+    TD_TRY(open_rivals(&b));
     TD_TRY(measure(&b));
     judge(&b, out);
 fail:
     td_list_destroy(b.copy);
+    td_list_destroy(b.read);
     td_stack_destroy(b.stack);
     td_memory_destroy(b.copy_memory);
     td_memory_destroy(b.memory);
     td_device_close(b.device);
     free(b.seconds);
     free(b.copy_seconds);
+    free(b.read_seconds);
     return status;
 }

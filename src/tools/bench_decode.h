@@ -1,5 +1,5 @@
 /* `tandem bench decode`: how fast a GPT of XTTS-v2's kind decodes on a device, one code at a time, with random weights;
- * and how near that comes to a plain copy, since reading the weights is all that takes time. A simulated device takes the
+ * and how near that comes to a plain copy and to plain reading, since reading the weights is all that takes time. A simulated device takes the
  * time that its rates give to the commands of a real step. Prints nothing (src/cli/cmd_bench_decode.c does). Run beside PyTorch by tests/peers/decode.py.
  */
 #ifndef TD_TOOLS_BENCH_DECODE_H
@@ -20,7 +20,8 @@ typedef struct td_bench_decode_result {
     double spread;
     double codes_per_s;    /* of all texts */
     double bytes_per_code; /* on average, since the cache grows; what texts share is divided among them */
-    double gbps, copy_gbps, share_of_copy;
+    double gbps, copy_gbps, share_of_copy; /* a copy reads and writes; */
+    double read_gbps, share_of_read;       /* this reads alone */
     double realtime_factor;
     uint32_t launches_per_code;
     uint64_t peak_bytes; /* of the device, without the copy's */

@@ -499,7 +499,7 @@ void cases_decode(op_suite *suite, td_device *device)
                                        .codes = n[4],
                                        .format = formats[f],
                                        .eps = 1e-5f};
-            const td_decode_cut cut = td_decode_cut_up(td_device_class(device), &s);
+            const td_decode_cut cut = td_decode_cut_up(device, &s);
             add_qkv(suite, &s, &cut, f == 0 && i % 2 == 1);
             add_attend(suite, &s, &cut, s.capacity - 1);
             if (s.capacity > 1) add_attend(suite, &s, &cut, i == 1 ? 0 : s.capacity / 2);

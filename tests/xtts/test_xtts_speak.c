@@ -164,8 +164,9 @@ static void test_an_exact_stream_is_the_whole(void **state)
     if (!open_bench(&b, RIG_CL_CPU, "a")) skip();
     td_xtts_manner m = greedy_manner(&b.g);
     td_xtts_timbre t = golden_timbre(&b.g);
-    for (int i = 0; i < 4; i++) {
-        static const uint32_t CHUNKS[] = {9, 9, 4, 20};
+    size_t n_equal = 0; /* chunks of 4 codes, where they do not grow */
+    for (int i = 0; i < 5; i++) {
+        static const uint32_t CHUNKS[] = {9, 9, 4, 20, 4};
         h = (heard){0};
         m.speed = i == 0 ? 1.3 : 1;
         m.sink = NULL;
@@ -174,8 +175,11 @@ static void test_an_exact_stream_is_the_whole(void **state)
         m.sink = hear;
         m.context = &h;
         m.chunk_codes = CHUNKS[i];
+        m.most_codes = i == 4 ? 20 : 0;
         utter(&b, &t, &m, &u);
         assert_true(h.n_chunks >= (CHUNKS[i] == 20 ? 2 : 4));
+        if (i == 2) n_equal = h.n_chunks;
+        if (i == 4) assert_true(h.n_chunks < n_equal);
         assert_int_equal(h.count, whole.count);
         compare_samples(h.samples, &whole, 1e-5f);
         td_xtts_utterance_free(&u);

@@ -1,6 +1,6 @@
 /* The GPT's blocks: made and loaded, and many rows at once run through them. They go through one block after the other,
- * each with its weights as floats in one store that all of them use in turn, so that the weights need no more room than
- * their format asks for. See engine_internal.h. */
+ * each with its weights as floats in one store that all of them use in turn and that goes behind them, so that the weights
+ * need no more room than their format asks for. See engine_internal.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,36 +129,27 @@ static td_status open_stack(td_xtts_engine *e, uint32_t format)
     return TD_OK;
 }
 
-/* Where one block lies as floats, and rows between blocks. */
-static td_status open_block(td_xtts_engine *e)
+/* Where rows lie between blocks. */
+static td_status open_rows(td_xtts_engine *e)
 {
-    td_graph *graph = NULL;
-    td_status status = TD_OK;
-    TD_TRY(td_xtts_block_graph(&e->c, 1, &graph));
-    TD_TRY(td_store_create(e->gpt_memory, graph, &(td_store_options){0}, &e->block));
-    e->block_plans = (td_xtts_plans){.c = &e->c, .store = e->block};
-    TD_TRY(td_memory_alloc(e->gpt_memory, TD_MEMORY_DEVICE,
-                           4ull * most_rows(&e->c) * e->c.gpt_n_model_channels, &e->hidden));
-fail:
-    td_graph_destroy(graph);
-    return status;
+    return td_memory_alloc(e->gpt_memory, TD_MEMORY_DEVICE,
+                           4ull * most_rows(&e->c) * e->c.gpt_n_model_channels, &e->hidden);
 }
 
 td_status td_xtts_open_blocks(td_xtts_engine *e, uint32_t format)
 {
     TD_CHECK(open_stack(e, format));
-    return open_block(e);
+    return open_rows(e);
 }
 
 td_status td_xtts_borrow_blocks(td_xtts_engine *e, const td_xtts_engine *lender)
 {
     e->stack = td_shared_stack_join(lender->stack);
-    return open_block(e);
+    return open_rows(e);
 }
 
 void td_xtts_close_blocks(td_xtts_engine *e)
 {
-    td_xtts_close_part(&e->block, &e->block_plans);
     td_shared_stack_leave(e->stack);
     td_memory_free(e->gpt_memory, e->hidden);
 }
@@ -277,18 +268,35 @@ fail:
     return status;
 }
 
+/* Where one block lies as floats. */
+static td_status open_block(td_xtts_engine *e)
+{
+    td_graph *graph = NULL;
+    td_status status = TD_OK;
+    TD_TRY(td_xtts_block_graph(&e->c, 1, &graph));
+    TD_TRY(td_store_create(e->gpt_memory, graph, &(td_store_options){0}, &e->block));
+    e->block_plans = (td_xtts_plans){.c = &e->c, .store = e->block};
+fail:
+    td_graph_destroy(graph);
+    return status;
+}
+
 td_status td_xtts_run_blocks(td_xtts_engine *e, const td_xtts_passage *p, uint32_t layers,
                              td_xtts_visit visit, void *context)
 {
     const uint32_t size = choose_size(&e->c, p), rows = count_rows(&e->c, size);
     td_xtts_plan *block;
-    TD_CHECK(embed(e, p, size));
-    TD_CHECK(td_xtts_plans_find(&e->block_plans, td_xtts_block_graph, rows, &block));
-    TD_CHECK(td_plan_bind(block->plan, 0, td_graph_find_input(block->graph, "x"),
-                          td_span_part(e->hidden, 0, 4ull * rows * e->c.gpt_n_model_channels)));
+    td_status status = TD_OK;
+    TD_TRY(embed(e, p, size));
+    TD_TRY(open_block(e));
+    TD_TRY(td_xtts_plans_find(&e->block_plans, td_xtts_block_graph, rows, &block));
+    TD_TRY(td_plan_bind(block->plan, 0, td_graph_find_input(block->graph, "x"),
+                        td_span_part(e->hidden, 0, 4ull * rows * e->c.gpt_n_model_channels)));
     for (uint32_t layer = 0; layer < layers; layer++)
-        TD_CHECK(run_block(e, layer, block, visit, context));
-    return TD_OK;
+        TD_TRY(run_block(e, layer, block, visit, context));
+fail:
+    td_xtts_close_part(&e->block, &e->block_plans);
+    return status;
 }
 
 /* ---------------------------------------------------------------- a prefix */

@@ -26,7 +26,7 @@ void td_xtts_timbre_free(td_xtts_timbre *timbre)
 static td_status run_encoder(td_xtts_engine *e, const float *mel, uint32_t frames, float *embedding)
 {
     td_xtts_plan *plan;
-    TD_CHECK(td_xtts_plans_find(&e->decoder_plans, td_xtts_speaker_graph, frames, &plan));
+    TD_CHECK(td_xtts_plans_find(&e->listening_plans, td_xtts_speaker_graph, frames, &plan));
     TD_CHECK(td_xtts_plan_fill(plan, "speaker_mel", mel));
     TD_CHECK(td_xtts_plan_run(plan));
     return td_xtts_plan_read(plan, "embedding", embedding);
@@ -91,7 +91,7 @@ static td_status encode(td_xtts_engine *e, const float *samples, size_t count, c
     TD_TRY(TD_NEW_ARRAY(&mel, (size_t)clip.frames * e->c.n_mels));
     TD_TRY(TD_NEW_ARRAY(&to->encoded, (size_t)clip.frames * e->c.gpt_n_model_channels));
     TD_TRY(td_blocking_read(e->gpt_memory, clip.mel, (td_point){0}, mel));
-    TD_TRY(td_xtts_plans_find(&e->conditioning_plans, td_xtts_reference_graph, clip.frames, &plan));
+    TD_TRY(td_xtts_plans_find(&e->listening_plans, td_xtts_reference_graph, clip.frames, &plan));
     TD_TRY(td_xtts_plan_fill(plan, "mel", mel));
     TD_TRY(td_xtts_plan_run(plan));
     TD_TRY(td_xtts_plan_read(plan, "encoded", to->encoded));
@@ -116,7 +116,7 @@ static td_status perceive(td_xtts_engine *e, const chunk *chunks, size_t n_chunk
     TD_TRY(TD_NEW_ARRAY(&made, n));
     for (size_t k = 0; k < n_chunks; k++) {
         td_xtts_plan *plan;
-        TD_TRY(td_xtts_plans_find(&e->conditioning_plans, td_xtts_perceiver_graph, chunks[k].frames, &plan));
+        TD_TRY(td_xtts_plans_find(&e->listening_plans, td_xtts_perceiver_graph, chunks[k].frames, &plan));
         TD_TRY(td_xtts_plan_fill(plan, "encoded", chunks[k].encoded));
         TD_TRY(td_xtts_plan_run(plan));
         TD_TRY(td_xtts_plan_read(plan, "latents", made));
@@ -130,15 +130,14 @@ fail:
     return status;
 }
 
-static td_status open_half(td_xtts_engine *e, td_xtts_builder parameters)
+/* The speaker encoder, and then each half of the conditioning, is in memory while it works: all are an eighth of the
+ * GPT's weights, and speaking needs none. */
+static td_status open_listener(td_xtts_engine *e, td_memory *memory, td_xtts_builder parameters)
 {
-    td_xtts_close_part(&e->conditioning, &e->conditioning_plans);
-    return td_xtts_open_part(e->gpt_memory, e->checkpoint, &e->c, parameters, &e->conditioning,
-                             &e->conditioning_plans);
+    td_xtts_close_part(&e->listening, &e->listening_plans);
+    return td_xtts_open_part(memory, e->checkpoint, &e->c, parameters, &e->listening, &e->listening_plans);
 }
 
-/* One half of the conditioning at a time is in memory: both are a tenth of the GPT's weights, and speaking needs
- * neither. */
 static td_status condition(td_xtts_engine *e, const float *samples, size_t count, td_xtts_timbre *out)
 {
     const double rate = e->c.input_sample_rate;
@@ -149,7 +148,7 @@ static td_status condition(td_xtts_engine *e, const float *samples, size_t count
     td_status status = TD_OK;
     if (most > 0 && count > most) count = most;
     TD_TRY(TD_NEW_ARRAY(&chunks, count / length + 1));
-    TD_TRY(open_half(e, td_xtts_reference_parameters));
+    TD_TRY(open_listener(e, e->gpt_memory, td_xtts_reference_parameters));
     for (size_t at = 0; at < count; at += length) {
         const size_t own = count - at < length ? count - at : length;
         if ((double)own < LEAST_CHUNK_S * rate) continue;
@@ -157,7 +156,7 @@ static td_status condition(td_xtts_engine *e, const float *samples, size_t count
     }
     TD_FAIL_IF(n_chunks == 0, TD_ERR_FORMAT, "the references have %.2f s of sound; %.2f are needed, better 6",
                (double)count / rate, LEAST_CHUNK_S);
-    TD_TRY(open_half(e, td_xtts_perceiver_parameters));
+    TD_TRY(open_listener(e, e->gpt_memory, td_xtts_perceiver_parameters));
     TD_TRY(perceive(e, chunks, n_chunks, out->latents));
 fail:
     for (size_t k = 0; chunks && k < n_chunks; k++)
@@ -203,13 +202,14 @@ td_status td_xtts_clone(td_xtts_engine *engine, const char *const *paths, size_t
     TD_TRY(open_ear(engine, &t, &ear));
     TD_TRY(TD_NEW_ARRAY(&out->latents, (size_t)c->perceiver_latents * c->gpt_n_model_channels));
     TD_TRY(TD_NEW_ARRAY(&out->embedding, c->d_vector_dim));
+    TD_TRY(open_listener(engine, engine->decoder_memory, td_xtts_speaker_parameters));
     for (size_t i = 0; i < n_paths; i++)
         TD_TRY(add_recording(engine, &ear, paths[i], &all, &count, &capacity, out->embedding));
     for (uint32_t i = 0; i < c->d_vector_dim; i++)
         out->embedding[i] /= (float)n_paths;
     TD_TRY(condition(engine, all, count, out));
 fail:
-    td_xtts_close_part(&engine->conditioning, &engine->conditioning_plans);
+    td_xtts_close_part(&engine->listening, &engine->listening_plans);
     free(all);
     free(t.emphasis);
     free(t.window);

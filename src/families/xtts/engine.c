@@ -80,7 +80,7 @@ td_status td_xtts_engine_open(td_memory *model, td_memory *data, const td_checkp
     TD_TRY(make_engine(model, data, checkpoint, &e));
     TD_TRY(td_xtts_open_part(model, checkpoint, &e->c, td_xtts_gpt_parameters, &e->gpt, &e->gpt_plans));
     TD_TRY(td_xtts_open_blocks(e, format));
-    TD_TRY(td_xtts_open_part(data, checkpoint, &e->c, td_xtts_decoder_parameters, &e->decoder,
+    TD_TRY(td_xtts_open_part(data, checkpoint, &e->c, td_xtts_vocoder_parameters, &e->decoder,
                              &e->decoder_plans));
     *out = e;
     return TD_OK;

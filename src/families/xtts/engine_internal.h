@@ -13,12 +13,13 @@ struct td_xtts_engine {
     td_memory *gpt_memory, *decoder_memory;
     td_store *gpt, *decoder;
     td_xtts_plans gpt_plans, decoder_plans;
-    td_store *conditioning; /* while a speaker is cloned; else NULL */
-    td_xtts_plans conditioning_plans;
+    td_store *listening; /* a part that a speaker is cloned with, while it works; else NULL */
+    td_xtts_plans listening_plans;
     td_mel *mel;
     td_shared_stack *stack; /* the GPT's blocks and what follows them, one for all that share the weights */
     td_shared_user user;
-    td_store *block; /* one of them with its weights as floats, for many rows at once */
+    td_store
+        *block; /* one of them with its weights as floats, while many rows go through it at once; else NULL */
     td_xtts_plans block_plans;
     td_span hidden; /* the rows between blocks */
     /* the texts that are spoken, by their slots */

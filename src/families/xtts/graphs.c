@@ -147,14 +147,14 @@ td_status td_xtts_vocoder_graph(const td_xtts *c, uint32_t size, td_graph **out)
     return build(c, size, fill_vocoder, out);
 }
 
-static void fill_decoder_parameters(td_nn *nn, const td_xtts *c, uint32_t size)
+td_status td_xtts_speaker_parameters(const td_xtts *c, uint32_t size, td_graph **out)
 {
     (void)size;
-    fill_speaker(nn, c, 8);
-    fill_vocoder(nn, c, 1);
+    return build(c, 8, fill_speaker, out);
 }
 
-td_status td_xtts_decoder_parameters(const td_xtts *c, uint32_t size, td_graph **out)
+td_status td_xtts_vocoder_parameters(const td_xtts *c, uint32_t size, td_graph **out)
 {
-    return build(c, size, fill_decoder_parameters, out);
+    (void)size;
+    return build(c, 1, fill_vocoder, out);
 }

@@ -44,11 +44,12 @@ td_status td_xtts_speaker_graph(const td_xtts *c, uint32_t size, td_graph **out)
 /* size: frames. frames [1, T, width], embedding [1, d] -> wave [1, T * hop]. */
 td_status td_xtts_vocoder_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
-/* All parameters of the conditioning's halves; of what comes before the GPT's blocks; of the vocoder and the speaker encoder. size
- * is not looked at. */
+/* All parameters of the conditioning's halves; of what comes before the GPT's blocks; of the speaker encoder; of the
+ * vocoder. size is not looked at. */
 td_status td_xtts_reference_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 td_status td_xtts_perceiver_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 td_status td_xtts_gpt_parameters(const td_xtts *c, uint32_t size, td_graph **out);
-td_status td_xtts_decoder_parameters(const td_xtts *c, uint32_t size, td_graph **out);
+td_status td_xtts_speaker_parameters(const td_xtts *c, uint32_t size, td_graph **out);
+td_status td_xtts_vocoder_parameters(const td_xtts *c, uint32_t size, td_graph **out);
 
 #endif

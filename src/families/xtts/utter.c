@@ -32,6 +32,7 @@ typedef struct utterance {
     size_t next_look;         /* codes at which to ask whether the text is over */
     size_t sounded;           /* samples of the last chunk's signal, those that are held back with them */
     size_t sounded_codes;     /* codes that it was made of */
+    size_t chunk;             /* codes after which the next one is made */
     float tail[FADE_SAMPLES]; /* its end, to be faded from */
     size_t samples_capacity;
     size_t begun;  /* samples that the vocoder is making */
@@ -242,6 +243,15 @@ static void choose(utterance *u, const td_xtts_thought *thought)
     out->is_stopped = code == u->c->gpt_stop_audio_token;
 }
 
+/* The vocoder runs over what lies around each chunk, too: few long ones cost less than many short ones. */
+static td_status sound_chunk(utterance *u)
+{
+    const size_t longer = u->chunk + u->chunk / 2, most = u->manner->most_codes;
+    if (u->out->n != u->sounded_codes + u->behind + u->chunk) return TD_OK;
+    if (most > u->chunk) u->chunk = longer < most ? longer : most;
+    return sound(u, false);
+}
+
 /* Chooses a code and looks whether it was the last. */
 static td_status go_on(utterance *u, const td_xtts_thought *thought)
 {
@@ -259,14 +269,14 @@ static td_status go_on(utterance *u, const td_xtts_thought *thought)
     }
     const size_t loop = m->is_guarded ? td_xtts_find_loop(out->codes, out->n) : 0;
     if (loop > 0) return leave_loop(u, loop);
-    if (m->chunk_codes && out->n == u->sounded_codes + u->behind + m->chunk_codes) TD_CHECK(sound(u, false));
-    return TD_OK;
+    return m->chunk_codes ? sound_chunk(u) : TD_OK;
 }
 
 static td_status make_room(utterance *u)
 {
     td_xtts_utterance *out = u->out;
     const size_t usual = td_xtts_most_usual_codes(u->n_tokens);
+    u->chunk = u->manner->chunk_codes;
     u->most = td_xtts_most_codes(u->c);
     if (u->manner->is_guarded && usual < u->most) u->most = usual;
     if (u->manner->is_guarded && !u->manner->sink) u->behind = LOOP_LONGEST;

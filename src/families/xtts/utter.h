@@ -28,7 +28,9 @@ typedef struct td_xtts_manner {
     bool is_guarded; /* loops are drawn again; endless speech, and what comes behind the text, is cut off */
     td_xtts_flow flow;
     uint32_t chunk_codes; /* after how many codes samples leave; 0: at the end */
-    td_xtts_sink sink;    /* or NULL */
+    uint32_t
+        most_codes; /* up to which chunks grow, each half as long again as the one before; 0: they do not */
+    td_xtts_sink sink; /* or NULL */
     void *context;
     const atomic_bool *cancel; /* may be NULL */
     td_trace *trace;           /* gets when the GPT and the vocoder worked, each on its track; may be NULL */

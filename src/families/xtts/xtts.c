@@ -39,7 +39,7 @@ static td_status build_wave(const td_model_config *config, uint32_t frames, td_g
                             td_wave_facts *facts)
 {
     const td_xtts c = td_xtts_get(config);
-    const size_t first = td_xtts_samples(&c, TD_XTTS_STREAM_CODES, 1) / c.output_hop_length;
+    const size_t first = td_xtts_samples(&c, TD_XTTS_FIRST_CODES, 1) / c.output_hop_length;
     *facts = (td_wave_facts){
         .rate = c.output_sample_rate, .hop = c.output_hop_length, .first_frames = (uint32_t)first};
     return out ? td_xtts_vocoder_graph(&c, frames, out) : TD_OK;
