@@ -188,7 +188,7 @@ td_hifigan td_vocoder_hifigan(const td_vocoder_values *c)
                     .slope = 0.1f,
                     .last_slope = 0.01f,
                     .post_bias = true,
-                    .weight_norm = true};
+                    .weights = TD_HIFIGAN_NORMED};
     h.n_stages = split_hop(c->hop, h.rates);
     for (uint32_t i = 0; i < h.n_stages; i++)
         h.taps[i] = 2 * h.rates[i] + h.rates[i] % 2;
