@@ -40,6 +40,9 @@
  *   wave              [B, (T - 1) hop]     samples; of crops alone
  *   predicted_mel     [B, T, n_mels]       what a voice makes of the crop's part of the text; with predictions alone
  *   is_predicted      [B]                  1; 0 for a row without a prediction
+ *   latents           [B, T, width]        what a voice thinks along the crop, 0 behind the recording; with predictions
+ *                                          alone, as the next
+ *   speaker_vector    [B, width]           of the speaker
  *
  * A further front end makes two more of the same samples, T' its frames of a recording of T frames:
  *
