@@ -95,10 +95,10 @@ typedef struct td_loader_settings {
     size_t n_features;
     const char *const *inner_features; /* names of further ones that only parts take; the same. NULL: none */
     size_t n_inner_features;
-    uint32_t n_ready;   /* batches on the device at a time, waiting and in use; at least 2 */
-    double reference_s; /* length of references at most */
-    td_slice slice;     /* references are slices of the recordings themselves; most 0: they are not */
-    bool is_slice_fixed;
+    uint32_t n_ready;    /* batches on the device at a time, waiting and in use; at least 2 */
+    double reference_s;  /* length of references at most */
+    td_slice slice;      /* references are slices of the recordings themselves; most 0: they are not */
+    bool is_slice_fixed; /* and crops are the same in each epoch */
     double max_bad_fraction;
     uint64_t seed;      /* of the references */
     uint64_t n_batches; /* to make in all; 0: without end */
