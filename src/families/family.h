@@ -230,7 +230,8 @@ struct td_family {
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
     const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
-    const struct td_listener_class *listener; /* what its vocoder learns from (families/listener.h); or NULL */
+    const struct td_listener_class
+        *listener; /* what its vocoder learns from (families/listener.h); or NULL */
     const struct td_talker_class
         *talker; /* how it speaks if it makes samples itself (families/talker.h); or NULL */
     /* The graph that makes samples, its output "wave" [1, samples], of `frames` frames; `out` NULL: only the facts.
