@@ -40,6 +40,9 @@
  *   wave              [B, (T - 1) hop]     samples; of crops alone
  *   predicted_mel     [B, T, n_mels]       what a voice makes of the crop's part of the text; with predictions alone
  *   is_predicted      [B]                  1; 0 for a row without a prediction
+ *   latents           [B, T, width]        what a voice thinks along the crop, 0 behind the recording; with predictions
+ *                                          alone, as the next
+ *   speaker_vector    [B, width]           of the speaker
  *
  * A further front end makes two more of the same samples, T' its frames of a recording of T frames:
  *
@@ -92,10 +95,10 @@ typedef struct td_loader_settings {
     size_t n_features;
     const char *const *inner_features; /* names of further ones that only parts take; the same. NULL: none */
     size_t n_inner_features;
-    uint32_t n_ready;   /* batches on the device at a time, waiting and in use; at least 2 */
-    double reference_s; /* length of references at most */
-    td_slice slice;     /* references are slices of the recordings themselves; most 0: they are not */
-    bool is_slice_fixed;
+    uint32_t n_ready;    /* batches on the device at a time, waiting and in use; at least 2 */
+    double reference_s;  /* length of references at most */
+    td_slice slice;      /* references are slices of the recordings themselves; most 0: they are not */
+    bool is_slice_fixed; /* and crops are the same in each epoch */
     double max_bad_fraction;
     uint64_t seed;      /* of the references */
     uint64_t n_batches; /* to make in all; 0: without end */

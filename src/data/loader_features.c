@@ -85,6 +85,18 @@ static void write_is_predicted(const td_loader *loader, const td_host_slot *slot
     memcpy(to, &known, sizeof known);
 }
 
+static void write_latents(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    const td_load_item *from = &slot->items[item];
+    td_predictions_cut(loader->settings.predictions, from->row, from->first_frame, slot->shape.frames, 0,
+                       (float *)to);
+}
+
+static void write_vector(const td_loader *loader, const td_host_slot *slot, uint32_t item, uint32_t *to)
+{
+    td_predictions_get_vector(loader->settings.predictions, slot->items[item].row, (float *)to);
+}
+
 #define B TD_AXIS_ITEMS
 #define T TD_AXIS_FRAMES
 static const td_feature_row TABLE[] = {
@@ -104,6 +116,8 @@ static const td_feature_row TABLE[] = {
     {"wave", TD_F32, {B, TD_AXIS_SAMPLES}, TD_MAKER_HOST, write_wave, NULL, NULL},
     {"predicted_mel", TD_F32, {B, T, TD_AXIS_BANDS}, TD_MAKER_HOST, write_predicted, NULL, NULL},
     {"is_predicted", TD_F32, {B}, TD_MAKER_HOST, write_is_predicted, NULL, NULL},
+    {"latents", TD_F32, {B, T, TD_AXIS_LATENT}, TD_MAKER_HOST, write_latents, NULL, NULL},
+    {"speaker_vector", TD_F32, {B, TD_AXIS_VECTOR}, TD_MAKER_HOST, write_vector, NULL, NULL},
 };
 #undef B
 #undef T
@@ -184,6 +198,16 @@ static td_status mark_wanted(const td_loader *loader, const char *const *names, 
     return TD_OK;
 }
 
+static td_status check_predictions(const td_loader *loader)
+{
+    static const char *const NAMES[] = {"predicted_mel", "is_predicted", "latents", "speaker_vector"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; ++i)
+        TD_REFUSE_IF(td_loader_wants(loader, NAMES[i]) &&
+                         (loader->settings.predictions == NULL || loader->settings.crop_frames == 0),
+                     TD_ERR_ARGUMENT, "'%s' is made of crops alone, from what a voice predicts", NAMES[i]);
+    return TD_OK;
+}
+
 td_status td_loader_choose_features(td_loader *loader)
 {
     size_t n_kept = 0;
@@ -205,9 +229,7 @@ td_status td_loader_choose_features(td_loader *loader)
     }
     TD_REFUSE_IF(td_loader_wants(loader, "wave") && loader->settings.crop_frames == 0, TD_ERR_ARGUMENT,
                  "'wave' is made of crops alone, not of whole recordings");
-    TD_REFUSE_IF((td_loader_wants(loader, "predicted_mel") || td_loader_wants(loader, "is_predicted")) &&
-                     (loader->settings.predictions == NULL || loader->settings.crop_frames == 0),
-                 TD_ERR_ARGUMENT, "'predicted_mel' is made of crops alone, from what a voice predicts");
+    TD_CHECK(check_predictions(loader));
     TD_REFUSE_IF(td_loader_wants(loader, "cond_range") && loader->settings.slice.most == 0, TD_ERR_ARGUMENT,
                  "'cond_range' is of slices, but references are other recordings");
     TD_REFUSE_IF(td_loader_wants(loader, "reference_mel") && loader->settings.crop_frames > 0,
@@ -233,13 +255,16 @@ static td_shape find_shape(const td_loader *loader, const td_feature_row *row, c
     }
     const td_mel_config *config = row->config != NULL ? row->config : &loader->config;
     const uint64_t samples = (uint64_t)shape->frames * loader->config.hop_samples - 1; /* at most */
+    const td_predictions *predictions = loader->settings.predictions;
     const uint32_t sizes[] = {[TD_AXIS_ITEMS] = shape->items,
                               [TD_AXIS_TOKENS] = shape->tokens,
                               [TD_AXIS_FRAMES] = td_mel_frames(config, samples),
                               [TD_AXIS_REFERENCE] = shape->reference_frames,
                               [TD_AXIS_BANDS] = config->n_mels,
                               [TD_AXIS_SAMPLES] = (shape->frames - 1) * loader->config.hop_samples,
-                              [TD_AXIS_RANGE] = 2};
+                              [TD_AXIS_RANGE] = 2,
+                              [TD_AXIS_LATENT] = predictions ? td_predictions_width(predictions) : 0,
+                              [TD_AXIS_VECTOR] = predictions ? td_predictions_vector_width(predictions) : 0};
     td_shape out = {.n_dims = 0};
     for (size_t i = 0; i < 3 && row->axes[i] != TD_AXIS_END; ++i)
         out.dims[out.n_dims++] = sizes[row->axes[i]];

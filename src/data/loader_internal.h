@@ -54,7 +54,9 @@ typedef enum td_axis {
     TD_AXIS_REFERENCE,
     TD_AXIS_BANDS,
     TD_AXIS_SAMPLES,
-    TD_AXIS_RANGE
+    TD_AXIS_RANGE,
+    TD_AXIS_LATENT, /* of a frame that a voice predicts */
+    TD_AXIS_VECTOR
 } td_axis;
 
 typedef enum td_maker {

@@ -160,8 +160,9 @@ static void cut_crop(const td_loader *loader, const td_host_slot *slot, uint32_t
     const size_t count = audio->count < room ? audio->count : room;
     const uint64_t place = slot->drawn.position * loader->settings.batch_size + index;
     const size_t step = loader->settings.predictions != NULL ? loader->config.hop_samples : 1;
-    const size_t first = step * (size_t)td_rng_below(loader->settings.seed, CROP_STREAM + slot->drawn.epoch,
-                                                     place, (audio->count - count) / step + 1);
+    const uint64_t stream = CROP_STREAM + (loader->settings.is_slice_fixed ? 0 : slot->drawn.epoch);
+    const size_t first =
+        step * (size_t)td_rng_below(loader->settings.seed, stream, place, (audio->count - count) / step + 1);
     float *to = slot->pcm + index * slot->stride;
     memcpy(to, audio->samples + first, count * sizeof *to);
     memset(to + count, 0, (room - count) * sizeof *to);

@@ -44,7 +44,7 @@ typedef struct td_model_key {
     const char *choices; /* "l1|mse|huber" */
 } td_model_key;
 
-enum { TD_MODEL_CONFIG_BYTES = 256, TD_MODEL_VALUE_BYTES = 32 };
+enum { TD_MODEL_CONFIG_BYTES = 320, TD_MODEL_VALUE_BYTES = 32 };
 
 /* A family with values for all its keys. A value to be copied. */
 typedef struct td_model_config {
@@ -175,6 +175,7 @@ struct td_speaker_class;
 struct td_vocode_class;
 struct td_importer;
 struct td_talker_class;
+struct td_listener_class;
 
 struct td_family {
     const char *name, *help;
@@ -229,6 +230,8 @@ struct td_family {
     float (*scalar)(const void *values, const char *input, uint64_t step);
     const struct td_speaker_class *speaker; /* how it speaks (families/speak.h); NULL: it does not */
     const struct td_vocode_class *vocode;   /* how it voices spectrograms (families/vocode.h); NULL: not */
+    const struct td_listener_class
+        *listener; /* what its vocoder learns from (families/listener.h); or NULL */
     const struct td_talker_class
         *talker; /* how it speaks if it makes samples itself (families/talker.h); or NULL */
     /* The graph that makes samples, its output "wave" [1, samples], of `frames` frames; `out` NULL: only the facts.

@@ -7,7 +7,9 @@
  *   leaky ReLU, conv_post, tanh
  *
  * Weights are [taps, in, out]; those of ups [taps, out, in] (ops/conv.h). With weight norm a weight is made of two
- * parameters, weight_g over the last axis and weight_v: g v / |v|, the norm over the other axes.
+ * parameters, weight_g over the last axis and weight_v: g v / |v|, the norm over the other axes. PyTorch's have their
+ * axes the other way round, [out, in, taps], and weight norm, of ups and resblocks alone, is
+ * parametrizations.weight.original0 [out, 1, 1] and original1.
  */
 #ifndef TD_NN_HIFIGAN_H
 #define TD_NN_HIFIGAN_H
@@ -16,6 +18,12 @@
 
 enum { TD_HIFIGAN_STAGES = 8, TD_HIFIGAN_KERNELS = 4, TD_HIFIGAN_DILATIONS = 4 };
 
+typedef enum td_hifigan_weights {
+    TD_HIFIGAN_PLAIN,  /* as they are used, without weight norm */
+    TD_HIFIGAN_NORMED, /* all of them with weight norm */
+    TD_HIFIGAN_TORCH   /* with the names and shapes that PyTorch's have in files */
+} td_hifigan_weights;
+
 typedef struct td_hifigan {
     uint32_t channels; /* of the first layer; each stage halves them */
     uint32_t n_stages, rates[TD_HIFIGAN_STAGES], taps[TD_HIFIGAN_STAGES];
@@ -23,7 +31,7 @@ typedef struct td_hifigan {
     uint32_t n_dilations, dilations[TD_HIFIGAN_DILATIONS];
     float slope, last_slope; /* of the leaky ReLUs, and of the one before conv_post */
     bool post_bias;
-    bool weight_norm;
+    td_hifigan_weights weights;
 } td_hifigan;
 
 /* z [B, T, C], speaker [B, D] or left out: samples [B, T * product of the rates]. */

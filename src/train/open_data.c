@@ -10,21 +10,22 @@
 #include "base/log.h"
 #include "data/pair.h"
 #include "text/phonemes.h"
+#include "train/hear.h"
 #include "train/need.h"
 #include "train/train_internal.h"
 
-/* Those of the family, besides that of "mel". */
+/* Those of the family, besides that of "mel". Crops of what was heard before have none. */
 static td_status choose_front_ends(td_trainer *t)
 {
     const td_family *family = t->s.model.family;
     static_assert(TD_DATA_FRONT_ENDS <= TD_CHECKPOINT_FRONT_ENDS, "checkpoints have room for them");
     TD_REFUSE_IF(family->n_front_ends > TD_DATA_FRONT_ENDS, TD_ERR_LIMIT,
                  "family %s has more than %d front ends", family->name, TD_DATA_FRONT_ENDS);
-    for (size_t i = 0; i < family->n_front_ends; ++i) {
+    t->s.data.n_front_ends = td_hears(&t->s.model) ? 0 : family->n_front_ends;
+    for (size_t i = 0; i < t->s.data.n_front_ends; ++i) {
         t->s.data.front_ends[i].name = family->front_ends[i].name;
         t->s.data.front_ends[i].config = family->front_ends[i].config(&t->s.model.values);
     }
-    t->s.data.n_front_ends = family->n_front_ends;
     return TD_OK;
 }
 
@@ -152,8 +153,8 @@ td_status td_trainer_describe(td_trainer *t)
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
     if (t->info.model.family->carries) take_over(t);
-    for (size_t i = 0; i < t->s.data.n_front_ends; ++i)
-        t->info.front_ends[i] = t->s.data.front_ends[i].config;
+    for (size_t i = 0; i < t->info.model.family->n_front_ends; ++i)
+        t->info.front_ends[i] = t->info.model.family->front_ends[i].config(&t->s.model.values);
     const td_data_facts facts = measure_data(t);
     const td_model_config *old = t->resumes ? &td_checkpoint_get_info(t->from)->model : NULL;
     if (old != NULL && old->family != t->s.model.family) old = NULL; /* is refused later, with the reason */

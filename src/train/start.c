@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/hear.h"
 #include "train/train_internal.h"
 
 enum { MAX_LISTED_BYTES = 700 };
@@ -71,6 +72,30 @@ fail:
     return status;
 }
 
+/* A voice that lacks what would be trained, or what that hears by, gets it from the seed, in a file of the run. Rank 0
+ * goes ahead, so that the others find it. */
+static td_status complete_voice(td_trainer *t)
+{
+    const td_listener_class *listener = t->s.model.family->listener;
+    char path[TD_FILE_PATH_BYTES];
+    bool is_made = false;
+    TD_REFUSE_IF(
+        t->from == NULL || td_checkpoint_get_info(t->from)->model.family != t->s.model.family, TD_ERR_CONFIG,
+        "a vocoder learns what the other parts of its voice make of recordings: begin with a voice of "
+        "family %s (training.init_from)",
+        t->s.model.family->name);
+    if (t->resumes) return TD_OK;
+    TD_CHECK(td_run_dir_path(t->run, "begun.safetensors", path));
+    if (t->rank == 0)
+        TD_CHECK(listener->complete(t->from, t->s.seed, path, &is_made));
+    else
+        is_made = td_file_exists(path);
+    if (!is_made) return TD_OK;
+    td_checkpoint_close(t->from);
+    t->from = NULL;
+    return open_whole(path, &t->from);
+}
+
 td_status td_trainer_find_start(td_trainer *t)
 {
     TD_REFUSE_IF(t->s.resume != NULL && t->s.init_from != NULL, TD_ERR_CONFIG,
@@ -87,7 +112,7 @@ td_status td_trainer_find_start(td_trainer *t)
                         td_run_dir_name(t->run));
     }
     if (t->from == NULL && t->s.init_from != NULL) TD_CHECK(open_whole(t->s.init_from, &t->from));
-    return TD_OK;
+    return td_hears(&t->s.model) ? complete_voice(t) : TD_OK;
 }
 
 /* ---------------------------------------------------------------- symbols */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/pair.h"
+#include "train/hear.h"
 #include "train/need.h"
 #include "train/train_internal.h"
 
@@ -111,11 +112,15 @@ static td_status open_frozen(td_trainer *t)
     return td_frozen_join(t->frozen, &t->data);
 }
 
-/* What the voice predicts of the rows, if there is one. */
+/* What the voice predicts of the rows, if there is one, or what its frozen parts make of them. */
 static td_status open_predictions(td_trainer *t, td_data *data, td_predictions **out)
 {
-    if (t->acoustic == NULL) return TD_OK;
-    TD_CHECK(td_predict_rows(t->acoustic, data, out));
+    const bool hears = td_hears(&t->info.model);
+    if (t->acoustic == NULL && !hears) return TD_OK;
+    if (hears)
+        TD_CHECK(td_hear_rows(t->from, data, out));
+    else
+        TD_CHECK(td_predict_rows(t->acoustic, data, out));
     data->predictions = *out;
     return TD_OK;
 }

@@ -1,5 +1,5 @@
-/* Loss, gradients and one update against tests/oracle/make_model_golden.py, make_vocoder_golden.py and
- * make_dvae_golden.py, in all families, with and without speakers, on every device: loss within 1e-5, each gradient within 1e-4, parameters
+/* Loss, gradients and one update against tests/oracle/make_model_golden.py, make_vocoder_golden.py,
+ * make_xtts_vocoder_golden.py and make_dvae_golden.py, in all families, with and without speakers, on every device: loss within 1e-5, each gradient within 1e-4, parameters
  * after an update within 1e-5; and what a flow decoder makes within 1e-5. */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static const char *const cases[] = {
     "nar",         "nar_speaker",           "nar_flow",        "ar",   "ar_speaker", "vocoder",
-    "vocoder_gan", "vocoder_discriminator", "vocoder_hifigan", "dvae", "dvae_one"};
+    "vocoder_gan", "vocoder_discriminator", "vocoder_hifigan", "dvae", "dvae_one",   "xtts_vocoder"};
 
 #define RATE 1e-3
 static const td_optimizer_options adam = {
@@ -91,7 +91,7 @@ static void first_values(const char *name, td_shape shape, float *values)
         x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
         x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
         const float v = (float)((x ^ (x >> 31)) >> 40) * 0x1p-23f - 1;
-        if (strcmp(kind, "gamma") == 0 || strcmp(kind, "weight_g") == 0)
+        if (strcmp(kind, "gamma") == 0 || strcmp(kind, "weight_g") == 0 || strcmp(kind, "original0") == 0)
             values[i] = 1 + 0.1f * v;
         else if (strcmp(kind, "beta") == 0 || strcmp(kind, "bias") == 0)
             values[i] = 0.1f * v;
@@ -166,7 +166,8 @@ static double compare_entry(const td_safetensors *file, const trainer *t, size_t
 
 static td_batch_shape read_shape(const td_safetensors *file)
 {
-    const td_safetensors_tensor *mel = find(file, "batch.", "mel");
+    const td_safetensors_tensor *latents = td_safetensors_find(file, "batch.latents");
+    const td_safetensors_tensor *mel = latents ? latents : find(file, "batch.", "mel");
     const td_safetensors_tensor *ids = td_safetensors_find(file, "batch.token_ids");
     const td_safetensors_tensor *reference = td_safetensors_find(file, "batch.reference_mel");
     return (td_batch_shape){.items = (uint32_t)mel->dims[0],

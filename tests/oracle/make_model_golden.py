@@ -57,7 +57,7 @@ def first_values(name, shape):
         x = x ^ (x >> np.uint64(31))
     v = ((x >> np.uint64(40)).astype(np.float32) * np.float32(2.0 ** -23) - np.float32(1)).reshape(shape)
     kind = name.rsplit(".", 1)[1]
-    if kind in ("gamma", "weight_g"):
+    if kind in ("gamma", "weight_g", "original0"):
         return np.float32(1) + np.float32(0.1) * v
     if kind in ("beta", "bias"):
         return np.float32(0.1) * v

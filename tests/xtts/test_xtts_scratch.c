@@ -1,6 +1,9 @@
 /* A GPT from nothing that learns from the codes of a DVAE that came from nothing too: what it takes over, what a batch
- * holds, and the same batches when another device prepares them. */
+ * holds, and the same batches when another device prepares them; and its vocoder, on what the GPT thinks. */
 #include "families/run.h"
+
+#include "families/xtts/engine.h"
+#include "families/xtts/hear.h"
 
 #define VOCAB GOLDEN_DIR "/xtts_vocab.json"
 
@@ -84,6 +87,127 @@ static void test_another_dvae_is_refused(void **state)
     refuse(TD_ERR_CONFIG, "dvae.codebook.embed", td_train_run(run_rig.device, run_rig.device, &s, &result));
 }
 
+/* ---------------------------------------------------------------- its vocoder */
+
+/* A GPT of a few steps; static. */
+static const char *train_gpt(void)
+{
+    static char path[TD_FILE_PATH_BYTES];
+    const td_train_settings s = make_settings("thinker", 2, train_dvae("16"));
+    const td_train_result result = run_train(&s);
+    snprintf(path, sizeof path, "%s", result.checkpoint);
+    return path;
+}
+
+static td_train_settings make_vocoder_settings(const char *run, uint64_t steps, const char *voice)
+{
+    static const char *const VALUES[][2] = {
+        {"tune", "vocoder"}, {"crop", "12"}, {"discriminator_width", "2"}, {"adversarial_start", "2"}};
+    td_train_settings s = make_settings(run, steps, voice);
+    td_checkpoint *from;
+    check(td_checkpoint_open(voice, &from));
+    s.model = td_checkpoint_get_info(from)->model;
+    td_checkpoint_close(from);
+    put_all(&s.model, VALUES, sizeof VALUES / sizeof VALUES[0]);
+    s.schedule.lr = 2e-3;
+    return s;
+}
+
+static double mean_of_three(const double *values)
+{
+    return (values[0] + values[1] + values[2]) / 3;
+}
+
+/* A GPT's run has no vocoder, so one is drawn; it learns, and goes on to the same bits with its discriminators; nothing else
+ * changes, and a voice comes out that is heard. */
+static void test_its_vocoder_learns(void **state)
+{
+    (void)state;
+    enum { STEPS = 12 };
+    run_losses losses = {0};
+    char begun[TD_FILE_PATH_BYTES];
+    const char *gpt = train_gpt();
+    td_train_settings s = make_vocoder_settings("sound", STEPS, gpt);
+    s.val_every = 6;
+    s.tell = run_keep_loss;
+    s.context = &losses;
+    const td_train_result whole = run_train(&s);
+    assert_int_equal(losses.count, STEPS);
+    assert_true(mean_of_three(losses.values + STEPS - 3) < 0.9 * mean_of_three(losses.values));
+    assert_true(losses.validation > 0);
+    snprintf(begun, sizeof begun, "%s", temp_path("sound/begun.safetensors"));
+    assert_true(run_count_changed(gpt, begun, "param.") == 0);
+    assert_true(run_count_changed(gpt, whole.checkpoint, "param.gpt.") == 0);
+    assert_true(run_count_changed(begun, whole.checkpoint, "hifigan_decoder.speaker_encoder.") == 0);
+    s.run_dir = temp_path("sound_parts");
+    s.max_steps = STEPS / 2;
+    run_train(&s);
+    s.max_steps = STEPS;
+    s.init_from = NULL;
+    const td_train_result second = run_train(&s);
+    assert_true(run_is_same(whole.checkpoint, second.checkpoint));
+}
+
+static float largest_difference(const float *a, const float *b, size_t n)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(a[i] - b[i]));
+    return most;
+}
+
+/* What is heard of a recording is what the voice would think in speaking the same codes, one after the other. */
+static void test_latents_are_those_of_speech(void **state)
+{
+    (void)state;
+    enum { TOKENS = 3, SAMPLES_PER_CODE = 1024 };
+    static const uint32_t tokens[TOKENS] = {7, 9, 8};
+    const char *path = temp_path("set/wavs/s9.wav");
+    bool is_made;
+    td_checkpoint *gpt, *voice;
+    td_listener *listener;
+    td_heard heard;
+    td_xtts_engine *engine;
+    td_xtts_timbre timbre;
+    td_xtts_thought thought;
+    check(td_checkpoint_open(train_gpt(), &gpt));
+    check(td_xtts_listener.complete(gpt, 1, temp_path("whole.safetensors"), &is_made));
+    assert_true(is_made);
+    check(td_checkpoint_open(temp_path("whole.safetensors"), &voice));
+    check(td_xtts_listener.complete(voice, 1, temp_path("again.safetensors"), &is_made));
+    assert_false(is_made);
+    check(td_xtts_listener.open(run_rig.memory, voice, &listener));
+    check(td_xtts_listener.hear(listener, &(td_hearing){path, tokens, TOKENS}, &heard));
+    assert_int_equal(heard.n, (6000 + 500 * 9 + SAMPLES_PER_CODE - 1) / SAMPLES_PER_CODE);
+    check(td_xtts_engine_open(run_rig.memory, run_rig.memory, voice, 0, &engine));
+    check(td_xtts_clone(engine, &path, 1, &timbre));
+    const uint32_t width = td_xtts_engine_config(engine)->gpt_n_model_channels;
+    check(td_xtts_begin(engine, 0, &timbre, tokens, TOKENS, &thought));
+    for (uint32_t i = 0; i < heard.n; i++) {
+        const float *latent = heard.latents + (size_t)i * width;
+        assert_true(largest_difference(latent, thought.latent, width) <= 1e-4f);
+        if (i + 1 < heard.n) check(td_xtts_next(engine, &(td_xtts_chosen){0, heard.codes[i]}, 1, &thought));
+    }
+    assert_true(largest_difference(heard.vector, timbre.embedding, listener->vector_width) == 0);
+    td_xtts_timbre_free(&timbre);
+    td_xtts_engine_close(engine);
+    td_xtts_listener.close(listener);
+    free(heard.latents);
+    free(heard.vector);
+    free(heard.codes);
+    td_checkpoint_close(voice);
+    td_checkpoint_close(gpt);
+}
+
+static void test_a_vocoder_needs_a_voice(void **state)
+{
+    (void)state;
+    td_train_result result;
+    td_train_settings s = make_vocoder_settings("alone", 1, train_gpt());
+    s.init_from = NULL;
+    refuse(TD_ERR_CONFIG, "training.init_from", td_train_run(run_rig.device, run_rig.device, &s, &result));
+}
+
 /* ---------------------------------------------------------------- two devices */
 
 static td_safetensors *dump_step(td_device *data, td_device *model, const char *dvae, const char *name)
@@ -149,6 +273,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_it_begins_with_the_dvae, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_another_dvae_is_refused, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_its_vocoder_learns, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_latents_are_those_of_speech, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_a_vocoder_needs_a_voice, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_two_devices, run_set_up, temp_dir_remove),
     };
     return cmocka_run_group_tests(tests, run_open, run_close);

@@ -3,79 +3,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audio/mel_tables.h"
 #include "base/error.h"
 #include "families/vocoder/vocoder.h"
+#include "families/wave_loss.h"
 
 #define WEIGHT_DEVIATION 0.02f
 #define NORM_EPS 1e-6f
 #define NOISE_SHARE 0.1f /* of noise in what excites, beside pulses of size 1 */
 #define LEAST_SIZE 1e-5f /* of a bin that is brought to size 1 */
 #define LEAST_PRIOR 1e-5f
-#define LEAST_POWER 1e-7f   /* of a bin whose size is taken */
 #define LOUDEST 4.60517019f /* ln of the largest size of a bin */
 #define LEAST_HZ 50.0f
 #define MIDDLE_LN_HZ 5.0f
 #define PITCH_TAPS 5u
-
-/* ---------------------------------------------------------------- constants of the front end */
-
-/* The config in words, for td_init. */
-static void pack_mel(const td_mel_config *m, uint32_t words[TD_INIT_WORDS])
-{
-    const float floats[] = {m->fmin_hz, m->fmax_hz};
-    words[0] = m->rate;
-    words[1] = m->n_fft;
-    words[2] = m->n_mels;
-    words[3] = m->mel_scale;
-    words[4] = m->area_norm;
-    memcpy(words + 5, floats, sizeof floats);
-}
-
-static td_mel_config unpack_mel(const uint32_t words[TD_INIT_WORDS])
-{
-    td_mel_config m = td_mel_config_default();
-    float floats[2];
-    memcpy(floats, words + 5, sizeof floats);
-    m.rate = words[0];
-    m.n_fft = words[1];
-    m.n_mels = words[2];
-    m.mel_scale = (td_mel_scale)words[3];
-    m.area_norm = words[4];
-    m.fmin_hz = floats[0];
-    m.fmax_hz = floats[1];
-    return m;
-}
-
-static td_status make_bands(const uint32_t words[TD_INIT_WORDS], td_shape shape, float *values)
-{
-    const td_mel_config m = unpack_mel(words);
-    (void)shape;
-    return td_mel_filterbank(&m, false, values);
-}
-
-static td_status make_inverse(const uint32_t words[TD_INIT_WORDS], td_shape shape, float *values)
-{
-    const td_mel_config m = unpack_mel(words);
-    (void)shape;
-    return td_mel_filterbank(&m, true, values);
-}
-
-/* [bins, n_mels]: the filterbank; or [n_mels, bins]: its pseudo-inverse. */
-static td_tensor find_bands(td_graph *g, const td_vocoder_values *c, bool inverse)
-{
-    const char *name = inverse ? "constant.mel_inverse" : "constant.mel_bands";
-    const uint32_t bins = c->n_fft / 2 + 1;
-    const td_mel_config mel = td_vocoder_mel(c);
-    td_init init = {.rule = TD_INIT_MADE, .make = inverse ? make_inverse : make_bands};
-    const td_tensor known = td_graph_find(g, name);
-    if (known.id) return known;
-    pack_mel(&mel, init.words);
-    const td_tensor made = td_graph_state(
-        g, name, inverse ? td_dims(c->n_mels, bins) : td_dims(bins, c->n_mels), TD_STATE_CONSTANT);
-    td_graph_set_init(g, made, init);
-    return made;
-}
 
 /* ---------------------------------------------------------------- layers */
 
@@ -157,17 +97,12 @@ static td_tensor log_pitch(td_graph *g, td_tensor pitch)
     return td_graph_shift(g, td_graph_log(g, td_graph_clamp(g, pitch, LEAST_HZ, 1e5f)), -MIDDLE_LN_HZ);
 }
 
-/* sqrt(re^2 + im^2 + eps) of a spectrum [B, T, 2, bins]: [B, T, bins] */
-static td_tensor sizes(td_graph *g, td_tensor spectrum, float eps)
-{
-    return td_graph_sqrt(g, td_graph_shift(g, td_graph_sum_squares(g, spectrum, 2), eps));
-}
-
 /* ln of the sizes that the spectrogram tells, [B, T, bins]. */
 static td_tensor prior(td_graph *g, const td_vocoder_values *c, td_tensor mel)
 {
     const td_tensor bands = td_graph_exp(g, td_graph_shift(g, td_graph_scale(g, mel, c->scale), c->mean));
-    const td_tensor spread = td_graph_matmul(g, bands, find_bands(g, c, true));
+    const td_mel_config front_end = td_vocoder_mel(c);
+    const td_tensor spread = td_graph_matmul(g, bands, td_wave_bands(g, &front_end, true));
     const td_tensor logs = td_graph_log(g, td_graph_clamp(g, spread, LEAST_PRIOR, 1e30f));
     return c->power ? td_graph_scale(g, logs, 0.5f) : logs;
 }
@@ -181,7 +116,7 @@ static td_tensor see(td_nn *nn, const td_vocoder_values *c, td_tensor mel, td_te
     const td_tensor parts[] = {mel, td_graph_reshape(g, td_graph_mul(g, log_pitch(g, pitch), voiced), column),
                                td_graph_reshape(g, voiced, column)};
     const td_tensor seen = convolve(nn, "input", td_graph_concat(g, parts, 3, 2), c->kernel, c->width);
-    const td_tensor loud = td_graph_log(g, td_graph_shift(g, sizes(g, pulses, 0), 0.01f));
+    const td_tensor loud = td_graph_log(g, td_graph_shift(g, td_wave_sizes_of(g, pulses, 0), 0.01f));
     return norm(nn, "input_norm",
                 td_graph_add(g, seen, linear(nn, "pulses", loud, c->width, WEIGHT_DEVIATION)));
 }
@@ -206,8 +141,8 @@ td_tensor td_vocoder_generate(td_nn *nn, const td_vocoder_values *c, td_tensor m
     const td_shape one = td_dims(shape.dims[0], shape.dims[1], 1, bins);
     const td_tensor pulses = td_graph_stft(g, source->pulses, &way);
     const td_tensor both = td_graph_add_scaled(g, pulses, td_graph_stft(g, source->noise, &way), NOISE_SHARE);
-    const td_tensor unit =
-        td_graph_div(g, both, td_graph_reshape(g, td_graph_shift(g, sizes(g, both, 0), LEAST_SIZE), one));
+    const td_tensor unit = td_graph_div(
+        g, both, td_graph_reshape(g, td_graph_shift(g, td_wave_sizes_of(g, both, 0), LEAST_SIZE), one));
     td_nn_push(nn, "net");
     td_tensor x = see(nn, c, inner, cut_margins(g, c, pitch), pulses);
     for (uint32_t i = 0; i < c->blocks; i++)
@@ -253,7 +188,7 @@ td_hifigan td_vocoder_hifigan(const td_vocoder_values *c)
                     .slope = 0.1f,
                     .last_slope = 0.01f,
                     .post_bias = true,
-                    .weight_norm = true};
+                    .weights = TD_HIFIGAN_NORMED};
     h.n_stages = split_hop(c->hop, h.rates);
     for (uint32_t i = 0; i < h.n_stages; i++)
         h.taps[i] = 2 * h.rates[i] + h.rates[i] % 2;
@@ -310,70 +245,22 @@ uint32_t td_vocoder_pitch_reach(const td_vocoder_values *c)
 
 /* ---------------------------------------------------------------- losses */
 
-td_tensor td_vocoder_abs(td_graph *g, td_tensor x)
-{
-    return td_graph_max(g, x, td_graph_scale(g, x, -1));
-}
-
-td_tensor td_vocoder_mean(td_graph *g, td_tensor x)
-{
-    return td_graph_mean(g, td_graph_reshape(g, x, td_dims((uint32_t)td_shape_size(td_graph_shape(g, x)))),
-                         0);
-}
-
-td_tensor td_vocoder_sizes(td_graph *g, td_tensor wave, const td_stft_options *way)
-{
-    return sizes(g, td_graph_stft(g, wave, way), LEAST_POWER);
-}
-
 td_tensor td_vocoder_trim(td_graph *g, const td_vocoder_values *c, td_tensor x)
 {
     const uint32_t samples = td_graph_shape(g, x).dims[1], edge = c->n_fft - c->hop;
     return td_graph_slice(g, x, 1, edge, samples > 2 * edge ? samples - 2 * edge : 1);
 }
 
-/* The norm of each item of x [B, ..]. */
-static td_tensor norm_of_items(td_graph *g, td_tensor x)
-{
-    const td_shape shape = td_graph_shape(g, x);
-    const uint32_t items = shape.dims[0];
-    const td_shape flat = td_dims(items, items ? (uint32_t)(td_shape_size(shape) / items) : 0);
-    return td_graph_sqrt(g,
-                         td_graph_shift(g, td_graph_sum_squares(g, td_graph_reshape(g, x, flat), 1), 1e-8f));
-}
-
-td_tensor td_vocoder_spectral_loss(td_graph *g, td_tensor made, td_tensor recorded)
-{
-    static const td_stft_options WAYS[] = {
-        {.n_fft = 512, .hop = 128}, {.n_fft = 1024, .hop = 256}, {.n_fft = 2048, .hop = 512}};
-    td_tensor terms[6];
-    for (size_t i = 0; i < 3; i++) {
-        const td_tensor a = td_vocoder_sizes(g, made, &WAYS[i]);
-        const td_tensor b = td_vocoder_sizes(g, recorded, &WAYS[i]);
-        const td_tensor apart = td_graph_sub(g, td_graph_log(g, td_graph_shift(g, a, 1e-3f)),
-                                             td_graph_log(g, td_graph_shift(g, b, 1e-3f)));
-        const td_tensor share = td_graph_div(g, norm_of_items(g, td_graph_sub(g, a, b)),
-                                             td_graph_shift(g, norm_of_items(g, b), 0.01f));
-        terms[2 * i] = td_vocoder_mean(g, share);
-        terms[2 * i + 1] = td_vocoder_mean(g, td_vocoder_abs(g, apart));
-    }
-    const float third = 1.0f / 3;
-    return td_graph_total(g, terms, (const float[]){third, third, third, third, third, third}, 6);
-}
-
 /* In natural logarithms: the front end's own scale is taken out. */
 td_tensor td_vocoder_mel_loss(td_nn *nn, const td_vocoder_values *c, td_tensor made, td_tensor mel)
 {
     td_graph *g = nn->graph;
-    const td_stft_options way = {.n_fft = c->n_fft, .hop = c->hop, .win = c->win};
-    const td_tensor spectrum = td_vocoder_sizes(g, made, &way);
-    const td_tensor power = c->power ? td_graph_mul(g, spectrum, spectrum) : spectrum;
-    const td_tensor bands = td_graph_matmul(g, power, find_bands(g, c, false));
-    const td_tensor logs = td_graph_log(g, td_graph_clamp(g, bands, c->floor, 1e30f));
+    const td_mel_config front_end = td_vocoder_mel(c);
+    const td_tensor logs = td_wave_mel(g, &front_end, made);
     const uint32_t first = (c->n_fft - c->hop) / c->hop + td_vocoder_margin(c);
     const td_tensor target = td_graph_slice(g, mel, 1, first, td_graph_shape(g, logs).dims[1]);
     const td_tensor wanted = td_graph_shift(g, td_graph_scale(g, target, c->scale), c->mean);
-    return td_vocoder_mean(g, td_vocoder_abs(g, td_graph_sub(g, logs, wanted)));
+    return td_wave_mean(g, td_wave_abs(g, td_graph_sub(g, logs, wanted)));
 }
 
 /* Cross-entropy of voicing, ln(1 + e^x) - x y, and the squared error of ln pitch where there is one. */
@@ -385,5 +272,5 @@ td_tensor td_vocoder_pitch_loss(td_graph *g, td_tensor told, td_tensor pitch)
     const td_tensor voiced = voicing(g, pitch);
     const td_tensor away = td_graph_mul(g, td_graph_sub(g, hertz, log_pitch(g, pitch)), voiced);
     const td_tensor doubt = td_graph_sub(g, td_graph_softplus(g, logit), td_graph_mul(g, logit, voiced));
-    return td_vocoder_mean(g, td_graph_add_scaled(g, doubt, td_graph_mul(g, away, away), 10));
+    return td_wave_mean(g, td_graph_add_scaled(g, doubt, td_graph_mul(g, away, away), 10));
 }

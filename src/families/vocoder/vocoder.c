@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "families/adversary.h"
+#include "families/wave_loss.h"
 
 static_assert(sizeof(td_vocoder_values) <= TD_MODEL_CONFIG_BYTES, "a config has room for it");
 
-enum { LEAST_CROP = 12, LONGEST_TRANSFORM = 2048, RAMP_STEPS = 100 };
+enum { LEAST_CROP = 12, LONGEST_TRANSFORM = 2048 };
 enum { GENERATOR, DISCRIMINATOR };
 
 /* ---------------------------------------------------------------- configuration */
@@ -266,34 +268,26 @@ static td_tensor generate(td_nn *nn, const td_vocoder_values *c, const td_build 
     return td_vocoder_generate(nn, c, x->heard_mel, x->heard_pitch, &source);
 }
 
-/* What discriminators say of made samples, both [B, S] without their ends, weighted: they count more and more from
- * adversarial_start on. */
-static td_tensor please(td_nn *nn, const td_vocoder_values *c, td_tensor made, td_tensor recorded)
+static td_adversary describe_adversary(const td_vocoder_values *c)
 {
-    td_graph *g = nn->graph;
-    const td_vocoder_verdict of_made = td_vocoder_judge(nn, c, made),
-                             of_recorded = td_vocoder_judge(nn, c, recorded);
-    const td_tensor terms[] = {td_vocoder_hinge(g, &of_made, 1), td_vocoder_match(g, &of_made, &of_recorded)};
-    const td_tensor sum = td_graph_total(g, terms, (const float[]){c->loss_adversarial, c->loss_features}, 2);
-    td_graph_output(g, terms[0], "loss.adversarial");
-    td_graph_output(g, terms[1], "loss.features");
-    return td_graph_mul(g, sum, td_graph_input(g, "adversarial_ramp", td_dims(1), TD_F32));
+    return (td_adversary){.width = c->discriminator_width,
+                          .start = c->adversarial_start,
+                          .loss_adversarial = c->loss_adversarial,
+                          .loss_features = c->loss_features};
 }
 
 static float scalar(const void *values, const char *input, uint64_t step)
 {
-    const td_vocoder_values *c = values;
+    const td_adversary a = describe_adversary(values);
     (void)input;
-    const double into = (double)step + 1 - (double)c->adversarial_start;
-    return into <= 0 ? 0 : into >= RAMP_STEPS ? 1 : (float)(into / RAMP_STEPS);
+    return td_adversary_ramp(&a, step);
 }
 
 static td_tensor build_generator(td_nn *nn, const td_vocoder_values *c, const crop *x)
 {
     td_graph *g = nn->graph;
     const td_tensor made = td_vocoder_trim(g, c, x->made), recorded = td_vocoder_trim(g, c, x->wave);
-    td_tensor terms[3] = {td_vocoder_spectral_loss(g, made, recorded),
-                          td_vocoder_mel_loss(nn, c, made, x->mel)};
+    td_tensor terms[3] = {td_wave_spectral_loss(g, made, recorded), td_vocoder_mel_loss(nn, c, made, x->mel)};
     td_graph_output(g, x->made, "wave");
     td_graph_output(g, terms[0], "loss.spectral");
     td_graph_output(g, terms[1], "loss.mel");
@@ -303,19 +297,16 @@ static td_tensor build_generator(td_nn *nn, const td_vocoder_values *c, const cr
     }
     const td_tensor sum = td_graph_total(
         g, terms, (const float[]){c->loss_spectral, c->loss_mel, c->loss_pitch}, x->pitch.id ? 3 : 2);
-    return c->discriminators ? td_graph_add(g, sum, please(nn, c, made, recorded)) : sum;
+    if (!c->discriminators) return sum;
+    const td_adversary a = describe_adversary(c);
+    return td_graph_add(g, sum, td_adversary_please(nn, &a, made, recorded));
 }
 
 static td_tensor build_discriminator(td_nn *nn, const td_vocoder_values *c, const crop *x)
 {
     td_graph *g = nn->graph;
-    const td_vocoder_verdict of_recorded = td_vocoder_judge(nn, c, td_vocoder_trim(g, c, x->wave));
-    const td_vocoder_verdict of_made =
-        td_vocoder_judge(nn, c, td_graph_stop_gradient(g, td_vocoder_trim(g, c, x->made)));
-    const td_tensor terms[] = {td_vocoder_hinge(g, &of_recorded, 1), td_vocoder_hinge(g, &of_made, -1)};
-    td_graph_output(g, terms[0], "loss.recorded");
-    td_graph_output(g, terms[1], "loss.made");
-    return td_graph_total(g, terms, (const float[]){1, 1}, 2);
+    const td_adversary a = describe_adversary(c);
+    return td_adversary_judge(nn, &a, td_vocoder_trim(g, c, x->made), td_vocoder_trim(g, c, x->wave));
 }
 
 static td_tensor build(td_nn *nn, const td_build *b)
@@ -377,20 +368,16 @@ static td_status build_wave(const td_model_config *config, uint32_t frames, td_g
 
 /* ---------------------------------------------------------------- the table */
 
-/* What the recipe was found with: less momentum than voices are trained with, and a higher limit of norms. */
 static void adjust(const void *values, td_pace *pace)
 {
     (void)values;
-    pace->optimizer.beta1 = 0.8f;
-    pace->optimizer.beta2 = 0.99f;
-    pace->optimizer.max_norm = 5;
+    td_adversary_adjust_generator(pace);
 }
 
-/* Norms of discriminators are larger. */
 static void adjust_discriminator(const void *values, td_pace *pace)
 {
-    adjust(values, pace);
-    pace->optimizer.max_norm = 10;
+    (void)values;
+    td_adversary_adjust_discriminator(pace);
 }
 
 static size_t count_learners(const void *values)
@@ -399,9 +386,9 @@ static size_t count_learners(const void *values)
 }
 
 static const td_part parts[] = {
-    {"generator", "net."}, {"pitch", "pitch."}, {"discriminator", "discriminator."}};
+    {"generator", "net."}, {"pitch", "pitch."}, {"discriminator", TD_ADVERSARY_PREFIX}};
 static const char *const of_generator[] = {"net.", "pitch.", NULL};
-static const char *const of_discriminator[] = {"discriminator.", NULL};
+static const char *const of_discriminator[] = {TD_ADVERSARY_PREFIX, NULL};
 static const td_learner_row learners[] = {
     [GENERATOR] = {.name = "vocoder", .prefixes = of_generator, .adjust = adjust},
     [DISCRIMINATOR] = {

@@ -61,33 +61,12 @@ td_tensor td_vocoder_generate(td_nn *nn, const td_vocoder_values *c, td_tensor m
 /* mel [B, F, n_mels] to [B, F, 2]: ln(pitch in Hz) - 5, and the logit of being voiced. */
 td_tensor td_vocoder_pitch(td_nn *nn, const td_vocoder_values *c, td_tensor mel);
 
-/* Losses of samples made [B, (F - 1) hop] against recorded ones, [1] each. */
-td_tensor td_vocoder_spectral_loss(td_graph *g, td_tensor made, td_tensor recorded);
+/* Losses, [1] each: of samples made [B, (F - 1) hop] by their spectrogram, and of the pitch that was told. */
 td_tensor td_vocoder_mel_loss(td_nn *nn, const td_vocoder_values *c, td_tensor made, td_tensor mel);
 td_tensor td_vocoder_pitch_loss(td_graph *g, td_tensor told, td_tensor pitch);
 
-/* What discriminators say of samples [B, S]: their answers, high for recorded ones, and the values of their layers. */
-enum { TD_VOCODER_JUDGES = 6, TD_VOCODER_FEATURES = 24 };
-typedef struct td_vocoder_verdict {
-    td_tensor answers[TD_VOCODER_JUDGES], features[TD_VOCODER_FEATURES];
-    size_t n_answers, n_features;
-} td_vocoder_verdict;
-td_vocoder_verdict td_vocoder_judge(td_nn *nn, const td_vocoder_values *c, td_tensor wave);
-
-/* How far answers are from being on the side of `wanted` (1: recorded, -1: made), and how far apart the layers' values
- * are, as a share of the recorded ones; means over all, [1]. */
-td_tensor td_vocoder_hinge(td_graph *g, const td_vocoder_verdict *verdict, float wanted);
-td_tensor td_vocoder_match(td_graph *g, const td_vocoder_verdict *made, const td_vocoder_verdict *recorded);
-
 /* x [B, S] without what does not count: where windows do not overlap in full. */
 td_tensor td_vocoder_trim(td_graph *g, const td_vocoder_values *c, td_tensor x);
-
-/* Sizes of the bins [B, T, bins] of samples [B, S], never 0. */
-td_tensor td_vocoder_sizes(td_graph *g, td_tensor wave, const td_stft_options *way);
-
-/* |x|, and the mean over all of x. */
-td_tensor td_vocoder_abs(td_graph *g, td_tensor x);
-td_tensor td_vocoder_mean(td_graph *g, td_tensor x);
 
 /* The graphs of synthesis, for one item of so many frames.
  *   pitch: in mel [1, F, n_mels]; out told [1, F, 2]

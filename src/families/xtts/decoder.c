@@ -35,6 +35,16 @@ td_tensor td_xtts_vocode(td_nn *nn, const td_xtts *c, td_tensor frames, td_tenso
     return wave;
 }
 
+td_tensor td_xtts_vocode_filed(td_nn *nn, const td_xtts *c, td_tensor frames, td_tensor speaker)
+{
+    td_hifigan h = describe_vocoder(c);
+    h.weights = TD_HIFIGAN_TORCH;
+    td_nn_push(nn, "hifigan_decoder.waveform_decoder");
+    const td_tensor wave = td_nn_hifigan(nn, &h, frames, speaker);
+    td_nn_pop(nn);
+    return wave;
+}
+
 uint32_t td_xtts_vocoder_reach(const td_xtts *c)
 {
     const td_hifigan h = describe_vocoder(c);

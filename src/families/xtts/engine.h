@@ -5,6 +5,7 @@
 #ifndef TD_FAMILIES_XTTS_ENGINE_H
 #define TD_FAMILIES_XTTS_ENGINE_H
 
+#include "audio/stretch.h"
 #include "families/checkpoint.h"
 #include "families/xtts/xtts_config.h"
 
@@ -78,6 +79,9 @@ typedef struct td_xtts_sounding {
     size_t n;
     double speed;
 } td_xtts_sounding;
+
+/* How rows of latents become the vocoder's frames. */
+void td_xtts_stretch(const td_xtts *c, double speed, double factors[TD_STRETCH_STAGES]);
 
 /* Samples that they make. */
 size_t td_xtts_samples(const td_xtts *c, size_t n, double speed);

@@ -14,6 +14,11 @@ td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_xtts_layer *layer, td_te
     return td_graph_add(g, x, td_nn_dropout(nn, layer(nn, c, "mlp.c_proj", inside, width)));
 }
 
+td_tensor td_xtts_latents(td_nn *nn, td_tensor x)
+{
+    return td_xtts_norm(nn, "gpt.final_norm", td_xtts_norm(nn, "gpt.gpt.ln_f", x));
+}
+
 static td_tensor make_table(td_nn *nn, const td_xtts *c, const char *name, uint32_t rows)
 {
     return td_nn_param(nn, name, td_dims(rows, c->gpt_n_model_channels), TD_PARAM_NO_DECAY,

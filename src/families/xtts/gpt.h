@@ -11,6 +11,9 @@ typedef td_tensor td_xtts_layer(td_nn *nn, const td_xtts *c, const char *name, t
  * them. *qkv [B, T, 3 width]: queries, keys and values. */
 td_tensor td_xtts_block(td_nn *nn, const td_xtts *c, td_xtts_layer *layer, td_tensor x, td_tensor *qkv);
 
+/* Rows [B, T, width] behind the last block, under both norms: what the heads and the vocoder take. */
+td_tensor td_xtts_latents(td_nn *nn, td_tensor x);
+
 /* Tables of what is embedded, and of positions. */
 td_tensor td_xtts_text_table(td_nn *nn, const td_xtts *c);
 td_tensor td_xtts_text_position_table(td_nn *nn, const td_xtts *c);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "families/xtts/dvae.h"
 #include "families/xtts/gpt.h"
 
 /* Opens a graph, lets `fill` build it and looks for mistakes. */
@@ -118,6 +119,28 @@ td_status td_xtts_perceiver_parameters(const td_xtts *c, uint32_t size, td_graph
 {
     (void)size;
     return build(c, 1, fill_perceiver, out);
+}
+
+static void fill_latents(td_nn *nn, const td_xtts *c, uint32_t size)
+{
+    const td_shape shape = td_dims(1, size ? size : 1, c->gpt_n_model_channels);
+    const td_tensor rows = td_graph_input(nn->graph, "rows", shape, TD_F32);
+    td_graph_output(nn->graph, td_xtts_latents(nn, rows), "latents");
+}
+
+td_status td_xtts_latents_graph(const td_xtts *c, uint32_t size, td_graph **out)
+{
+    return build(c, size, fill_latents, out);
+}
+
+static void fill_codes(td_nn *nn, const td_xtts *c, uint32_t size)
+{
+    td_graph_output(nn->graph, td_xtts_make_codes(nn, c, 1, size ? size : 1), "codes");
+}
+
+td_status td_xtts_codes_graph(const td_xtts *c, uint32_t size, td_graph **out)
+{
+    return build(c, size, fill_codes, out);
 }
 
 /* ---------------------------------------------------------------- the decoder */

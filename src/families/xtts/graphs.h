@@ -44,6 +44,12 @@ td_status td_xtts_speaker_graph(const td_xtts *c, uint32_t size, td_graph **out)
 /* size: frames. frames [1, T, width], embedding [1, d] -> wave [1, T * hop]. */
 td_status td_xtts_vocoder_graph(const td_xtts *c, uint32_t size, td_graph **out);
 
+/* size: frames. dvae_mel [1, T, n_mels], dvae_mel_counts uint [1] -> codes uint [1, N]. 0: as 1. */
+td_status td_xtts_codes_graph(const td_xtts *c, uint32_t size, td_graph **out);
+
+/* size: rows. rows [1, n, width] behind the GPT's blocks -> latents [1, n, width]: what heads and vocoder take. 0: as 1. */
+td_status td_xtts_latents_graph(const td_xtts *c, uint32_t size, td_graph **out);
+
 /* All parameters of the conditioning's halves; of what comes before the GPT's blocks; of the speaker encoder; of the
  * vocoder. size is not looked at. */
 td_status td_xtts_reference_parameters(const td_xtts *c, uint32_t size, td_graph **out);

@@ -39,6 +39,9 @@ td_tensor td_xtts_speaker(td_nn *nn, const td_xtts *c, td_tensor mel);
 /* Frames [1, T, width] and the speaker's vector [1, d] to samples [1, T * hop]. */
 td_tensor td_xtts_vocode(td_nn *nn, const td_xtts *c, td_tensor frames, td_tensor speaker);
 
+/* The same of any number of items, with its parameters as files have them. */
+td_tensor td_xtts_vocode_filed(td_nn *nn, const td_xtts *c, td_tensor frames, td_tensor speaker);
+
 /* Frames on each side that a frame's samples depend on. */
 uint32_t td_xtts_vocoder_reach(const td_xtts *c);
 

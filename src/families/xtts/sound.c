@@ -14,53 +14,23 @@
 
 /* ---------------------------------------------------------------- interpolation */
 
-enum { STAGES = 3 };
-
-/* Each stage stretches rows in time. */
-typedef struct stretch {
-    const float *rows; /* [counts[0], width] */
-    size_t width;
-    double factors[STAGES];
-    size_t counts[STAGES + 1]; /* rows before each stage, and behind the last */
-    float *scratch;            /* [STAGES, 2, width] */
-} stretch;
-
-static stretch make_stretch(const td_xtts *c, size_t n, double speed)
+static td_stretch make_stretch(const td_xtts *c, size_t n, double speed)
 {
-    stretch s = {.width = c->gpt_n_model_channels, .counts = {n}};
-    s.factors[0] = 1 / fmax(speed, LEAST_SPEED);
-    s.factors[1] = (double)c->gpt_code_stride_len / c->output_hop_length;
-    s.factors[2] = (double)c->output_sample_rate / c->input_sample_rate;
-    for (size_t i = 0; i < STAGES; i++)
-        s.counts[i + 1] = (size_t)floor((double)s.counts[i] * s.factors[i]);
-    return s;
+    double factors[TD_STRETCH_STAGES];
+    td_xtts_stretch(c, speed, factors);
+    return td_stretch_make(n, c->gpt_n_model_channels, factors);
 }
 
-/* Row `at` behind `stages` stages. */
-static void make_row(const stretch *s, size_t stages, size_t at, float *out)
+void td_xtts_stretch(const td_xtts *c, double speed, double factors[TD_STRETCH_STAGES])
 {
-    if (stages == 0) {
-        memcpy(out, s->rows + at * s->width, s->width * sizeof *out);
-        return;
-    }
-    const double factor = s->factors[stages - 1];
-    if (factor == 1) {
-        make_row(s, stages - 1, at, out);
-        return;
-    }
-    const double from = fmax(0, ((double)at + 0.5) / factor - 0.5);
-    const size_t low = (size_t)from, last = s->counts[stages - 1] - 1, high = low < last ? low + 1 : last;
-    const float share = (float)(from - (double)low);
-    float *a = s->scratch + (stages - 1) * 2 * s->width, *b = a + s->width;
-    make_row(s, stages - 1, low, a);
-    make_row(s, stages - 1, high, b);
-    for (size_t i = 0; i < s->width; i++)
-        out[i] = (1 - share) * a[i] + share * b[i];
+    factors[0] = 1 / fmax(speed, LEAST_SPEED);
+    factors[1] = (double)c->gpt_code_stride_len / c->output_hop_length;
+    factors[2] = (double)c->output_sample_rate / c->input_sample_rate;
 }
 
 size_t td_xtts_samples(const td_xtts *c, size_t n, double speed)
 {
-    return make_stretch(c, n, speed).counts[STAGES] * c->output_hop_length;
+    return make_stretch(c, n, speed).counts[TD_STRETCH_STAGES] * c->output_hop_length;
 }
 
 /* ---------------------------------------------------------------- windows */
@@ -85,17 +55,17 @@ static void widen(const td_xtts *c, size_t all, size_t *first, size_t *end)
 }
 
 /* Begins to run the vocoder over frames first .. end - 1. */
-static td_status begin_window(td_xtts_engine *e, const stretch *s, const float *embedding, size_t first,
-                              size_t end)
+static td_status begin_window(td_xtts_engine *e, const td_stretch *s, const td_xtts_sounding *sounding,
+                              size_t first, size_t end)
 {
     const size_t n = end - first;
     td_xtts_plan *plan;
     TD_CHECK(td_alloc_grow(&e->frames, &e->frames_capacity, n * s->width, sizeof *e->frames));
     for (size_t i = 0; i < n; i++)
-        make_row(s, STAGES, first + i, e->frames + i * s->width);
+        td_stretch_row(s, sounding->latents, first + i, e->frames + i * s->width);
     TD_CHECK(td_xtts_plans_find(&e->decoder_plans, td_xtts_vocoder_graph, (uint32_t)n, &plan));
     TD_CHECK(td_xtts_plan_fill(plan, "frames", e->frames));
-    TD_CHECK(td_xtts_plan_fill(plan, "speaker_embedding", embedding));
+    TD_CHECK(td_xtts_plan_fill(plan, "speaker_embedding", sounding->embedding));
     TD_CHECK(td_plan_run(plan->plan, &(td_run){0}, &e->sounding.made));
     e->sounding.plan = plan;
     return TD_OK;
@@ -112,22 +82,17 @@ td_status td_xtts_sound_begin(td_xtts_engine *engine, const td_xtts_sounding *so
     const size_t hop = engine->c.output_hop_length, last = first + *count;
     const size_t core = MOST_FRAMES - 2 * td_xtts_vocoder_reach(&engine->c);
     const size_t from = first / hop, to = (last + hop - 1) / hop;
-    stretch s = make_stretch(&engine->c, sounding->n, sounding->speed);
+    const td_stretch s = make_stretch(&engine->c, sounding->n, sounding->speed);
     size_t begin = from, end = to < from + core ? to : from + core;
-    td_status status = TD_OK;
-    s.rows = sounding->latents;
-    TD_FAIL_IF(engine->sounding.plan, TD_ERR_ARGUMENT, "the vocoder has not ended yet what it began");
-    TD_FAIL_IF(last > s.counts[STAGES] * hop, TD_ERR_ARGUMENT, "samples up to %zu of %zu", last,
-               s.counts[STAGES] * hop);
+    TD_REFUSE_IF(engine->sounding.plan, TD_ERR_ARGUMENT, "the vocoder has not ended yet what it began");
+    TD_REFUSE_IF(last > s.counts[TD_STRETCH_STAGES] * hop, TD_ERR_ARGUMENT, "samples up to %zu of %zu", last,
+                 s.counts[TD_STRETCH_STAGES] * hop);
     const size_t stop = end * hop < last ? end * hop : last;
-    widen(&engine->c, s.counts[STAGES], &begin, &end);
-    TD_TRY(TD_NEW_ARRAY(&s.scratch, (size_t)2 * STAGES * s.width));
-    TD_TRY(begin_window(engine, &s, sounding->embedding, begin, end));
+    widen(&engine->c, s.counts[TD_STRETCH_STAGES], &begin, &end);
+    TD_CHECK(begin_window(engine, &s, sounding, begin, end));
     engine->sounding.skipped = first - begin * hop;
     *count = engine->sounding.count = stop - first;
-fail:
-    free(s.scratch);
-    return status;
+    return TD_OK;
 }
 
 td_status td_xtts_sound_poll(const td_xtts_engine *engine, bool *is_made)

@@ -91,7 +91,7 @@ static td_tensor run_blocks(td_nn *nn, const td_xtts *c, td_tensor x)
         td_nn_pop(nn);
         td_graph_block_end(nn->graph);
     }
-    return td_xtts_norm(nn, "gpt.final_norm", td_xtts_norm(nn, "gpt.gpt.ln_f", x));
+    return td_xtts_latents(nn, x);
 }
 
 td_tensor td_xtts_build(td_nn *nn, const td_build *b)
@@ -128,6 +128,7 @@ td_status td_xtts_check_shape(const void *values, const td_batch_shape *shape)
 {
     const td_xtts *c = values;
     const uint32_t codes = td_xtts_count_codes(shape->frames);
+    if (c->tune == TD_XTTS_VOCODER) return TD_OK; /* crops */
     TD_REFUSE_IF(shape->tokens + 1 > td_xtts_text_positions(c), TD_ERR_LIMIT,
                  "a text has %u tokens, but the model has room for %u; set data.max_text_length",
                  shape->tokens, td_xtts_text_positions(c) - 1);
@@ -151,6 +152,14 @@ const td_usual *td_xtts_usual(const void *values)
     }
     static const td_usual full[] = {{"training.lr", "5e-6"}, OPTIMIZER};
     static const td_usual lora[] = {{"training.lr", "1e-4"}, OPTIMIZER};
+    static const td_usual vocoder[] = {{"training.lr", "1e-4"},
+                                       {"training.scheduler", "constant"},
+                                       {"training.warmup_steps", "0"},
+                                       {"training.mixed_precision", "false"},
+                                       {"training.batch_size", "8"},
+                                       {"data.max_mel_frames", "1500"},
+                                       {NULL, NULL}};
 #undef OPTIMIZER
-    return ((const td_xtts *)values)->tune == TD_XTTS_LORA ? lora : full;
+    const uint32_t tune = ((const td_xtts *)values)->tune;
+    return tune == TD_XTTS_VOCODER ? vocoder : tune == TD_XTTS_LORA ? lora : full;
 }

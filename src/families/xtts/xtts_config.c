@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "families/xtts/tune_vocoder.h"
 #include "text/lang.h"
 
 #define ROW(type_, key_, least_, most_, is_shape_, help_)                                                    \
@@ -19,8 +20,9 @@
 
 const td_model_key td_xtts_keys[TD_XTTS_KEY_COUNT] = {
     TD_XTTS_KEYS(ROW)
-        TRAIN_ROW(CHOICE, tune, 0, 0, true, "full|lora",
-                  "What is trained: full: all of the GPT; lora: low-rank adapters beside its matrices"),
+        TRAIN_ROW(CHOICE, tune, 0, 0, true, "full|lora|vocoder",
+                  "What is trained: full: all of the GPT; lora: low-rank adapters beside its matrices; "
+                  "vocoder: what makes sound of the GPT's latents"),
     TRAIN_ROW(COUNT, lora_rank, 1, 1024, true, NULL, "Channels of an adapter"),
     TRAIN_ROW(NUMBER, lora_alpha, 0.001, 65536, true, NULL,
               "What an adapter adds is multiplied by this, divided by lora_rank"),
@@ -32,6 +34,17 @@ const td_model_key td_xtts_keys[TD_XTTS_KEY_COUNT] = {
         "Codes that the conditioning has heard are not learnt: coqui: as Coqui's trainer counts them; all: "
         "exactly those; none: all are learnt"),
     TRAIN_ROW(NUMBER, dropout, 0, 0.9, false, NULL, "Share of elements that training drops"),
+    TRAIN_ROW(COUNT, crop, TD_XTTS_LEAST_CROP, 4096, false, NULL,
+              "Frames of the vocoder, of 10.7 ms, in each crop that it learns from"),
+    TRAIN_ROW(FLAG, discriminators, 0, 1, true, NULL,
+              "The vocoder learns against discriminators, which tell made sound from recorded"),
+    TRAIN_ROW(COUNT, discriminator_width, 1, 1024, true, NULL,
+              "Channels of the discriminators' first layers"),
+    TRAIN_ROW(COUNT, adversarial_start, 0, 1e9, false, NULL, "Update from which discriminators count"),
+    TRAIN_ROW(NUMBER, loss_spectral, 0, 100, false, NULL, "Weight of the spectra at three resolutions"),
+    TRAIN_ROW(NUMBER, loss_mel, 0, 100, false, NULL, "Weight of the spectrogram's error"),
+    TRAIN_ROW(NUMBER, loss_adversarial, 0, 100, false, NULL, "Weight of what discriminators answer"),
+    TRAIN_ROW(NUMBER, loss_features, 0, 100, false, NULL, "Weight of the distance inside discriminators"),
 };
 
 td_xtts td_xtts_get(const td_model_config *config)
@@ -97,6 +110,13 @@ static const td_xtts PUBLISHED = {
     .text_loss_weight = 0.01F,
     .prompt_masking = TD_XTTS_MASK_COQUI,
     .dropout = 0.1F,
+    .crop = 32,
+    .discriminators = true,
+    .discriminator_width = 32,
+    .loss_spectral = 1,
+    .loss_mel = 1,
+    .loss_adversarial = 0.2F,
+    .loss_features = 0.5F,
 };
 
 void td_xtts_preset(uint32_t size, void *values)
@@ -116,6 +136,7 @@ void td_xtts_preset(uint32_t size, void *values)
     c.speaker_blocks_3 = row->blocks[2];
     c.speaker_blocks_4 = row->blocks[3];
     c.dvae_hidden = c.dvae_codebook_dim = row->dvae;
+    c.discriminator_width = size < 4 ? 8 : 32;
     memcpy(values, &c, sizeof c);
 }
 

@@ -73,7 +73,7 @@
 #define TD_XTTS_TYPE_NUMBER float
 #define TD_XTTS_TYPE_FLAG bool
 
-enum { TD_XTTS_FULL, TD_XTTS_LORA };                              /* tune */
+enum { TD_XTTS_FULL, TD_XTTS_LORA, TD_XTTS_VOCODER };             /* tune */
 enum { TD_XTTS_MASK_COQUI, TD_XTTS_MASK_ALL, TD_XTTS_MASK_NONE }; /* prompt_masking */
 enum {
     TD_XTTS_LORA_ATTN = 1,
@@ -86,9 +86,13 @@ typedef struct td_xtts {
 #define TD_XTTS_FIELD(type, key, least, most, is_shape, help) TD_XTTS_TYPE_##type key;
     TD_XTTS_KEYS(TD_XTTS_FIELD)
 #undef TD_XTTS_FIELD
-    /* Section [xtts]: how the GPT is trained. */
+    /* Section [xtts]: how the GPT is trained, */
     uint32_t tune, lora_rank, lora_targets, prompt_masking;
     float lora_alpha, text_loss_weight, dropout;
+    /* and the vocoder. */
+    uint32_t crop, discriminator_width, adversarial_start;
+    float loss_spectral, loss_mel, loss_adversarial, loss_features;
+    bool discriminators;
 } td_xtts;
 
 _Static_assert(sizeof(td_xtts) <= TD_MODEL_CONFIG_BYTES, "a family's struct has at most that many bytes");
@@ -141,7 +145,7 @@ void td_xtts_put(td_model_config *config, const td_xtts *values);
 
 /* Rows of the family's table. */
 #define TD_XTTS_ONE(...) +1
-enum { TD_XTTS_TRAIN_KEYS = 7, TD_XTTS_KEY_COUNT = TD_XTTS_TRAIN_KEYS TD_XTTS_KEYS(TD_XTTS_ONE) };
+enum { TD_XTTS_TRAIN_KEYS = 15, TD_XTTS_KEY_COUNT = TD_XTTS_TRAIN_KEYS TD_XTTS_KEYS(TD_XTTS_ONE) };
 #undef TD_XTTS_ONE
 extern const td_model_key td_xtts_keys[TD_XTTS_KEY_COUNT];
 void td_xtts_preset(uint32_t size, void *values); /* 4, base: XTTS-v2 as it was published */
