@@ -189,7 +189,7 @@ def fine_tune(program, work, voice, before, tune):
         if name not in values:
             continue
         state[name] = values[name]
-        a, b = (values.get(name.replace(".weight", f".lora_{half}.weight")) for half in "AB")
+        a, b = (values.get(f"{name.removesuffix('.weight')}.lora_{half}.weight") for half in "AB")
         if a is not None:
             state[name] = values[name] + 32 / 2 * (b.double() @ a.double()).T.float()
     model.load_state_dict(state)
