@@ -181,7 +181,7 @@ def fine_tune(program, work, voice, before, tune):
     made = work / tune / "checkpoint-3.safetensors"
     code, _ = run(program, "export", made, "-o", work / f"{tune}-out", "--format", "coqui")
     check(f"{tune}: export ends with 0", code == 0)
-    values = safetensors.torch.load_file(made)
+    values = {name.removeprefix("param."): value for name, value in safetensors.torch.load_file(made).items()}
     model = load(work / f"{tune}-out")
     got = logits(model)
     state = model.state_dict()
