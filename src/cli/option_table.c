@@ -56,7 +56,7 @@ const td_option_command td_cli_commands[TD_COMMAND_COUNT] = {
 #define EXPORT BIT(TD_COMMAND_EXPORT)
 #define HELP BIT(TD_COMMAND_HELP)
 #define SERVE BIT(TD_COMMAND_SERVE)
-#define BUNDLE (BIT(TD_COMMAND_BUNDLE) | BIT(TD_COMMAND_AVERAGE))
+#define BUNDLE BIT(TD_COMMAND_BUNDLE)
 #define CUT BIT(TD_COMMAND_CUT)
 
 /* Before the general keys of settings/table.h. */
@@ -72,7 +72,7 @@ static const td_option OWN[] = {
      USUAL("Output", SYNTH | REPORT | ADVISE | BUNDLE | IMPORT | EXPORT | CUT,
            "Where it goes. synth: .wav, .flac, .ogg, .mp3, - for raw samples of 16 bits, one channel, on "
            "stdout, or FOLDER/ for a file of each line of the text; report: .html; advise: .ini; bundle, "
-           "average, import: "
+           "import: "
            ".safetensors; export, cut: a folder")},
     {KEY("cut", "aligner"), PATH("FILE"),
      USUAL("Data", CUT | BIT(TD_COMMAND_INSPECT),

@@ -181,7 +181,7 @@ def fine_tune(program, work, voice, before, tune):
     made = work / tune / "checkpoint-3.safetensors"
     code, _ = run(program, "export", made, "-o", work / f"{tune}-out", "--format", "coqui")
     check(f"{tune}: export ends with 0", code == 0)
-    values = safetensors.torch.load_file(made)
+    values = {name.removeprefix("param."): value for name, value in safetensors.torch.load_file(made).items()}
     model = load(work / f"{tune}-out")
     got = logits(model)
     state = model.state_dict()
@@ -189,7 +189,7 @@ def fine_tune(program, work, voice, before, tune):
         if name not in values:
             continue
         state[name] = values[name]
-        a, b = (values.get(name.replace(".weight", f".lora_{half}.weight")) for half in "AB")
+        a, b = (values.get(f"{name.removesuffix('.weight')}.lora_{half}.weight") for half in "AB")
         if a is not None:
             state[name] = values[name] + 32 / 2 * (b.double() @ a.double()).T.float()
     model.load_state_dict(state)

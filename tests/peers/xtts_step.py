@@ -65,7 +65,7 @@ def run_tandem(args, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tandem", default="build/release/tandem")
-    parser.add_argument("--device", default="cl:0")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--skip-torch", action="store_true")
