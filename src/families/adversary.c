@@ -185,12 +185,12 @@ void td_adversary_adjust_generator(td_pace *pace)
 {
     pace->optimizer.beta1 = 0.8f;
     pace->optimizer.beta2 = 0.99f;
-    pace->optimizer.max_norm = 5;
+    if (pace->optimizer.max_norm > 0) pace->optimizer.max_norm = 5;
 }
 
 /* Norms of discriminators are larger. */
 void td_adversary_adjust_discriminator(td_pace *pace)
 {
     td_adversary_adjust_generator(pace);
-    pace->optimizer.max_norm = 10;
+    if (pace->optimizer.max_norm > 0) pace->optimizer.max_norm = 10;
 }

@@ -26,7 +26,8 @@ td_tensor td_adversary_judge(td_nn *nn, const td_adversary *a, td_tensor made, t
 /* The value of "adversarial_ramp" at a step. */
 float td_adversary_ramp(const td_adversary *a, uint64_t step);
 
-/* What the recipe was found with: less momentum than voices are trained with, and a higher limit of norms. */
+/* What the recipe was found with: less momentum than voices are trained with, and a higher limit of norms, where there is
+ * one. */
 void td_adversary_adjust_generator(td_pace *pace);
 void td_adversary_adjust_discriminator(td_pace *pace);
 

@@ -226,6 +226,39 @@ static void test_a_checkpoint_is_a_voice(void **state)
     td_checkpoint_close(voice);
 }
 
+/* The vocoder of an imported voice: it alone changes, and is exported as Coqui's. */
+static void test_a_tuned_vocoder_is_exported(void **state)
+{
+    static const char layer[] =
+        "hifigan_decoder.waveform_decoder.resblocks.4.convs1.1.parametrizations.weight.";
+    td_checkpoint *voice, *tuned, *back;
+    td_import *import;
+    char name[128];
+    (void)state;
+    td_train_settings s = begin("run", 3, false);
+    check(td_model_config_put(&s.model, "tune", "vocoder"));
+    check(td_model_config_put(&s.model, "crop", "12"));
+    check(td_model_config_put(&s.model, "discriminators", "false"));
+    const td_train_result result = run_train(&s);
+    check(td_checkpoint_open(voice_path, &voice));
+    check(td_checkpoint_open(result.checkpoint, &tuned));
+    check(td_export_voice(tuned, "coqui", temp_path("coqui")));
+    check(td_import_open(temp_path("coqui"), false, &import));
+    check(td_import_write(import, temp_path("back.safetensors"), TD_SAFETENSORS_F32));
+    td_import_close(import);
+    check(td_checkpoint_open(temp_path("back.safetensors"), &back));
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%soriginal%d", layer, i);
+        assert_true(compare(voice, tuned, name) > 1e-4);
+        assert_true(compare(back, tuned, name) == 0);
+    }
+    assert_true(compare(voice, tuned, "gpt.gpt.h.1.mlp.c_fc.weight") == 0);
+    assert_true(compare(voice, back, "hifigan_decoder.speaker_encoder.conv1.weight") == 0);
+    td_checkpoint_close(back);
+    td_checkpoint_close(tuned);
+    td_checkpoint_close(voice);
+}
+
 static void check_merged(const td_checkpoint *voice, const td_checkpoint *tuned, const char *layer)
 {
     char name[96];
@@ -313,6 +346,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_run_of_adapters_goes_on_to_the_same_bits, run_set_up,
                                         temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_a_checkpoint_is_a_voice, run_set_up, temp_dir_remove),
+        cmocka_unit_test_setup_teardown(test_a_tuned_vocoder_is_exported, run_set_up, temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_adapters_are_merged_to_speak_and_to_export, run_set_up,
                                         temp_dir_remove),
         cmocka_unit_test_setup_teardown(test_weights_as_bytes_are_not_trained, run_set_up, temp_dir_remove),
