@@ -89,27 +89,28 @@ static td_status write_files(const td_dataset_check *check, written *w)
 }
 
 /* The aligner that was named or that is where it usually is, with the device that it runs on. */
-typedef struct ears_of_device {
-    td_dataset_ears own;
+typedef struct opened_aligner {
+    td_dataset_aligner own;
     char path[TD_FILE_PATH_BYTES];
     td_registry *registry;
     td_device *device;
-} ears_of_device;
+} opened_aligner;
 
-static td_status prick_ears(const td_cli *cli, bool listens, ears_of_device *ears)
+static td_status open_aligner(const td_cli *cli, bool listens, opened_aligner *aligner)
 {
     const char *named = td_cli_text(cli, "cut.aligner");
     const td_device_info *info;
     if (!listens || (named != NULL && strcmp(named, "none") == 0)) return TD_OK;
     if (named == NULL) {
-        TD_CHECK(td_aligner_usual_path(td_cli_text(cli, "data.cache_dir"), ears->path, sizeof ears->path));
-        if (!td_file_exists(ears->path)) return TD_OK;
+        TD_CHECK(
+            td_aligner_usual_path(td_cli_text(cli, "data.cache_dir"), aligner->path, sizeof aligner->path));
+        if (!td_file_exists(aligner->path)) return TD_OK;
     }
-    TD_CHECK(td_settings_open_registry(cli->options, &ears->registry));
-    TD_CHECK(td_cli_find_device(cli, ears->registry, &info));
-    TD_CHECK(td_device_open(ears->registry, info, &ears->device));
-    TD_CHECK(td_memory_create(ears->device, "data", 0, &ears->own.memory));
-    ears->own.aligner = named != NULL ? named : ears->path;
+    TD_CHECK(td_settings_open_registry(cli->options, &aligner->registry));
+    TD_CHECK(td_cli_find_device(cli, aligner->registry, &info));
+    TD_CHECK(td_device_open(aligner->registry, info, &aligner->device));
+    TD_CHECK(td_memory_create(aligner->device, "data", 0, &aligner->own.memory));
+    aligner->own.path = named != NULL ? named : aligner->path;
     return TD_OK;
 }
 
@@ -123,7 +124,7 @@ static int inspect_dataset(const td_cli *cli, const char *path)
     td_dataset_check *check = NULL;
     td_pool *pool = NULL;
     td_cli_progress progress = {0};
-    ears_of_device ears = {0};
+    opened_aligner aligner = {0};
     written w = {.page = td_cli_text(cli, "inspect.html"), .table = td_cli_text(cli, "inspect.fix")};
     int code = TD_EXIT_DONE;
     TD_TRY(td_settings_dataset(cli->options, cache_dir, &settings));
@@ -134,9 +135,9 @@ static int inspect_dataset(const td_cli *cli, const char *path)
         settings.report_context = &progress;
     }
     TD_TRY(td_settings_open_pool(cli->options, &pool));
-    TD_TRY(prick_ears(cli, settings.listen, &ears));
+    TD_TRY(open_aligner(cli, settings.listen, &aligner));
     status = td_dataset_open(&settings, pool, &dataset);
-    if (status == TD_OK) status = td_dataset_check_run(&settings, dataset, &ears.own, pool, &check);
+    if (status == TD_OK) status = td_dataset_check_run(&settings, dataset, &aligner.own, pool, &check);
     td_cli_end_progress(&progress);
     TD_TRY(status);
     TD_TRY(write_files(check, &w));
@@ -146,9 +147,9 @@ fail:
     td_dataset_check_free(check);
     td_dataset_close(dataset);
     td_pool_destroy(pool);
-    td_memory_destroy(ears.own.memory);
-    td_device_close(ears.device);
-    td_registry_close(ears.registry);
+    td_memory_destroy(aligner.own.memory);
+    td_device_close(aligner.device);
+    td_registry_close(aligner.registry);
     return code;
 }
 

@@ -165,14 +165,14 @@ static td_status measure_row(void *context, size_t at)
 }
 
 /* Texts and sounds by the aligner; *is_done: it knows the language, so that this is what counts. */
-static td_status compare_by_aligner(const td_dataset_settings *settings, const td_dataset_ears *ears,
+static td_status compare_by_aligner(const td_dataset_settings *settings, const td_dataset_aligner *aligner,
                                     td_dataset_check *c, bool *is_done)
 {
     const td_hearing hearing = {.dataset = c->dataset,
                                 .rows = c->rows,
                                 .n_rows = c->n_rows,
-                                .memory = ears->memory,
-                                .aligner = ears->aligner,
+                                .memory = aligner->memory,
+                                .aligner = aligner->path,
                                 .report = settings->report,
                                 .report_context = settings->report_context};
     td_hearing_result result;
@@ -213,8 +213,8 @@ static td_status compare_by_letters(measuring *m, td_pool *pool)
     return TD_OK;
 }
 
-static td_status measure(const td_dataset_settings *settings, const td_dataset_ears *ears, td_pool *pool,
-                         td_dataset_check *c)
+static td_status measure(const td_dataset_settings *settings, const td_dataset_aligner *aligner,
+                         td_pool *pool, td_dataset_check *c)
 {
     td_status status = TD_OK;
     measuring m = {.check = c, .settings = settings};
@@ -227,7 +227,8 @@ static td_status measure(const td_dataset_settings *settings, const td_dataset_e
     TD_TRY(td_pool_map(pool, c->n_rows, measure_row, &m));
     for (size_t i = 0; i < c->n_rows; ++i)
         c->n_heard += c->rows[i].is_heard;
-    if (ears->aligner != NULL && c->n_heard > 0) TD_TRY(compare_by_aligner(settings, ears, c, &is_compared));
+    if (aligner->path != NULL && c->n_heard > 0)
+        TD_TRY(compare_by_aligner(settings, aligner, c, &is_compared));
     if (!is_compared) TD_TRY(compare_by_letters(&m, pool));
 fail:
     td_detector_destroy(m.detector);
@@ -287,7 +288,7 @@ fail:
 }
 
 td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dataset *dataset,
-                               const td_dataset_ears *ears, td_pool *pool, td_dataset_check **out)
+                               const td_dataset_aligner *aligner, td_pool *pool, td_dataset_check **out)
 {
     td_status status = TD_OK;
     td_dataset_check *c = NULL;
@@ -297,7 +298,7 @@ td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dat
     TD_TRY(read_table(settings, c));
     TD_TRY(list_rows(c));
     TD_TRY(TD_NEW_ARRAY(&c->is_out, c->n_rows + 1));
-    TD_TRY(measure(settings, ears, pool, c));
+    TD_TRY(measure(settings, aligner, pool, c));
     TD_TRY(td_dataset_check_find_same(c));
     TD_TRY(judge(c));
     *out = c;

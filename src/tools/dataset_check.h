@@ -33,15 +33,15 @@ typedef struct td_dataset_check {
 } td_dataset_check;
 
 /* What texts and sounds are compared with, where there is one. */
-typedef struct td_dataset_ears {
-    const char *aligner; /* a checkpoint; NULL: none */
-    td_memory *memory;   /* of the device that it runs on */
-} td_dataset_ears;
+typedef struct td_dataset_aligner {
+    const char *path;  /* a checkpoint; NULL: none */
+    td_memory *memory; /* of the device that it runs on */
+} td_dataset_aligner;
 
 /* `settings`: those the dataset was opened with; without `listen` only texts are judged. *out: owned,
  * td_dataset_check_free(). */
 td_status td_dataset_check_run(const td_dataset_settings *settings, const td_dataset *dataset,
-                               const td_dataset_ears *ears, td_pool *pool, td_dataset_check **out);
+                               const td_dataset_aligner *aligner, td_pool *pool, td_dataset_check **out);
 void td_dataset_check_free(td_dataset_check *check);
 
 /* "clipped: 2.1 % of the samples in flat tops; usual 0, limit 0.05". */
