@@ -11,6 +11,7 @@ took. The truth of a sentence is where its own recording is within 40 dB of its 
 
 import argparse
 import array
+import bisect
 import json
 import pathlib
 import random
@@ -90,11 +91,13 @@ def judge(truth, rows):
     several sentences; it is found once all of its parts are."""
     good = {i for i, t in enumerate(truth) if t["written"]}
     parts, distances, wrong = {}, [], []
+    ends = [t["end"] for t in truth]
     for row in rows:
         if not row["kept"]:
             continue
-        inside = [i for i, t in enumerate(truth)
-                  if min(t["end"], row["end_s"]) - max(t["start"], row["start_s"]) > OVERLAP]
+        near = range(bisect.bisect(ends, row["start_s"]), min(bisect.bisect(ends, row["end_s"]) + 1, len(truth)))
+        inside = [i for i in near
+                  if min(truth[i]["end"], row["end_s"]) - max(truth[i]["start"], row["start_s"]) > OVERLAP]
         said, text = " ".join(truth[i]["text"] for i in inside) + " ", row["text"] + " "
         at = said.find(text)
         if at < 0 or not inside or (at > 0 and said[at - 1] != " "):
