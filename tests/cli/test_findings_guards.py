@@ -140,7 +140,7 @@ class GuardsTest(unittest.TestCase):
                   "ljspeech": 12288, "xtts_finetune_4gb": 4096, "xtts_finetune_8gb": 8192, "xtts_finetune_12gb": 12288,
                   "xtts_finetune_24gb": 24576}  # the others compute on the processor, which is here
         names = sorted(name[:-4] for name in os.listdir(os.path.join(ROOT, "configs")))
-        self.assertEqual(len(names), 14)
+        self.assertEqual(len(names), 15)
         for name in names:
             with self.subTest(name):
                 card = ["--simulate-device", f"memory_mb={memory[name]}"] if name in memory else []
