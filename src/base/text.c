@@ -107,9 +107,9 @@ void td_text_format_duration(double seconds, char out[TD_TEXT_FORMAT_BYTES])
 {
     if (!(seconds >= 0 && seconds < MAX_DURATION_S)) {
         format_plainly(out, "?");
-    } else if (seconds < 0.99995e-3) {
+    } else if (seconds > 0 && seconds < 0.99995e-3) {
         format_with_unit(seconds * 1e6, "us", out);
-    } else if (seconds < 0.99995) {
+    } else if (seconds > 0 && seconds < 0.99995) {
         format_with_unit(seconds * 1e3, "ms", out);
     } else if (seconds < 59.95) {
         format_with_unit(seconds, "s", out);

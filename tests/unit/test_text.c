@@ -97,7 +97,7 @@ static void check_duration(double seconds, const char *expected)
 static void test_durations(void **state)
 {
     (void)state;
-    check_duration(0, "0 us");
+    check_duration(0, "0 s");
     check_duration(850e-6, "850 us");
     check_duration(0.00099999, "1 ms");
     check_duration(0.0123, "12.3 ms");
