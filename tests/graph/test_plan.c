@@ -440,6 +440,29 @@ static void test_sources(void **state)
     rig_close(&r);
 }
 
+/* An input that is zero, but for one number that is not finite. */
+static void fill_broken(const bench *b, const network *n, size_t at)
+{
+    float x[ITEMS * FRAMES * OUT] = {0};
+    x[at] = INFINITY;
+    check(td_plan_fill(b->plan, 0, n->x, x));
+}
+
+/* A step that changes no weight. */
+static void run_skipped(const bench *b, td_optimizer *optimizer, bool in_backward, td_update *out)
+{
+    float before[OUT * WIDTH], after[OUT * WIDTH];
+    check(td_store_read(b->store, 0, TD_BLOCK_WEIGHT, before));
+    if (in_backward) check(td_optimizer_begin(optimizer, 1));
+    check(td_plan_run(b->plan, &(td_run){0}, NULL));
+    check(td_optimizer_step(optimizer, 1, NULL));
+    check(td_optimizer_result(optimizer, 0, out));
+    assert_int_equal(out->skipped, 1);
+    assert_int_equal(out->steps, 0);
+    check(td_store_read(b->store, 0, TD_BLOCK_WEIGHT, after));
+    assert_memory_equal(before, after, sizeof before);
+}
+
 /* A gradient that is not finite skips the update, counts it, and can be traced to its tensor. */
 static void test_broken(void **state)
 {
@@ -454,24 +477,13 @@ static void test_broken(void **state)
     build(&n, 2, FRAMES, 0);
     bench_open(&b, &r, &n.m, &(td_plan_options){0});
     check(td_optimizer_create(b.store, 0, &adam, &optimizer));
-    const size_t size = (size_t)ITEMS * FRAMES * OUT;
-    float *x = calloc(size, sizeof *x), before[OUT * WIDTH], after[OUT * WIDTH];
-    x[0] = INFINITY;
-    check(td_plan_fill(b.plan, 0, n.x, x));
-    check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, before));
-    check(td_plan_run(b.plan, &(td_run){0}, NULL));
-    check(td_optimizer_step(optimizer, 1, NULL));
+    fill_broken(&b, &n, 0);
+    run_skipped(&b, optimizer, false, &update);
     refuse(TD_ERR_NOT_FOUND, "last 4 updates", td_optimizer_result(optimizer, 1, &update));
-    check(td_optimizer_result(optimizer, 0, &update));
-    assert_int_equal(update.skipped, 1);
-    assert_int_equal(update.steps, 0);
-    check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, after));
-    assert_memory_equal(before, after, sizeof before);
     check(td_store_find_broken(b.store, TD_BLOCK_GRADIENT, &broken));
     assert_int_equal(broken, 0); /* "in0", which x meets first */
     check(td_store_find_broken(b.store, TD_BLOCK_WEIGHT, &broken));
     assert_int_equal(broken, td_store_count(b.store));
-    free(x);
     td_optimizer_destroy(optimizer);
     bench_close(&b);
     model_close(&n.m);
@@ -619,31 +631,17 @@ static void test_broken_in_the_backward_pass(void **state)
     options.max_norm = 0;
     check(td_optimizer_create(b.store, 0, &options, &optimizer));
     bench_plan(&b, &n.m, &(td_plan_options){.updates = optimizer});
-    const size_t size = (size_t)ITEMS * FRAMES * OUT;
-    float *x = calloc(size, sizeof *x), before[OUT * WIDTH], after[OUT * WIDTH];
-    x[0] = INFINITY;
-    check(td_plan_fill(b.plan, 0, n.x, x));
-    check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, before));
-    check(td_optimizer_begin(optimizer, 1));
-    check(td_plan_run(b.plan, &(td_run){0}, NULL));
-    check(td_optimizer_step(optimizer, 1, NULL));
-    check(td_optimizer_result(optimizer, 0, &update));
-    assert_int_equal(update.skipped, 1);
-    assert_int_equal(update.steps, 0);
+    fill_broken(&b, &n, 0);
+    run_skipped(&b, optimizer, true, &update);
     assert_false(update.is_broken);
-    check(td_store_read(b.store, 0, TD_BLOCK_WEIGHT, after));
-    assert_memory_equal(before, after, sizeof before);
-    x[0] =
-        0; /* behind the end of an item: no loss hears of it, but the gradient of "in" is a sum over all rows */
-    x[size - 1] = INFINITY;
-    check(td_plan_fill(b.plan, 0, n.x, x));
+    /* Behind the end of an item: no loss hears of it, but the gradient of "in" is a sum over all rows. */
+    fill_broken(&b, &n, ITEMS * FRAMES * OUT - 1);
     check(td_plan_fill(b.plan, 0, n.lengths, (uint32_t[]){FRAMES, FRAMES - 1}));
     check(td_optimizer_begin(optimizer, 1));
     check(td_plan_run(b.plan, &(td_run){0}, NULL));
     check(td_optimizer_step(optimizer, 1, NULL));
     check(td_optimizer_result(optimizer, 1, &update));
     assert_true(update.is_broken);
-    free(x);
     td_plan_destroy(b.plan);
     b.plan = NULL;
     td_optimizer_destroy(optimizer);
