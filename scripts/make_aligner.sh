@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains the aligner that `tandem cut` hears with, on sentences spoken by many voices of espeak-ng, and puts it where cut
-# looks for it. Takes a few minutes, most of them espeak-ng's; what was interrupted goes on when it is called again.
+# looks for it. Takes a minute or a few, half of it espeak-ng's; what was interrupted goes on when it is called again.
 #   scripts/make_aligner.sh [FILE] [--work DIR] [--program FILE]
 # FILE is the cache's aligner.safetensors if none is named; the recordings and the run are in build/aligner.
 set -euo pipefail

@@ -25,6 +25,11 @@ MARGIN = 0.075  # what cut keeps around a row
 NEAR = 0.060
 ROW = 2.0, 11.0  # seconds of what can be a row by itself; what is shorter or longer can only be joined, or cut in two
 OVERLAP = 0.25  # a row that reaches so far into a sentence has said some of it
+# A process counts the memory of the one that it was forked from, which here holds the recording: so one stands between.
+WATCH = """import resource, subprocess, sys
+code = subprocess.run(sys.argv[2:]).returncode
+open(sys.argv[1], "w").write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code)"""
 
 
 def read_wav(path):
@@ -148,13 +153,13 @@ def main():
     if options.join:
         return 0
     begin = time.time()
-    code = subprocess.run([options.program, "cut", options.out / "long.wav", "--text", options.out / "long.txt", "-o",
+    code = subprocess.run([sys.executable, "-c", WATCH, options.out / "memory", options.program, "cut", options.out / "long.wav", "--text", options.out / "long.txt", "-o",
                            options.out / "cut", *options.more]).returncode
     took = time.time() - begin
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     tell(options, truth, text, seconds)
     print(f"{seconds / took:.1f} times real time, {seconds / (used.ru_utime + used.ru_stime):.1f} of processor time; "
-          f"{used.ru_maxrss / 1024:.0f} MiB at most")
+          f"{int((options.out / 'memory').read_text()) / 1024:.0f} MiB at most")
     return code
 
 
