@@ -23,6 +23,7 @@ struct td_stack {
     td_decode_rig rig;
     td_span table, positions;
     td_decode_last last;
+    td_span narrowed;                    /* rows on their way into a cache that is narrower than they are */
     td_span host;                        /* of all texts: step words, latents, logits */
     td_list *steps[TD_DECODE_MAX_TEXTS]; /* of 1, 2 .. texts; recorded when first wanted */
 };
@@ -47,14 +48,14 @@ static void drop_rig(td_stack *s)
 {
     const td_span spans[] = {s->rig.step,         s->rig.x,        s->rig.x_between, s->rig.qkv,
                              s->rig.attend_parts, s->rig.mlp_sums, s->rig.scratch,   s->last.latent,
-                             s->last.logits,      s->host};
+                             s->last.logits,      s->narrowed,     s->host};
     for (size_t i = 0; i < TD_DECODE_MAX_TEXTS; i++) {
         td_list_destroy(s->steps[i]);
         s->steps[i] = NULL;
     }
     free_spans(s, spans, sizeof spans / sizeof *spans);
     s->rig = (td_decode_rig){0};
-    s->last.latent = s->last.logits = s->host = (td_span){0};
+    s->last.latent = s->last.logits = s->narrowed = s->host = (td_span){0};
 }
 
 /* They are empty again. */
@@ -87,6 +88,17 @@ static td_status take_weights(td_stack *s)
     return take(s, table, &s->last.weight);
 }
 
+static bool has_narrow_caches(const td_stack *s)
+{
+    return td_decode_cache_format(s->options.shape.format) != TD_FORMAT_FP32;
+}
+
+/* Of n rows of keys or values. */
+static uint64_t count_cache_words(const td_stack *s, uint64_t n)
+{
+    return td_decode_words(td_decode_cache_format(s->options.shape.format), n * s->options.shape.width);
+}
+
 /* What drop_rig() frees, for as many texts as a shape has. */
 static td_status take_rig(td_stack *s, const td_decode_shape *shape)
 {
@@ -101,6 +113,7 @@ static td_status take_rig(td_stack *s, const td_decode_shape *shape)
     TD_CHECK(take(s, cut.mlp_sums, &s->rig.mlp_sums));
     TD_CHECK(take(s, texts * shape->width, &s->last.latent));
     TD_CHECK(take(s, texts * shape->codes, &s->last.logits));
+    if (has_narrow_caches(s)) TD_CHECK(take(s, count_cache_words(s, 2ull * shape->capacity), &s->narrowed));
     return td_memory_alloc(s->memory, TD_MEMORY_HOST, 4 * host_words, &s->host);
 }
 
@@ -131,15 +144,21 @@ fail:
 
 #define ROUND_ROWS 64u
 
+/* Of a head's row in a cache. */
+static uint32_t count_head_words(const td_stack *s)
+{
+    return (uint32_t)count_cache_words(s, 1) / s->options.shape.heads;
+}
+
 /* The cache of a layer with room for more slots and rows. */
 static td_status grow_cache(const td_stack *s, td_decode_block *b, uint32_t slots, uint32_t rows)
 {
     const td_decode_shape *shape = &s->options.shape;
-    const uint32_t head = shape->width / shape->heads, start[3] = {0, 0, 0};
+    const uint32_t head = count_head_words(s), start[3] = {0, 0, 0};
     td_list *list = NULL;
     td_span grown = {0};
     td_status status = TD_OK;
-    TD_TRY(take(s, 2ull * slots * rows * shape->width, &grown));
+    TD_TRY(take(s, count_cache_words(s, 2ull * slots * rows), &grown));
     if (shape->capacity > 0) {
         TD_TRY(td_list_create(td_memory_device(s->memory), TD_QUEUE_COMPUTE, &list));
         TD_TRY(td_op_set_slice(list, b->cache,
@@ -423,7 +442,12 @@ td_status td_stack_fill_cache(const td_stack *s, uint32_t layer, uint32_t slot, 
                               uint32_t rows)
 {
     const td_decode_shape *shape = &s->options.shape;
-    const uint32_t head = shape->width / shape->heads, start[3] = {2 * slot * shape->heads, 0, 0};
+    const uint32_t head = count_head_words(s), start[3] = {2 * slot * shape->heads, 0, 0};
+    if (has_narrow_caches(s)) {
+        TD_CHECK(td_op_cast_half(list, td_decode_cache_format(shape->format), 2 * rows * shape->width, kv,
+                                 s->narrowed));
+        kv = td_span_part(s->narrowed, 0, 4 * count_cache_words(s, 2ull * rows));
+    }
     return td_op_set_slice(list, kv, td_dims(2 * shape->heads, rows, head), s->blocks[layer].cache,
                            td_dims(2 * shape->slots * shape->heads, shape->capacity, head), start);
 }
@@ -560,6 +584,6 @@ uint64_t td_stack_bytes(const td_stack *s, uint32_t n, uint32_t rows)
     const uint64_t square = (uint64_t)shape->width * shape->width,
                    inside = (uint64_t)shape->width * shape->inside;
     const uint64_t words = td_decode_words(shape->format, 4 * square + 2 * inside) + s->at.total;
-    return 4 * (s->options.layers * (words + 2ull * n * rows * shape->width) +
+    return 4 * (s->options.layers * (words + count_cache_words(s, 2ull * n * rows)) +
                 (uint64_t)shape->codes * shape->width);
 }

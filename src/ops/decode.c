@@ -110,6 +110,17 @@ uint64_t td_decode_words(uint32_t format, uint64_t n)
     return format == TD_FORMAT_FP32 ? n : format == TD_FORMAT_BF16 ? (n + 1) / 2 : (n + 3) / 4;
 }
 
+uint32_t td_decode_cache_format(uint32_t format)
+{
+    return format == TD_FORMAT_FP32 ? TD_FORMAT_FP32 : TD_FORMAT_BF16;
+}
+
+/* Of n times all rows of keys, or of values. */
+static uint64_t count_cache_words(const td_decode_shape *s, uint64_t n)
+{
+    return td_decode_words(td_decode_cache_format(s->format), n * s->capacity * s->width);
+}
+
 /* ---------------------------------------------------------------- launches */
 
 /* A work-item for each of n in class CPU, a group for each and text in class GPU. */
@@ -156,7 +167,7 @@ static td_status check_block(const td_list *list, const td_decode_shape *s, cons
     TD_CHECK(td_op_check_span(b->proj, td_decode_words(s->format, square), "decode", "the second matrix"));
     TD_CHECK(td_op_check_span(b->fc, td_decode_words(s->format, inside), "decode", "the third matrix"));
     TD_CHECK(td_op_check_span(b->mlp, td_decode_words(s->format, inside), "decode", "the fourth matrix"));
-    return td_op_check_span(b->cache, 2ull * s->slots * s->capacity * s->width, "decode", "cache");
+    return td_op_check_span(b->cache, count_cache_words(s, 2ull * s->slots), "decode", "cache");
 }
 
 td_status td_op_decode_embed(td_list *list, const td_decode_shape *s, const td_decode_rig *rig, td_span table,
@@ -221,8 +232,8 @@ td_status td_op_decode_attend(td_list *list, const td_decode_shape *s, const td_
                              b->cache, rig->attend_parts, rig->scratch};
     TD_CHECK(check_block(list, s, rig, b));
     td_cost cost = make_cost(s, (double)s->width * s->width);
-    cost.bytes +=
-        4.0 * s->texts * s->width * s->capacity; /* half of the cache: how full it is, nobody knows yet */
+    /* half of the cache: how full it is, nobody knows yet */
+    cost.bytes += 4 * (double)count_cache_words(s, s->texts);
     return td_list_dispatch(list, kernel, spans, &params, make_grid(list, kernel, s, s->heads * cut.slices),
                             cost);
 }

@@ -64,6 +64,9 @@ td_decode_cut td_decode_cut_up(td_device *device, const td_decode_shape *shape);
 /* Words of a matrix of n elements. */
 uint64_t td_decode_words(uint32_t format, uint64_t n);
 
+/* What caches hold beside weights of a format: floats beside floats, else bf16. */
+uint32_t td_decode_cache_format(uint32_t format);
+
 /* The buffers that all blocks use in turn. */
 typedef struct td_decode_rig {
     td_span step;         /* [texts, TD_DECODE_WORDS] */
@@ -80,7 +83,7 @@ typedef struct td_decode_block {
     td_span proj;  /* [width, width]: the same */
     td_span fc;    /* [inside, width]: each row an output */
     td_span mlp;   /* [inside, width]: each row an input */
-    td_span cache; /* [slots, 2, heads, capacity, width / heads]: keys, values */
+    td_span cache; /* [slots, 2, heads, capacity, width / heads] in td_decode_cache_format(): keys, values */
 } td_decode_block;
 
 /* table [codes, width], positions [.., width] */

@@ -8,14 +8,14 @@
 
 enum { WIDTH = 64, CODES = 20, LAYERS = 2, ROWS = 210 };
 
-static td_stack *open_stack(const rig *r, uint32_t rows)
+static td_stack *open_stack(const rig *r, uint32_t format, uint32_t rows)
 {
     const td_stack_options options = {.shape = {.width = WIDTH,
                                                 .heads = 2,
                                                 .inside = 2 * WIDTH,
                                                 .capacity = ROWS,
                                                 .codes = CODES,
-                                                .format = TD_FORMAT_FP32,
+                                                .format = format,
                                                 .eps = 1e-5f},
                                       .layers = LAYERS,
                                       .positions = ROWS};
@@ -31,12 +31,9 @@ static td_stack *open_stack(const rig *r, uint32_t rows)
     return stack;
 }
 
-static void test_caches_grow(void **state)
+static void grow(const rig *r, uint32_t format)
 {
-    rig r;
-    (void)state;
-    if (!rig_open(&r, RIG_CL_CPU, 0)) skip();
-    td_stack *whole = open_stack(&r, ROWS), *growing = open_stack(&r, 0);
+    td_stack *whole = open_stack(r, format, ROWS), *growing = open_stack(r, format, 0);
     for (uint32_t i = 0; i < ROWS; i++) {
         td_stack_thought a, b;
         const td_stack_code code = {.code = i % CODES, .position = i, .row = i};
@@ -48,6 +45,15 @@ static void test_caches_grow(void **state)
     refuse(TD_ERR_LIMIT, "210", td_stack_make_room(growing, 1, ROWS + 1));
     td_stack_destroy(growing);
     td_stack_destroy(whole);
+}
+
+static void test_caches_grow(void **state)
+{
+    rig r;
+    (void)state;
+    if (!rig_open(&r, RIG_CL_CPU, 0)) skip();
+    grow(&r, TD_FORMAT_FP32);
+    grow(&r, TD_FORMAT_INT8); /* whose caches are narrower */
     rig_close(&r);
 }
 

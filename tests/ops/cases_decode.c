@@ -75,12 +75,20 @@ static const op_io *add_random(op_case *c, decode_args *a, int which, const char
     return io;
 }
 
+/* Sums of a few are exact then. */
+static void coarsen(float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = rintf(256 * values[i]) / 256;
+}
+
 /* Vectors of a block; scales are small, so that sums of bytes stay as large as those of floats. */
 static const float *add_vectors(op_case *c, decode_args *a)
 {
     const td_decode_vectors v = td_decode_place_vectors(&a->shape);
     op_io *io = op_random(c, "vectors", v.total, -1, 1, 7);
     a->io[VECTORS] = last_io(c);
+    coarsen(io->values + v.qkv_bias, 3 * (size_t)a->shape.width);
     if (a->shape.format == TD_FORMAT_INT8)
         for (uint32_t i = v.qkv_scale; i < v.total; i++)
             io->values[i] = (io->values[i] + 2) / 256;
@@ -128,7 +136,7 @@ static void add_missing(op_case *c, decode_args *a, const td_decode_cut *cut)
                              [W_PROJ] = (size_t)td_decode_words(s->format, square),
                              [W_FC] = (size_t)td_decode_words(s->format, inside),
                              [W_MLP] = (size_t)td_decode_words(s->format, inside),
-                             [CACHE] = 2 * (size_t)s->slots * s->capacity * s->width};
+                             [CACHE] = 2 * (size_t)s->slots * s->capacity * s->width}; /* at most */
     size_t most = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (a->io[i] < 0 && counts[i] > most) most = counts[i];
@@ -295,6 +303,47 @@ static void attend(const double *q, const double *keys, const double *values, si
     free(weights);
 }
 
+static bool is_narrow(const decode_args *a)
+{
+    return td_decode_cache_format(a->shape.format) != TD_FORMAT_FP32;
+}
+
+/* As a cache keeps it. */
+static double keep(const decode_args *a, double value)
+{
+    if (!is_narrow(a)) return value;
+    return (double)op_from_half(op_to_half((float)value, TD_FORMAT_BF16), TD_FORMAT_BF16);
+}
+
+/* Full of numbers as it keeps them; `expected` begins with these. */
+static op_io *add_cache(op_case *c, decode_args *a)
+{
+    const td_decode_shape *s = &a->shape;
+    op_io *cache = op_random(c, "cache", 2 * (size_t)s->slots * s->capacity * s->width, -1, 1, 17);
+    a->io[CACHE] = last_io(c);
+    cache->kind = OP_IN_OUT;
+    cache->expected = make(cache->count);
+    cache->atol = cache->rtol = TOLERANCE;
+    if (is_narrow(a)) op_round(cache, TD_FORMAT_BF16);
+    for (size_t i = 0; i < cache->count; i++)
+        cache->expected[i] = (double)cache->values[i];
+    return cache;
+}
+
+/* A narrow one has two numbers to a word, which are known to the bit. */
+static void pack_cache(const decode_args *a, op_io *cache)
+{
+    const size_t n = cache->count;
+    if (!is_narrow(a)) return;
+    op_pack(cache, TD_FORMAT_BF16);
+    cache->words = calloc(cache->count, sizeof *cache->words);
+    if (!cache->words) abort();
+    for (size_t i = 0; i < n; i++)
+        cache->words[i / 2] |= op_to_half((float)cache->expected[i], TD_FORMAT_BF16) << i % 2 * 16;
+    free(cache->expected);
+    cache->expected = NULL;
+}
+
 static void add_attend(op_suite *suite, const td_decode_shape *s, const td_decode_cut *cut, uint32_t last)
 {
     op_case c = {.launch = launch_attend};
@@ -302,21 +351,17 @@ static void add_attend(op_suite *suite, const td_decode_shape *s, const td_decod
     const td_decode_vectors v = td_decode_place_vectors(s);
     const size_t n = s->width, head = n / s->heads, rows = s->capacity;
     double *w, *q = make(head), *out = make(head), *kv[2] = {make(rows * head), make(rows * head)};
-    const float *qkv = add_random(&c, a, QKV, "qkv", (size_t)cut->qkv, -1, 1)->values;
+    float *qkv = op_random(&c, "qkv", (size_t)cut->qkv, -1, 1, 200 + QKV)->values;
+    a->io[QKV] = last_io(&c);
+    coarsen(qkv, (size_t)cut->qkv);
     const float *vectors = add_vectors(&c, a);
     add_weights(&c, a, W_PROJ, "w", n * n, &w);
     uint32_t *step = (uint32_t *)(void *)op_input(&c, "step", (size_t)s->texts * TD_DECODE_WORDS)->values;
     a->io[STEP] = last_io(&c);
-    op_io *cache = op_random(&c, "cache", 2 * s->slots * rows * n, -1, 1, 17);
-    a->io[CACHE] = last_io(&c);
-    cache->kind = OP_IN_OUT;
-    cache->expected = make(cache->count);
-    cache->atol = cache->rtol = TOLERANCE;
+    op_io *cache = add_cache(&c, a);
     op_io *parts = op_output(&c, "attend_parts", (size_t)cut->attend_parts, 4 * TOLERANCE, TOLERANCE);
     a->io[ATTENDED] = last_io(&c);
     add_scratch(&c, a, cut);
-    for (size_t i = 0; i < cache->count; i++)
-        cache->expected[i] = (double)cache->values[i];
     for (size_t th = 0; th < (size_t)s->texts * s->heads; th++) {
         /* texts have slots in another order than their own, and rows of their own */
         const size_t t = th / s->heads, h = th % s->heads, slot = s->slots - 1 - t;
@@ -332,7 +377,7 @@ static void add_attend(op_suite *suite, const td_decode_shape *s, const td_decod
                     sums[which] += (double)qkv[(t * cut->splits + p) * 3 * n + column];
                 if (which > 0)
                     cache->expected[(((slot * 2 + which - 1) * s->heads + h) * rows + own) * head + d] =
-                        sums[which];
+                        keep(a, sums[which]);
             }
             q[d] = sums[0];
         }
@@ -347,6 +392,7 @@ static void add_attend(op_suite *suite, const td_decode_shape *s, const td_decod
             if (h == 0) *sum += (double)vectors[v.proj_bias + j];
         }
     }
+    pack_cache(a, cache);
     free(w);
     free(q);
     free(out);
