@@ -19,6 +19,9 @@
 #define TD_DECODE_ROWS_CPU 128u
 #define TD_DECODE_ROWS_GPU 64u
 
+/* Work-items of class GPU that share a row of these; their sums take the place of the group's row in local memory. */
+#define TD_DECODE_TEAM_GPU 16u
+
 /* Rows of the cache that a work-item of class CPU looks at side by side. */
 #define TD_DECODE_KEYS_CPU 4u
 

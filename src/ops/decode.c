@@ -8,6 +8,8 @@
 
 #define ITEMS_PER_CORE 4u /* of each launch, so that cores finish together */
 
+_Static_assert(TD_DECODE_ROWS_GPU * TD_DECODE_TEAM_GPU <= TD_DECODE_MAX_WIDTH, "sums fit where a row was");
+
 /* ---------------------------------------------------------------- sizes */
 
 td_status td_decode_format(const char *name, uint32_t *out)
