@@ -8,7 +8,7 @@
 
 #define ITEMS_PER_CORE 4u /* of each launch, so that cores finish together */
 
-_Static_assert(TD_DECODE_ROWS_GPU * TD_DECODE_TEAM_GPU <= TD_DECODE_MAX_WIDTH, "sums fit where a row was");
+_Static_assert(TD_DECODE_ROWS_GPU *TD_DECODE_TEAM_GPU <= TD_DECODE_MAX_WIDTH, "sums fit where a row was");
 
 /* ---------------------------------------------------------------- sizes */
 
