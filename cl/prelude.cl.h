@@ -155,6 +155,7 @@ static inline uint lane_(void)
 #define LARGEST(v) (v)
 #define FLOAT_AT(array, i) ((array)[i])
 #define TRANSPOSE(square)
+#define TRANSPOSE_CALL(square)
 #define AHEAD(buffer, i)
 #define FIRST(v) (v)
 #define MUL_HI_V(a, v) MUL_HI(a, v)
@@ -193,6 +194,7 @@ static inline uint lane_(void)
 #define LARGEST(v) largest_(v)
 #define FLOAT_AT(array, i) (((float *)(array))[i])
 #define TRANSPOSE(square) transpose_(square)
+#define TRANSPOSE_CALL(square) transpose_call_(square)
 #define AHEAD(buffer, i) __builtin_prefetch((const void *)(size_t)((buffer) + (i)))
 #define LOAD_F(buffer, i, end) load_f_(WHERE_(buffer, i, end), 0.0f)
 #define LOAD_U(buffer, i, end) load_u_(WHERE_(buffer, i, end), 0u)
@@ -319,6 +321,11 @@ static inline void transpose_(VF *square)
         }
         UNROLL for (uint e = 0; e < VW; e++) square[e] = mixed[e];
     }
+}
+
+static __attribute__((noinline, unused)) void transpose_call_(VF *square)
+{
+    transpose_(square);
 }
 #endif
 

@@ -94,6 +94,7 @@
 #define LARGEST(v) (v)
 #define FLOAT_AT(array, i) ((array)[i])
 #define TRANSPOSE(square)
+#define TRANSPOSE_CALL(square)
 #define AHEAD(buffer, i)
 #define FIRST(v) (v)
 #define MUL_HI_V(a, v) mul_hi_((a), (v))

@@ -119,6 +119,7 @@ typedef struct td_registry_options {
     bool no_timestamps;         /* queues without profiling */
     bool gpu_kernels;           /* kernels of class GPU on CPU drivers too, to test them there */
     bool store_binaries;        /* those of PoCL's kernels too, at any price: see docs/devices.md */
+    uint32_t compile_helpers;   /* copies of this process that may compile kernels; docs/devices.md */
     const struct td_registry_hooks *hooks; /* for tests; NULL */
 } td_registry_options;
 

@@ -87,7 +87,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static size_t count_cores(void)
+size_t td_pool_cores(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return (size_t)CPU_COUNT(&set);
@@ -97,7 +97,7 @@ static size_t count_cores(void)
 
 td_status td_pool_create(size_t n_threads, td_pool **out)
 {
-    if (n_threads == 0) n_threads = count_cores();
+    if (n_threads == 0) n_threads = td_pool_cores();
     td_status status = TD_OK;
     td_pool *pool = NULL;
     TD_TRY(TD_NEW(&pool));

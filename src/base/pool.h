@@ -24,6 +24,9 @@ void td_pool_destroy(td_pool *pool);
 
 size_t td_pool_threads(const td_pool *pool);
 
+/* Cores that this process may use; at least 1. */
+size_t td_pool_cores(void);
+
 /* Runs run(ctx, 0 .. count-1), started in index order, and returns when none is running any more. If some
  * fail, the result (status and error record of the calling thread) is that of the lowest failing index; later
  * indices that have not started are left out. */

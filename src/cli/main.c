@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "cli/cli.h"
 
 static int (*const RUN[TD_COMMAND_COUNT])(td_cli *cli) = {
@@ -109,12 +110,22 @@ static int run_program(td_cli *cli, int argc, const char *const *argv)
     return run_command(cli, command, argc - first, argv + first);
 }
 
+/* The program is a process of its own, so that it may copy itself to compile kernels; a library does not. A core stays
+ * for this process. */
+static void allow_helpers(void)
+{
+    char count[24];
+    (void)snprintf(count, sizeof count, "%zu", td_pool_cores() - 1);
+    (void)setenv("TANDEM_COMPILE_HELPERS", count, 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *const *words = (const char *const *)argv;
     td_cli cli = {.command = TD_COMMAND_COUNT, .json = wants_json(argc, words)};
     td_cli_table table;
     catch_signals();
+    allow_helpers();
     td_cli_begin_output(&cli, "auto", TD_LOG_INFO);
     const bool has_table = td_cli_make_table(&table) == TD_OK;
     cli.table = &table.table;

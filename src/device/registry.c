@@ -30,6 +30,14 @@ static bool is_on(const char *variable)
     return value && strcmp(value, "1") == 0;
 }
 
+/* TANDEM_COMPILE_HELPERS; nothing where it is no number. */
+static uint32_t read_helpers(void)
+{
+    const char *value = getenv("TANDEM_COMPILE_HELPERS");
+    uint64_t count = 0;
+    return value && td_text_parse_u64(value, &count) == TD_OK && count < UINT32_MAX ? (uint32_t)count : 0;
+}
+
 void td_registry_options_from_env(td_registry_options *options)
 {
     *options = (td_registry_options){
@@ -41,6 +49,7 @@ void td_registry_options_from_env(td_registry_options *options)
         .validation = is_on("TANDEM_VALIDATION"),
         .gpu_kernels = is_on("TANDEM_GPU_KERNELS"),
         .store_binaries = is_on("TANDEM_STORE_BINARIES"),
+        .compile_helpers = read_helpers(),
     };
 }
 

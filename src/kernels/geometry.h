@@ -24,6 +24,12 @@
 #define TD_MATMUL_ROWS_GPU 16u
 #define TD_MATMUL_COLUMNS_GPU 16u
 
+/* What a launch of `trial` makes. */
+#define TD_TRIAL_ADD 0u
+#define TD_TRIAL_RANDOM 1u
+#define TD_TRIAL_PRODUCT 2u
+#define TD_TRIAL_SUM 3u
+
 /* Most partial sums the first launch of `reduce_sum` leaves to the second. */
 #define TD_REDUCE_MAX_BLOCKS 1024u
 

@@ -439,6 +439,86 @@ static void test_matmul(void **state)
     on_every_device(all_products);
 }
 
+/* ---------------------------------------------------------------- the self-test's */
+
+static void trial_product(const bed *b, size_t i, uint32_t columns, uint32_t depth)
+{
+    const td_trial_params params = {.kind = TD_TRIAL_PRODUCT, .rows = 5, .columns = columns, .depth = depth};
+    launch l = {.id = TD_K_trial, .grid = {6, 1, 1}, .n_words = {5 * depth, depth * columns, 5 * columns}};
+    float *x = make_floats(5 * depth, 1);
+    float *y = make_floats(depth * columns, 2);
+    set_params(&l, &params, sizeof params);
+    l.in[0] = (uint32_t *)(void *)x;
+    l.in[1] = (uint32_t *)(void *)y;
+    uint32_t *got = run_twice(b, i, &l);
+    for (uint32_t e = 0; e < 5 * columns; e++) {
+        double sum = 0;
+        for (uint32_t q = 0; q < depth; q++)
+            sum += (double)x[e / columns * depth + q] * (double)y[q * columns + e % columns];
+        if (!(fabs((double)as_float(got[e]) - sum) <= 1e-6 * depth)) fail_msg("product: element %u", e);
+    }
+    free(got);
+    free_inputs(&l);
+}
+
+static void trial_sum(const bed *b, size_t i, uint32_t n, uint32_t columns)
+{
+    const uint32_t rows = (n + columns - 1) / columns;
+    const td_trial_params params = {.kind = TD_TRIAL_SUM, .n = n, .rows = rows, .columns = columns};
+    launch l = {.id = TD_K_trial, .grid = {rows + 1, 1, 1}, .n_words = {n, 1, rows}};
+    float *x = make_floats(n, 3);
+    set_params(&l, &params, sizeof params);
+    l.in[0] = (uint32_t *)(void *)x;
+    uint32_t *got = run_twice(b, i, &l);
+    for (uint32_t r = 0; r < rows; r++) {
+        double sum = 0;
+        for (uint32_t e = r * columns; e < n && e < (r + 1) * columns; e++)
+            sum += (double)x[e];
+        if (!(fabs((double)as_float(got[r]) - sum) <= 1e-6 * columns)) fail_msg("sum: row %u", r);
+    }
+    free(got);
+    free_inputs(&l);
+}
+
+static void trial_elements(const bed *b, size_t i, uint32_t n, uint32_t kind)
+{
+    const td_trial_params params = {.kind = kind, .n = n};
+    launch l = {
+        .id = TD_K_trial, .grid = td_grid_elements(td_device_class(b->device[i]), n), .n_words = {n, n, n}};
+    float *x = make_floats(n, 4);
+    float *y = make_floats(n, 5);
+    set_params(&l, &params, sizeof params);
+    l.in[0] = (uint32_t *)(void *)x;
+    l.in[1] = (uint32_t *)(void *)y;
+    uint32_t *got = run_twice(b, i, &l);
+    for (uint32_t e = 0; e < n; e++) {
+        const bool right = kind == TD_TRIAL_ADD ? as_float(got[e]) == x[e] + y[e]
+                                                : got[e] == td_rng_u32((UINT64_C(1) << 32) + 7, 3, e);
+        if (!right) fail_msg("kind %u of %u: element %u is %08x", kind, n, e, got[e]);
+    }
+    free(got);
+    free_inputs(&l);
+}
+
+static void trial_all(const bed *b, size_t i)
+{
+    trial_product(b, i, 1, 1);
+    trial_product(b, i, 7, 300);
+    trial_product(b, i, 29, 41);
+    trial_sum(b, i, 1, 1);
+    trial_sum(b, i, 4099, 67);
+    for (uint32_t kind = TD_TRIAL_ADD; kind <= TD_TRIAL_RANDOM; kind++) {
+        trial_elements(b, i, 1, kind);
+        trial_elements(b, i, 4099, kind);
+    }
+}
+
+static void test_trial(void **state)
+{
+    (void)state;
+    on_every_device(trial_all);
+}
+
 /* ---------------------------------------------------------------- completeness */
 
 /* A grid larger than needed does nothing more: groups beyond the data are harmless. */
@@ -478,7 +558,7 @@ static void test_too_many_groups(void **state)
 static void test_every_kernel_has_a_case(void **state)
 {
     (void)state;
-    static const char *const TESTED[] = {"fill", "copy", "add", "matmul", "reduce_sum", "random"};
+    static const char *const TESTED[] = {"fill", "copy", "add", "matmul", "reduce_sum", "random", "trial"};
     static const char *const LISTED[] = {
 #define TD_KERNEL(name, ...) #name,
 #include "kernels/ops/basic.def"
@@ -503,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_reduce_sum),
         cmocka_unit_test(test_the_empty_sum),
         cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_trial),
         cmocka_unit_test(test_too_many_groups),
         cmocka_unit_test(test_every_kernel_has_a_case),
     };

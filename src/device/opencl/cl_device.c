@@ -148,6 +148,8 @@ static td_status create_device(const td_cl_state *state, const td_device_info *i
     device->id = state->platforms[info->platform].devices[info->ordinal];
     pthread_mutex_init(&device->mutex, NULL);
     choose_options(device);
+    if (device->base.kernel_class == TD_CLASS_CPU && td_cl_is_pocl(info)) device->helpers = state->helpers;
+    if (device->helpers && !info->selftest_done) td_cl_helpers_wake(device->helpers);
     *out = device;
     return TD_OK;
 }

@@ -215,6 +215,7 @@ td_status td_cl_list_compile(td_list *list)
     TD_TRY(TD_NEW_ARRAY(&native->steps, 2 * list->n_commands)); /* a bounced command takes two */
     TD_TRY(create_views(native, list));
     TD_TRY(create_bounce(device, native, list));
+    if (device->helpers) td_cl_helpers_prepare(device->helpers, device, list);
     for (size_t i = 0; i < list->n_commands; i++) {
         const td_command *command = &list->commands[i];
         td_cl_step *first = &native->steps[native->n_steps];

@@ -152,9 +152,14 @@ td_status td_cl_probe(const td_registry_options *options, td_info_list *infos, t
                       void **out)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    td_cl_helpers *helpers = td_cl_helpers_start(options); /* before a driver has threads */
     pthread_mutex_lock(&turn);
     const td_status status = probe(options, infos, report, out);
     pthread_mutex_unlock(&turn);
+    if (status == TD_OK)
+        ((td_cl_state *)*out)->helpers = helpers;
+    else
+        td_cl_helpers_stop(helpers);
     return status;
 }
 
@@ -162,6 +167,7 @@ void td_cl_unload(void *opaque)
 {
     td_cl_state *state = opaque;
     if (!state) return;
+    td_cl_helpers_stop(state->helpers);
     for (cl_uint i = 0; i < state->n_platforms; i++)
         free(state->platforms[i].devices);
     free(state->platforms);

@@ -44,9 +44,14 @@ static void release_program(const td_cl_device *device, cl_program *program)
     *program = NULL;
 }
 
+bool td_cl_is_pocl(const td_device_info *info)
+{
+    return strcmp(info->platform_name, "Portable Computing Language") == 0;
+}
+
 static bool is_pocl(const td_cl_device *device)
 {
-    return strcmp(device->base.info.platform_name, "Portable Computing Language") == 0;
+    return td_cl_is_pocl(&device->base.info);
 }
 
 /* The driver's compiler options: those of the device, then those of the kernel. */
@@ -178,13 +183,13 @@ static void store_binary(td_cl_device *device, td_cl_program *program)
     free(binary);
 }
 
-static bool is_marked(td_cl_device *device, td_digest key)
+static bool is_stored(td_cl_device *device, const char *kind, td_digest key)
 {
     void *data = NULL;
     size_t bytes = 0;
-    const bool marked = td_blob_cache_load(device->base.cache, MARK_KIND, key, &data, &bytes);
+    const bool stored = td_blob_cache_load(device->base.cache, kind, key, &data, &bytes);
     free(data);
-    return marked;
+    return stored;
 }
 
 static td_status load_or_build(td_cl_device *device, td_cl_program *program)
@@ -192,7 +197,7 @@ static td_status load_or_build(td_cl_device *device, td_cl_program *program)
     const bool own = is_pocl(device);
     program->is_stored = load_binary(device, program);
     if (program->is_stored) return TD_OK;
-    const bool known = own && is_marked(device, program->key);
+    const bool known = own && is_stored(device, MARK_KIND, program->key);
     if (!known) atomic_fetch_add(&device->base.kernel_builds, 1);
     const td_status status = build_source(device, program);
     if (status != TD_OK || known) return status;
@@ -224,6 +229,44 @@ td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl
 fail:
     pthread_mutex_unlock(&device->mutex);
     free(program);
+    return status;
+}
+
+bool td_cl_program_is_known(td_cl_device *device, const td_kernel *kernel)
+{
+    pthread_mutex_lock(&device->mutex);
+    const td_cl_program *program = device->programs;
+    while (program && program->kernel != kernel)
+        program = program->next;
+    pthread_mutex_unlock(&device->mutex);
+    const td_digest key = key_of(device, kernel);
+    return program || is_stored(device, MARK_KIND, key) || is_stored(device, BINARY_KIND, key);
+}
+
+td_status td_cl_program_warm(td_cl_device *device, td_cl_program *program)
+{
+    const td_cl_api *api = device->api;
+    const size_t one[] = {1, 1, 1};
+    static const uint32_t zeros[TD_CL_WARM_BYTES / sizeof(uint32_t)]; /* never written */
+    uint32_t ones[TD_KERNEL_MAX_PARAMS / sizeof(uint32_t)];
+    cl_mem nothing = NULL;
+    cl_kernel kernel = NULL;
+    td_status status = TD_OK;
+    for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++)
+        ones[i] = 1;
+    TD_CL_MAKE(&nothing, device, clCreateBuffer, device->share->context,
+               CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof zeros, (void *)(uintptr_t)zeros);
+    TD_CL_MAKE(&kernel, device, clCreateKernel, program->program, program->kernel->entry);
+    for (cl_uint i = 0; i < program->kernel->n_buffers; i++)
+        TD_CL_TRY(device, clSetKernelArg, kernel, i, sizeof nothing, &nothing);
+    if (program->kernel->params_bytes)
+        TD_CL_TRY(device, clSetKernelArg, kernel, program->kernel->n_buffers, program->kernel->params_bytes,
+                  ones);
+    TD_CL_TRY(device, clEnqueueNDRangeKernel, device->service, kernel, 3, NULL, one, one, 0, NULL, NULL);
+    TD_CL_TRY(device, clFinish, device->service);
+fail:
+    if (kernel) (void)api->clReleaseKernel(kernel);
+    if (nothing) (void)api->clReleaseMemObject(nothing);
     return status;
 }
 

@@ -6,7 +6,7 @@
  *   cl_program.c  kernels built, loaded, stored    cl_list.c     recorded commands made native
  *   cl_submit.c   replay                           cl_queue.c    waiting, times
  *   cl_clock.c    device clock to host clock       cl_signal.c   wake-ups from driver callbacks
- *   cl_clblast.c  the CLBlast library
+ *   cl_clblast.c  the CLBlast library                   cl_helper.c   processes that compile beside this one
  *
  * Ordering comes from in-order queues; a timeline point is the event of a submission's last command.
  */
@@ -15,7 +15,10 @@
 
 #include "device/backend.h"
 #include "device/opencl/cl_api.h"
+#include "device/opencl/cl_helper.h"
 #include "device/opencl/cl_signal.h"
+
+#define TD_CL_WARM_BYTES 65536u /* of memory in td_cl_program_warm() */
 
 /* What probe found; lives as long as the registry. */
 typedef struct td_cl_platform {
@@ -28,6 +31,7 @@ typedef struct td_cl_state {
     td_cl_api api;
     bool timestamps;
     bool store_binaries;
+    td_cl_helpers *helpers;    /* owned; NULL: none */
     td_cl_platform *platforms; /* owned */
     cl_uint n_platforms;
 } td_cl_state;
@@ -85,7 +89,8 @@ struct td_cl_device {
     td_device base;
     const td_cl_api *api; /* borrowed from the state */
     td_cl_share *share;
-    td_cl_device *next; /* in the share's list */
+    td_cl_helpers *helpers; /* borrowed from the state; NULL: it compiles alone */
+    td_cl_device *next;     /* in the share's list */
     cl_device_id id;
     cl_command_queue service; /* maps, first touches, clock markers: never behind the user's work */
     bool has_host_timer;
@@ -236,6 +241,12 @@ cl_mem td_cl_buffer_mem(const td_cl_device *device, const td_buffer *buffer);
 
 /* cl_program.c */
 td_status td_cl_program_get(td_cl_device *device, const td_kernel *kernel, td_cl_program **out);
+/* False if it has to be compiled before it can run. */
+bool td_cl_program_is_known(td_cl_device *device, const td_kernel *kernel);
+/* Has PoCL compile a program of class CPU for the group that lists launch it in: by a launch of one group with all
+ * parameters 1 and little memory, in which no kernel does harm (tests/device/test_small_launch.c). Waits. */
+td_status td_cl_program_warm(td_cl_device *device, td_cl_program *program);
+bool td_cl_is_pocl(const td_device_info *info);
 /* Puts programs that came from source into the cache, if there is one. No work may be running. */
 void td_cl_programs_release(td_cl_device *device);
 

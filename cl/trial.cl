@@ -1,0 +1,2 @@
+#include "prelude.cl.h"
+#include "kernels/trial.kh"
