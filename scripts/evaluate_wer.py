@@ -1,7 +1,7 @@
 """The work of evaluate_wer.sh: makes sentences, speaks them in every way there is, and has them recognised.
 
-The sentences of demo_sentences.txt follow eight patterns. Their words, sorted by the places they stand in, give
-the recogniser's grammar and, put together anew, sentences that no voice was trained with. A recogniser with a
+The words of demo_sentences.txt, sorted by the places they stand in (demo_grammar.py), give the recogniser's grammar
+and, put together anew, sentences that no voice was trained with. A recogniser with a
 closed grammar only has to tell the words of a place apart; one that may put any word anywhere has a harder task.
 Beside that, how long the voice speaks is compared with the original: one that does not end in time is found so.
 
@@ -17,6 +17,7 @@ import math
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,65 +25,14 @@ import wave
 
 import pocketsphinx
 
+from demo_grammar import PATTERNS, PLACES, known_sentences, make_new, read_patterns, words_of
 from word_errors import count_errors
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# A word in capitals is a place. TIME may be several words.
-PATTERNS = [
-    "TIME, the WEATHER ADVERB MOVED over the PLACE.",
-    "We left the THING and the THING WHERE the COLOR PLACE.",
-    "The MOOD PERSON DID the COLOR THING TIME.",
-    "TIME, the PERSON DID NUMBER COLOR THINGS.",
-    "Please DO the COLOR THING WHERE the PLACE.",
-    "Did the MOOD PERSON DO my THING WHERE the PLACE?",
-    "Our PERSON ADVERB ACTED WHERE the PLACE TIME.",
-    "The PERSON and the PERSON ACTED WHERE the PLACE.",
-]
 # Those with the most places that unseen_words.txt has words for.
 UNSEEN_PATTERNS = [PATTERNS[i] for i in (1, 2, 5, 7)]
-PLACES = re.compile(r"\b[A-Z]{2,}\b")
-RATE = 22050
-PAUSE = RATE // 5  # of near silence before and after, as the recogniser likes it
-
-
-def words_of(sentence):
-    return re.sub(r"[^a-z ]", "", sentence.lower()).split()
-
-
-def read_patterns(sentences):
-    """The words of each place, as they occur in the sentences."""
-    slots = {}
-    forms = [re.compile(PLACES.sub(lambda m: "(.+)" if m[0] == "TIME" else r"(\w+)", re.escape(p).replace(r"\ ", " "))
-                        + "$") for p in PATTERNS]
-    for sentence in sentences:
-        for number, form in enumerate(forms):
-            found = form.match(sentence)
-            if found:
-                break
-        else:
-            sys.exit(f"evaluate_wer: a sentence that follows no pattern: {sentence}")
-        for name, text in zip(PLACES.findall(PATTERNS[number]), found.groups()):
-            slots.setdefault(name, set()).add(text.lower().replace("sunday", "Sunday"))
-    return {name: sorted(texts) for name, texts in slots.items()}
-
-
-def make_new(slots, old, count):
-    """Sentences that are not among the old ones, the same each time, patterns in turns."""
-    rng, made = random.Random(20), []
-    while len(made) < count:
-        pattern = PATTERNS[len(made) % len(PATTERNS)]
-        chosen = []
-
-        def choose(match):
-            chosen.append(rng.choice([text for text in slots[match[0]] if text not in chosen]))
-            return chosen[-1]
-
-        sentence = PLACES.sub(choose, pattern)
-        sentence = sentence[0].upper() + sentence[1:]
-        if sentence not in old and sentence not in made:
-            made.append(sentence)
-    return made
+PAUSE = 0.2  # seconds of near silence before and after, as the recogniser likes it
 
 
 def read_unseen(known):
@@ -119,10 +69,11 @@ def make_unseen(slots, unseen):
 
 
 def read_samples(path):
+    """Samples, and how many there are in a second."""
     with wave.open(path, "rb") as file:
-        if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (RATE, 1, 2):
-            sys.exit(f"evaluate_wer: {path}: not {RATE} Hz, one channel, 16 bits")
-        return array.array("h", file.readframes(file.getnframes()))
+        if (file.getnchannels(), file.getsampwidth()) != (1, 2):
+            sys.exit(f"evaluate_wer: {path}: not one channel of 16 bits")
+        return array.array("h", file.readframes(file.getnframes())), file.getframerate()
 
 
 # ---------------------------------------------------------------- recogniser
@@ -138,10 +89,9 @@ class Recogniser:
         grammar, loop = os.path.join(work, "grammar.jsgf"), os.path.join(work, "loop.lm")
         self.write_grammar(slots, patterns, grammar)
         self.write_loop(words, loop)
-        common = dict(hmm=os.path.join(model, "en-us"), dict=dictionary, samprate=RATE, nfft=1024, lw=6.5,
-                      beam=1e-60, pbeam=1e-60, wbeam=1e-40, loglevel="FATAL")
-        self.decoders = {"grammar": pocketsphinx.Decoder(jsgf=grammar, **common),
-                         "loop": pocketsphinx.Decoder(lm=loop, **common)}
+        self.common = dict(hmm=os.path.join(model, "en-us"), dict=dictionary, nfft=1024, lw=6.5,
+                           beam=1e-60, pbeam=1e-60, wbeam=1e-40, loglevel="FATAL")
+        self.tasks = {"grammar": {"jsgf": grammar}, "loop": {"lm": loop}}
         rng = random.Random(0)
         self.noise = [rng.gauss(0, 3) for _ in range(1 << 16)]  # absolute silence upsets the recogniser
 
@@ -178,18 +128,22 @@ class Recogniser:
             out.writelines(f"{share:.4f} {word}\n" for word in words)
             out.write("\n\\end\\\n")
 
-    def prepare(self, path):
-        samples = read_samples(path)
+    @functools.cache
+    def decoders(self, rate):
+        return {kind: pocketsphinx.Decoder(samprate=rate, **task, **self.common) for kind, task in self.tasks.items()}
+
+    def prepare(self, samples, rate):
         gain = 0.6 * 32767 / max(3, max(map(abs, samples), default=0))
-        quiet = [0] * PAUSE
+        quiet = [0] * int(PAUSE * rate)
         noisy = (gain * x + self.noise[i & 0xffff] for i, x in enumerate([*quiet, *samples, *quiet]))
         return array.array("h", [max(-32768, min(32767, round(x))) for x in noisy]).tobytes()
 
     @functools.cache
     def hear(self, path):
         """What each decoder understands."""
-        heard, samples = {}, self.prepare(path)
-        for kind, decoder in self.decoders.items():
+        heard, (samples, rate) = {}, read_samples(path)
+        samples = self.prepare(samples, rate)
+        for kind, decoder in self.decoders(rate).items():
             decoder.start_utt()
             decoder.process_raw(samples, False, True)
             decoder.end_utt()
@@ -225,16 +179,17 @@ def speak_all(args, sentences):
         run(args.tandem, "synth", "--copy", kinds["original"][-1], "-o", kinds["copy"][-1])
         if args.checkpoint:
             kinds["voice"].append(os.path.join(args.work, "voice", name))
-            run(args.tandem, "synth", "--checkpoint", args.checkpoint, "--text", sentence, "-o", kinds["voice"][-1])
+            run(args.tandem, "synth", "--checkpoint", args.checkpoint, "--text", sentence, *shlex.split(args.synth),
+                "-o", kinds["voice"][-1])
     return kinds
 
 
 def measure_length(path):
-    """Samples from the first to the last that is heard."""
-    samples = read_samples(path)
+    """Seconds from the first sample to the last that is heard."""
+    samples, rate = read_samples(path)
     heard = max(map(abs, samples), default=0) / 50
     places = [i for i, x in enumerate(samples) if abs(x) > heard]
-    return places[-1] - places[0] + 1 if places else 1
+    return (places[-1] - places[0] + 1) / rate if places else 1 / rate
 
 
 def compare_lengths(originals, voices):
@@ -267,6 +222,7 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="tell what was misunderstood")
     parser.add_argument("--json", action="store_true", help="print the rates as JSON")
     parser.add_argument("--tandem", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--synth", metavar="OPTIONS", default="", help="more options of tandem synth, for the voice")
     parser.add_argument("--keep", metavar="DIR", help="leave all recordings there")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tandem-wer-") as folder:
@@ -302,8 +258,7 @@ def print_rates(rates, columns):
 
 
 def evaluate(parser, args):
-    with open(os.path.join(HERE, "demo_sentences.txt"), encoding="utf-8") as lines:
-        known = lines.read().splitlines()
+    known = known_sentences()
     if not 0 < args.sentences <= len(known):
         parser.error(f"--sentences: 1 to {len(known)}")
     slots = read_patterns(known)

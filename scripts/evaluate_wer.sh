@@ -3,9 +3,10 @@
 # same words, beside those of the original recordings and of their copies through the vocoder; and whether the voice
 # speaks as long as the original.
 #   scripts/evaluate_wer.sh [CHECKPOINT] [--sentences N] [--unseen] [--verbose] [--json] [--keep DIR]
+#       [--synth 'OPTIONS']
 # Without CHECKPOINT: recordings and copies only. --unseen: of 200 words that no training sentence has. --keep leaves
-# all recordings in DIR. The recogniser is pocketsphinx from PyPI, in build/wer/venv. TANDEM names the program to test
-# if it is not build/release/tandem.
+# all recordings in DIR. OPTIONS are more of `tandem synth`, such as a reference for XTTS. The recogniser is pocketsphinx
+# from PyPI, in build/wer/venv. TANDEM names the program to test if it is not build/release/tandem.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 work=$here/../build/wer
@@ -13,7 +14,7 @@ pocketsphinx=5.1.1
 
 case ${1:-} in
 -h | --help)
-    sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
 esac

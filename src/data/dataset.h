@@ -28,7 +28,7 @@ typedef struct td_dataset_settings {
     td_token_kind tokens;
     bool is_auto;            /* letters or phonemes: a model that is gone on with decides */
     const char *bpe_path;    /* of TD_TOKENS_BPE */
-    const char *bpe_json;    /* what is in such a file, as a voice holds it; NULL: bpe_path is read */
+    const char *bpe_json;    /* what is in such a file; NULL: bpe_path is read */
     bool romanizes;          /* texts are spelled as text/romanize.h writes them */
     bool refuses_unknown;    /* of TD_TOKENS_BPE: a row is bad whose language has no tag, or whose text has a
                               * character without a token */

@@ -351,7 +351,8 @@ static td_status open_tokenizer(build *b)
 {
     const td_dataset_settings *settings = b->settings;
     if (settings->bpe_json != NULL)
-        return td_tokenizer_parse_bpe(settings->bpe_json, strlen(settings->bpe_json), &b->tokenizer);
+        return td_tokenizer_parse_bpe(settings->bpe_json, strlen(settings->bpe_json), settings->bpe_path,
+                                      &b->tokenizer);
     if (settings->tokens == TD_TOKENS_BPE) return td_tokenizer_open_bpe(settings->bpe_path, &b->tokenizer);
     if (settings->symbols != NULL)
         TD_CHECK(td_symbols_parse(settings->symbols, &b->symbols));

@@ -501,20 +501,20 @@ static td_status add_model(td_safetensors_writer *writer, const char *within, co
     return TD_OK;
 }
 
-/* What goes into the file besides the tensors' bytes. */
+/* What goes into the file besides the tensors' bytes. A value of NULL is left out. */
 static td_status add_info(td_safetensors_writer *writer, const td_checkpoint_info *info)
 {
-    const td_safetensors_pair pairs[] = {
-        {"format", FORMAT},
-        {"symbols", info->symbols},
-        {"symbols_unseen", info->unseen != NULL ? info->unseen : ""},
-        {"token_kind", KINDS[info->token_kind]},
-        {"tokenizer", info->tokenizer},
-        {"language", info->language},
-        {"speakers", info->speakers},
-    };
+    const td_safetensors_pair pairs[] = {{"format", FORMAT},
+                                         {"symbols", info->symbols},
+                                         {"symbols_unseen", info->unseen != NULL ? info->unseen : ""},
+                                         {"token_kind", KINDS[info->token_kind]},
+                                         {"tokenizer", info->tokenizer},
+                                         {"tokenizer_json", info->tokenizer_json},
+                                         {"language", info->language},
+                                         {"speakers", info->speakers}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
-        TD_CHECK(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
+        if (pairs[i].value)
+            TD_CHECK(td_safetensors_writer_add_metadata(writer, pairs[i].key, pairs[i].value));
     return add_model(writer, "", info);
 }
 
@@ -626,9 +626,9 @@ fail:
 
 td_status td_checkpoint_list_kept(const td_checkpoint *c, td_safetensors_pair **out, size_t *n)
 {
-    static const char *const OTHERS[] = {
-        "format",   "family",  "mel",         "symbols", "token_kind", "tokenizer",      "language",
-        "speakers", "model.*", "front_end.*", "hash.*",  "train.*",    "symbols_unseen", "vocoder.*"};
+    static const char *const OTHERS[] = {"format",      "family",   "mel",      "symbols*",
+                                         "token*",      "language", "speakers", "model.*",
+                                         "front_end.*", "hash.*",   "train.*",  "vocoder.*"};
     *n = 0;
     TD_CHECK(TD_NEW_ARRAY(out, td_safetensors_metadata_count(c->file) + 1));
     for (size_t i = 0; i < td_safetensors_metadata_count(c->file); ++i) {

@@ -43,10 +43,9 @@ typedef struct td_checkpoint_info {
     const char *symbols;   /* td_symbols_text(); "" for BPE */
     const char *unseen;    /* those of them that no training text had; "": each was seen, or nobody knows */
     const char *tokenizer; /* path of the BPE's file; "" for others */
-    const char
-        *tokenizer_json;  /* what is in it, where the file of the voice holds it; else NULL. Not written */
-    const char *language; /* code of the language most training texts are in */
-    const char *speakers; /* names in the order of their ids, one a line; "" for none */
+    const char *tokenizer_json; /* what is in it; NULL: the voice does not hold it */
+    const char *language;       /* code of the language most training texts are in */
+    const char *speakers;       /* names in the order of their ids, one a line; "" for none */
     const struct td_checkpoint
         *rest; /* a file whose further tensors and metadata are written too (carried.h); or NULL */
 } td_checkpoint_info;

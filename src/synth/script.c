@@ -49,9 +49,9 @@ static td_status open_writer(writer *w)
     s->model = td_model_describe(&v->model);
     TD_CHECK(td_normalizer_create(s->lang, &w->normalizer));
     if (v->token_kind == TD_TOKENS_BPE) {
-        TD_CHECK(v->tokenizer_json
-                     ? td_tokenizer_parse_bpe(v->tokenizer_json, strlen(v->tokenizer_json), &s->tokenizer)
-                     : td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
+        TD_CHECK(v->tokenizer_json ? td_tokenizer_parse_bpe(v->tokenizer_json, strlen(v->tokenizer_json),
+                                                            NULL, &s->tokenizer)
+                                   : td_tokenizer_open_bpe(v->tokenizer, &s->tokenizer));
     } else {
         TD_CHECK(td_symbols_parse(v->symbols, &s->symbols));
         if (v->unseen) TD_CHECK(td_symbols_hide(s->symbols, v->unseen));

@@ -1,6 +1,6 @@
 /* The languages Tandem speaks, and what the normaliser knows of each: words, marks and rule-set names, as
  * data. The numbers themselves are ICU's. One file of tables per family: lang_germanic.c, lang_romance.c,
- * lang_slavic.c, lang_asian.c, lang_other.c. Covered by tests/text/test_normalize.c.
+ * lang_slavic.c, lang_asian.c, lang_other.c, lang_plain.c. Covered by tests/text/test_normalize.c.
  */
 #ifndef TD_TEXT_LANG_H
 #define TD_TEXT_LANG_H
@@ -10,7 +10,8 @@
 
 #include "tandem/status.h"
 
-#define TD_LANG_LIST(X)                                                                                      \
+/* Those with tables of their own; and those with what ICU knows of them (lang_plain.c). */
+#define TD_LANG_FULL_LIST(X)                                                                                 \
     X(EN, en)                                                                                                \
     X(ES, es)                                                                                                \
     X(FR, fr)                                                                                                \
@@ -28,6 +29,26 @@
     X(KO, ko)                                                                                                \
     X(JA, ja)                                                                                                \
     X(HI, hi)
+
+#define TD_LANG_PLAIN_LIST(X)                                                                                \
+    X(SV, sv)                                                                                                \
+    X(DA, da)                                                                                                \
+    X(NB, nb)                                                                                                \
+    X(FI, fi)                                                                                                \
+    X(ET, et)                                                                                                \
+    X(LV, lv)                                                                                                \
+    X(LT, lt)                                                                                                \
+    X(EL, el)                                                                                                \
+    X(RO, ro)                                                                                                \
+    X(CA, ca)                                                                                                \
+    X(UK, uk)                                                                                                \
+    X(BG, bg)                                                                                                \
+    X(HR, hr)                                                                                                \
+    X(SK, sk)                                                                                                \
+    X(VI, vi)                                                                                                \
+    X(ID, id)
+
+#define TD_LANG_LIST(X) TD_LANG_FULL_LIST(X) TD_LANG_PLAIN_LIST(X)
 
 typedef enum td_lang {
 #define TD_LANG_ENUM(name, code) TD_LANG_##name,

@@ -36,10 +36,13 @@ static struct {
 /* Without Chinese and Japanese: espeak-ng names the letters of pinyin, and says "Chinese letter" for kanji.
  */
 static const char *const voices[TD_LANG_COUNT] = {
-    [TD_LANG_EN] = "en-us", [TD_LANG_ES] = "es",    [TD_LANG_FR] = "fr", [TD_LANG_DE] = "de",
-    [TD_LANG_IT] = "it",    [TD_LANG_PT] = "pt-br", [TD_LANG_PL] = "pl", [TD_LANG_TR] = "tr",
-    [TD_LANG_RU] = "ru",    [TD_LANG_NL] = "nl",    [TD_LANG_CS] = "cs", [TD_LANG_AR] = "ar",
-    [TD_LANG_HU] = "hu",    [TD_LANG_KO] = "ko",    [TD_LANG_HI] = "hi",
+    [TD_LANG_EN] = "en-us",   [TD_LANG_ES] = "es",    [TD_LANG_FR] = "fr", [TD_LANG_DE] = "de",
+    [TD_LANG_IT] = "it",      [TD_LANG_PT] = "pt-br", [TD_LANG_PL] = "pl", [TD_LANG_TR] = "tr",
+    [TD_LANG_RU] = "ru",      [TD_LANG_NL] = "nl",    [TD_LANG_CS] = "cs", [TD_LANG_AR] = "ar",
+    [TD_LANG_HU] = "hu",      [TD_LANG_KO] = "ko",    [TD_LANG_HI] = "hi",
+#define VOICE(name, code) [TD_LANG_##name] = #code,
+    TD_LANG_PLAIN_LIST(VOICE)
+#undef VOICE
 };
 
 /* What espeak-ng 1.51 makes of the 12,000 most frequent words of each language, without marks. */

@@ -117,17 +117,17 @@ static td_status choose_ruleset(td_speller *speller, const char *ruleset)
     return TD_OK;
 }
 
-/* Replaces each wrong phrase in place; a right one is never longer. */
+/* Replaces each wrong phrase in place, wherever it stands; a right one is never longer and has no wrong one in it. */
 static void repair_words(const td_lang_rules *rules, td_buffer *words)
 {
     for (const char *const *pair = rules->repairs; pair != NULL && *pair != NULL; pair += 2) {
-        char *found = strstr(words->data, pair[0]);
-        if (found == NULL) continue;
-        size_t wrong = strlen(pair[0]);
-        size_t right = strlen(pair[1]);
-        memcpy(found, pair[1], right);
-        memmove(found + right, found + wrong, strlen(found + wrong) + 1);
-        words->size -= wrong - right;
+        const size_t wrong = strlen(pair[0]);
+        const size_t right = strlen(pair[1]);
+        for (char *found = words->data; (found = strstr(found, pair[0])) != NULL; found += right) {
+            memcpy(found, pair[1], right);
+            memmove(found + right, found + wrong, strlen(found + wrong) + 1);
+            words->size -= wrong - right;
+        }
     }
 }
 

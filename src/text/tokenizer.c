@@ -49,10 +49,10 @@ td_status td_tokenizer_open_bpe(const char *path, td_tokenizer **out)
     return status == TD_OK ? wrap_bpe(bpe, out) : status;
 }
 
-td_status td_tokenizer_parse_bpe(const char *json, size_t bytes, td_tokenizer **out)
+td_status td_tokenizer_parse_bpe(const char *json, size_t bytes, const char *name, td_tokenizer **out)
 {
     td_bpe *bpe = NULL;
-    const td_status status = td_bpe_parse(json, bytes, "the voice's tokenizer", &bpe);
+    const td_status status = td_bpe_parse(json, bytes, name != NULL ? name : "the voice's tokenizer", &bpe);
     return status == TD_OK ? wrap_bpe(bpe, out) : status;
 }
 

@@ -23,8 +23,8 @@ td_status td_tokenizer_create(td_token_kind kind, const td_symbols *symbols, td_
 /* The BPE of a `tokenizer.json` or an XTTS `vocab.json` (bpe.h). */
 td_status td_tokenizer_open_bpe(const char *path, td_tokenizer **out);
 
-/* The same from what is in such a file. */
-td_status td_tokenizer_parse_bpe(const char *json, size_t bytes, td_tokenizer **out);
+/* The same from what is in such a file. `name` is for messages; NULL: that of a voice. */
+td_status td_tokenizer_parse_bpe(const char *json, size_t bytes, const char *name, td_tokenizer **out);
 void td_tokenizer_destroy(td_tokenizer *tokenizer);
 
 /* How many ids there may be: one more than the largest. */

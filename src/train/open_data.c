@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "data/pair.h"
+#include "text/bpe.h"
 #include "text/phonemes.h"
 #include "train/hear.h"
 #include "train/need.h"
@@ -49,18 +51,28 @@ static td_status mark_rows(td_trainer *t)
     return TD_OK;
 }
 
-/* The tokens of a voice of byte pairs are its own, unless a file was named. What such a model cannot read, it does not
+/* The tokens of a voice of byte pairs are its own, unless a file was named. A run that goes on has what it began with.
+ * Checkpoints hold what is in the file, which may be gone when they speak. What such a model cannot read, it does not
  * learn. */
-static void choose_byte_pairs(const td_trainer *t, td_dataset_settings *o)
+static td_status choose_byte_pairs(td_trainer *t, td_dataset_settings *o)
 {
     const td_checkpoint_info *voice = t->from != NULL ? td_checkpoint_get_info(t->from) : NULL;
-    if (voice != NULL && voice->token_kind == TD_TOKENS_BPE && o->bpe_path == NULL) {
+    const bool has_pairs = voice != NULL && voice->token_kind == TD_TOKENS_BPE;
+    if (has_pairs && (o->bpe_path == NULL || (t->resumes && voice->tokenizer_json != NULL))) {
         o->tokens = TD_TOKENS_BPE;
         o->bpe_json = voice->tokenizer_json;
         if (o->bpe_json == NULL) o->bpe_path = voice->tokenizer;
     }
+    if (o->tokens == TD_TOKENS_BPE && o->bpe_json == NULL) {
+        size_t bytes;
+        TD_CHECK(td_file_read(o->bpe_path, TD_BPE_MAX_FILE_BYTES, &t->bpe_json, &bytes));
+        TD_REFUSE_IF(strlen(t->bpe_json) != bytes, TD_ERR_FORMAT, "'%.200s' has zero bytes in it",
+                     o->bpe_path);
+        o->bpe_json = t->bpe_json;
+    }
     o->romanizes = o->refuses_unknown =
         o->tokens == TD_TOKENS_BPE && td_model_describe(&t->s.model).is_romanized;
+    return TD_OK;
 }
 
 /* Letters or phonemes, where that was left open. */
@@ -95,7 +107,7 @@ td_status td_trainer_open_data(td_trainer *t)
     td_data_settings *o = &t->s.data;
     TD_CHECK(choose_front_ends(t));
     o->dataset.seed = t->s.seed;
-    choose_byte_pairs(t, &o->dataset);
+    TD_CHECK(choose_byte_pairs(t, &o->dataset));
     choose_tokens(t, &o->dataset);
     o->slice = td_model_describe(&t->s.model).slice;
     if (t->s.model.family->mel != NULL) o->mel = t->s.model.family->mel(&t->s.model.values);
@@ -130,11 +142,13 @@ static td_data_facts measure_data(const td_trainer *t)
     return facts;
 }
 
-/* A voice that is trained further keeps its speakers, and what no graph of training has. */
+/* What no graph of training has is kept, also of a part that came from a run of its own: the other half of a DVAE. A voice
+ * that is trained further keeps its speakers. */
 static void take_over(td_trainer *t)
 {
-    if (t->from == NULL || td_checkpoint_get_info(t->from)->model.family != t->info.model.family) return;
+    if (t->from == NULL) return;
     t->info.rest = t->from;
+    if (td_checkpoint_get_info(t->from)->model.family != t->info.model.family) return;
     t->info.speakers = td_checkpoint_get_info(t->from)->speakers;
 }
 
@@ -150,6 +164,7 @@ td_status td_trainer_describe(td_trainer *t)
                                    .unseen = t->unseen,
                                    .tokenizer =
                                        t->s.data.dataset.bpe_path != NULL ? t->s.data.dataset.bpe_path : "",
+                                   .tokenizer_json = t->s.data.dataset.bpe_json,
                                    .language = find_language(dataset),
                                    .speakers = t->speakers};
     if (t->info.model.family->carries) take_over(t);

@@ -31,7 +31,9 @@ void td_predict_tokens(const td_checkpoint *voice, td_dataset_settings *settings
     settings->is_auto = false;
     settings->tokens = info->token_kind;
     settings->symbols = info->symbols[0] != '\0' ? info->symbols : NULL;
-    if (info->token_kind == TD_TOKENS_BPE) settings->bpe_path = info->tokenizer;
+    if (info->token_kind != TD_TOKENS_BPE) return;
+    settings->bpe_path = info->tokenizer;
+    settings->bpe_json = info->tokenizer_json;
 }
 
 /* ---------------------------------------------------------------- what fits */

@@ -577,6 +577,7 @@ static void close_trainer(td_trainer *t)
     free(t->symbols);
     free(t->unseen);
     free(t->speakers);
+    free(t->bpe_json);
 }
 
 static uint64_t get_peak(const td_memory *memory)

@@ -59,6 +59,7 @@ typedef struct td_trainer {
     char *symbols;    /* owned; of the dataset with those of a model that it goes on from */
     char *unseen;   /* owned; symbols that no training text has, here or in the model that it goes on from */
     char *speakers; /* owned */
+    char *bpe_json; /* owned: what is in the file of byte pairs that was named */
     td_checkpoint_info info;
     td_store *store;
     td_speaker *speaker; /* of the store; NULL until the model is first left to itself */

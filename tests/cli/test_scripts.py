@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""What scripts of human recordings and of judging decide by themselves: which rows are kept and held out, and how words
-are counted. Needs neither recordings nor judges."""
+"""What scripts of recordings and of judging decide by themselves: which rows are kept and held out, how words are
+counted, and that what is learnt is not judged. Needs neither recordings nor judges."""
 
 import contextlib
 import io
 import os
 import sys
 import unittest
+import unittest.mock
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 sys.dont_write_bytecode = True
 
+import demo_grammar  # noqa: E402
 import make_human_data  # noqa: E402
 import word_errors  # noqa: E402
 
@@ -48,6 +50,20 @@ class Words(unittest.TestCase):
         worse = word_errors.draw_error_rates([e + 1 for e in errors], words)
         for a, b in zip(worse, rates):  # the same sentences were drawn
             self.assertAlmostEqual(a - b, 0.1)
+
+
+class Grammar(unittest.TestCase):
+    def test_what_is_learnt_is_not_judged(self):
+        known = demo_grammar.known_sentences()
+        slots = demo_grammar.read_patterns(known)
+        judged = demo_grammar.make_new(slots, set(known), len(known))
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), unittest.mock.patch.object(sys, "argv", ["demo_grammar", "4000"]):
+            demo_grammar.main()
+        made = out.getvalue().splitlines()
+        self.assertEqual(len(set(made)), 4000)
+        self.assertFalse(set(made) & ({*known, *judged}))
+        self.assertEqual(demo_grammar.read_patterns(made), slots)  # the same words, in the same places
 
 
 class Rows(unittest.TestCase):

@@ -58,7 +58,7 @@ static void test_cases(void **state)
     }
     assert_int_equal(wrong, 0);
     for (int i = 0; i < TD_LANG_COUNT; ++i) {
-        assert_true(counts[i] >= (i <= TD_LANG_PT ? 15 : 5));
+        assert_true(counts[i] >= (i <= TD_LANG_PT ? 15 : i <= TD_LANG_HI ? 5 : 2));
     }
 }
 

@@ -71,7 +71,7 @@ static void test_readings_are_as_in_the_table(void **state)
     fclose(file);
     close_all(&out);
     assert_int_equal(wrong, 0);
-    assert_int_equal(n, 20 * TD_LANG_COUNT);
+    assert_int_equal(n, 20 * (TD_LANG_HI + 1)); /* the languages that XTTS-v2 speaks */
     assert_true(n_same >= LEAST_SAME);
 }
 

@@ -2,6 +2,8 @@
  * holds, and the same batches when another device prepares them; and its vocoder, on what the GPT thinks. */
 #include "families/run.h"
 
+#include "base/file.h"
+#include "families/importer.h"
 #include "families/xtts/engine.h"
 #include "families/xtts/hear.h"
 
@@ -11,6 +13,19 @@ static void put_all(td_model_config *model, const char *const (*values)[2], size
 {
     for (size_t i = 0; i < n; ++i)
         check(td_model_config_put(model, values[i][0], values[i][1]));
+}
+
+/* The vocabulary in a file that can be removed; static. */
+static const char *copy_vocabulary(void)
+{
+    static char path[TD_FILE_PATH_BYTES];
+    char *text;
+    size_t bytes;
+    check(td_file_read(VOCAB, 1 << 20, &text, &bytes));
+    snprintf(path, sizeof path, "%s", temp_path("vocab.json"));
+    write_text(path, text);
+    free(text);
+    return path;
 }
 
 /* The checkpoint of a small DVAE; static. */
@@ -62,6 +77,7 @@ static void test_it_begins_with_the_dvae(void **state)
     run_losses losses = {0};
     const char *dvae = train_dvae("16");
     td_train_settings s = make_settings("gpt", 6, dvae);
+    s.data.dataset.bpe_path = copy_vocabulary();
     s.val_every = 6;
     s.tell = run_keep_loss;
     s.context = &losses;
@@ -74,9 +90,27 @@ static void test_it_begins_with_the_dvae(void **state)
     s.run_dir = temp_path("parts");
     s.max_steps = 3;
     run_train(&s);
+    assert_int_equal(remove(s.data.dataset.bpe_path), 0); /* its checkpoints hold it */
     s.max_steps = 6;
     const td_train_result second = run_train(&s);
     assert_true(run_is_same(whole.checkpoint, second.checkpoint));
+}
+
+/* What Coqui's loader takes of a voice that was named its vocabulary once, at its beginning. */
+static void check_export(const char *path)
+{
+    td_checkpoint *voice;
+    char *made, *given;
+    size_t n_made, n_given;
+    check(td_checkpoint_open(path, &voice));
+    check(td_export_voice(voice, "coqui", temp_path("coqui")));
+    td_checkpoint_close(voice);
+    check(td_file_read(temp_path("coqui/vocab.json"), 1 << 20, &made, &n_made));
+    check(td_file_read(VOCAB, 1 << 20, &given, &n_given));
+    assert_int_equal(n_made, n_given);
+    assert_memory_equal(made, given, n_made);
+    free(made);
+    free(given);
 }
 
 static void test_another_dvae_is_refused(void **state)
@@ -146,6 +180,7 @@ static void test_its_vocoder_learns(void **state)
     s.init_from = NULL;
     const td_train_result second = run_train(&s);
     assert_true(run_is_same(whole.checkpoint, second.checkpoint));
+    check_export(second.checkpoint);
 }
 
 static float largest_difference(const float *a, const float *b, size_t n)

@@ -196,10 +196,14 @@ td_status td_xtts_check(const void *values)
 
 /* Characters of a text that the package warns of, or splits at: about as much as the model speaks in one breath. */
 static const uint16_t PIECE_CHARACTERS[TD_LANG_COUNT] = {
-    [TD_LANG_EN] = 250, [TD_LANG_ES] = 239, [TD_LANG_FR] = 273, [TD_LANG_DE] = 253, [TD_LANG_IT] = 213,
-    [TD_LANG_PT] = 203, [TD_LANG_PL] = 224, [TD_LANG_TR] = 226, [TD_LANG_RU] = 182, [TD_LANG_NL] = 251,
-    [TD_LANG_CS] = 186, [TD_LANG_AR] = 166, [TD_LANG_ZH] = 82,  [TD_LANG_HU] = 224, [TD_LANG_KO] = 95,
-    [TD_LANG_JA] = 71,  [TD_LANG_HI] = 150,
+    [TD_LANG_EN] = 250,         [TD_LANG_ES] = 239, [TD_LANG_FR] = 273, [TD_LANG_DE] = 253,
+    [TD_LANG_IT] = 213,         [TD_LANG_PT] = 203, [TD_LANG_PL] = 224, [TD_LANG_TR] = 226,
+    [TD_LANG_RU] = 182,         [TD_LANG_NL] = 251, [TD_LANG_CS] = 186, [TD_LANG_AR] = 166,
+    [TD_LANG_ZH] = 82,          [TD_LANG_HU] = 224, [TD_LANG_KO] = 95,  [TD_LANG_JA] = 71,
+    [TD_LANG_HI] = 150,
+#define FURTHER(name, code) [TD_LANG_##name] = 200, /* nobody has measured it */
+    TD_LANG_PLAIN_LIST(FURTHER)
+#undef FURTHER
 };
 
 void td_xtts_describe(const void *values, td_model_facts *out)

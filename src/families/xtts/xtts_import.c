@@ -539,7 +539,10 @@ static td_status tell(source *s)
     TD_CHECK(td_import_pair(s->import, TD_COQUI_KEY_LANGUAGES, languages));
     TD_CHECK(td_import_pair(s->import, "licence", LICENCE));
     TD_CHECK(td_import_pair(s->import, "origin", ORIGIN));
-    return td_import_pair(s->import, TD_COQUI_KEY_VOCAB, s->vocab_text);
+    char *vocab;
+    TD_CHECK(td_arena_strdup(s->import->arena, s->vocab_text, &vocab));
+    info->tokenizer_json = vocab;
+    return TD_OK;
 }
 
 td_status td_coqui_import(td_import *import)
