@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "kernels/geometry.h"
 #include "suite.h"
 
 typedef struct basic_args {
@@ -81,18 +82,31 @@ static void add_sum(op_suite *suite, td_kernel_class class, uint32_t n)
     op_suite_add(suite, &c);
 }
 
-static void add_matmul(op_suite *suite, td_kernel_class class, uint32_t m, uint32_t n, uint32_t k)
+/* Inputs [m, k] and [k, n], and their product as it should be. */
+static void add_product(op_suite *suite, op_case *c, uint32_t m, uint32_t n, uint32_t k)
 {
-    const td_matmul_params params = {.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
-    op_case c = start("matmul", m * n, TD_K_matmul, td_grid_matmul(class, m, n), &params);
-    const op_io *a = op_random(&c, "a", (size_t)m * k, -1, 1, 1);
-    const op_io *b = op_random(&c, "b", (size_t)k * n, -1, 1, 2);
-    op_io *product = op_output(&c, "c", (size_t)m * n, 1e-6 * k, 0);
+    const op_io *a = op_random(c, "a", (size_t)m * k, -1, 1, 1);
+    const op_io *b = op_random(c, "b", (size_t)k * n, -1, 1, 2);
+    op_io *product = op_output(c, "c", (size_t)m * n, 1e-6 * k, 0);
     for (uint32_t i = 0; i < m; i++)
         for (uint32_t q = 0; q < k; q++)
             for (uint32_t j = 0; j < n; j++)
                 product->expected[i * n + j] += (double)a->values[i * k + q] * (double)b->values[q * n + j];
-    op_suite_add(suite, &c);
+    op_suite_add(suite, c);
+}
+
+static void add_matmul(op_suite *suite, td_kernel_class class, uint32_t m, uint32_t n, uint32_t k)
+{
+    const td_matmul_params params = {.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
+    op_case c = start("matmul", m * n, TD_K_matmul, td_grid_matmul(class, m, n), &params);
+    add_product(suite, &c, m, n, k);
+}
+
+static void add_trial(op_suite *suite, uint32_t m, uint32_t n, uint32_t k)
+{
+    const td_trial_params params = {.kind = TD_TRIAL_PRODUCT, .rows = m, .columns = n, .depth = k};
+    op_case c = start("trial", m * n, TD_K_trial, (td_grid){m, 1, 1}, &params);
+    add_product(suite, &c, m, n, k);
 }
 
 void cases_basic(op_suite *suite, td_device *device);
@@ -106,4 +120,5 @@ void cases_basic(op_suite *suite, td_device *device)
             MAKERS[m](suite, class, *n);
     add_matmul(suite, class, 37, 65, 29);
     add_matmul(suite, class, 17, 5, 3);
+    add_trial(suite, 37, 65, 29);
 }
