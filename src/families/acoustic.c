@@ -52,56 +52,24 @@ static void declare_inputs(td_acoustic_builder *b, td_acoustic_common *out)
     out->speaker_inputs = td_acoustic_speaker_inputs(b);
 }
 
-/* What spectra tokens are expected to have, [B, L, M]. The encoder knows a token's neighbours, so what it expects is
- * precise; but by that alone a token may come to stand for a sound beside it, most often the first of a sentence for the
- * silence before. A token by itself cannot. */
-typedef struct prior {
-    td_tensor text, token; /* token: none without model.token_prior */
-} prior;
-
-static prior expect_spectra(td_acoustic_builder *b, const td_acoustic_common *in)
+/* Log-likelihoods of the prior mu [B, L, M] for y [B, T, M], -|y - mu|^2 / 2 without the share of y alone,
+ * which all paths have in common; the best path. */
+static td_alignment align(td_acoustic_builder *b, td_tensor mu, td_acoustic_band band,
+                          const td_acoustic_common *in)
 {
-    prior mu = {.text = td_nn_linear(b->nn, "prior", in->hidden, b->c.n_mels)};
-    if (!b->c.token_prior) return mu;
-    td_tensor x = td_acoustic_embed_tokens(b, in->token_ids);
-    x = td_graph_mul(b->nn->graph, td_acoustic_add_speaker(b, "speaker.text", x, in->speaker), in->mask);
-    mu.token = td_nn_linear(b->nn, "prior.token", x, b->c.n_mels);
-    return mu;
-}
-
-/* Log-likelihood of mu [B, L, M] for y [B, T, M], -|y - mu|^2 / 2 without the share of y alone, which all paths have in
- * common. */
-static td_tensor score(td_graph *g, td_tensor mu, td_tensor y)
-{
+    td_graph *g = b->nn->graph;
     const td_shape shape = td_graph_shape(g, mu);
     const td_tensor fixed = td_graph_stop_gradient(g, mu);
     const td_tensor size =
         td_graph_reshape(g, td_graph_sum_squares(g, fixed, 2), td_dims(shape.dims[0], shape.dims[1], 1));
-    return td_graph_add_scaled(g, td_graph_matmul_nt(g, fixed, y), size, -0.5f);
-}
-
-/* The best path. */
-static td_alignment align(td_acoustic_builder *b, const prior *mu, td_acoustic_band band,
-                          const td_acoustic_common *in)
-{
-    td_graph *g = b->nn->graph;
-    const uint32_t tokens = td_graph_shape(g, mu->text).dims[1];
-    td_tensor ll = score(g, mu->text, in->mel);
-    if (mu->token.id) ll = td_graph_add(g, ll, score(g, mu->token, in->mel));
+    td_tensor ll = td_graph_add_scaled(g, td_graph_matmul_nt(g, fixed, in->mel), size, -0.5f);
     if (band.per_distance != 0) {
-        td_tensor away = td_graph_diagonal(g, in->token_counts, tokens, in->frame_counts, b->shape.frames);
+        td_tensor away =
+            td_graph_diagonal(g, in->token_counts, shape.dims[1], in->frame_counts, b->shape.frames);
         if (band.weight.id) away = td_graph_mul(g, away, band.weight);
         ll = td_graph_add_scaled(g, ll, away, -band.per_distance);
     }
     return td_graph_align(g, ll, in->token_counts, in->frame_counts);
-}
-
-/* The distance of expected spectra, laid along the alignment, from the recording's. */
-static td_tensor learn_spectra(td_acoustic_builder *b, td_tensor mu, const td_acoustic_common *in)
-{
-    td_graph *g = b->nn->graph;
-    return td_graph_loss(g, TD_LOSS_MSE, td_graph_gather(g, mu, in->alignment.index), in->mel,
-                         in->frame_counts, 1);
 }
 
 td_tensor td_acoustic_encode(td_acoustic_builder *b, td_acoustic_band band, td_acoustic_common *out)
@@ -112,13 +80,13 @@ td_tensor td_acoustic_encode(td_acoustic_builder *b, td_acoustic_band band, td_a
     out->mask = td_nn_mask(b->nn, out->token_counts, b->shape.tokens);
     out->speaker = td_acoustic_embed_speaker(b, &out->speaker_inputs);
     out->hidden = td_acoustic_text(b, out->token_ids, out->token_counts, out->mask, out->speaker);
-    const prior mu = expect_spectra(b, out);
-    out->alignment = align(b, &mu, band, out);
+    const td_tensor mu = td_nn_linear(b->nn, "prior", out->hidden, b->c.n_mels);
+    out->alignment = align(b, mu, band, out);
     td_graph_output(g, out->alignment.durations, "durations");
     td_graph_output(g, out->alignment.index, "index");
     td_graph_output(g, out->speaker, "speaker");
-    const td_tensor loss = learn_spectra(b, mu.text, out);
-    return mu.token.id ? td_graph_add(g, loss, learn_spectra(b, mu.token, out)) : loss;
+    return td_graph_loss(g, TD_LOSS_MSE, td_graph_gather(g, mu, out->alignment.index), out->mel,
+                         out->frame_counts, 1);
 }
 
 /* ---------------------------------------------------------------- losses */

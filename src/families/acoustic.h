@@ -49,7 +49,7 @@
 /* Terms of the loss: X(term). A weight training.loss_TERM, an output "loss.TERM". */
 #define TD_ACOUSTIC_TERMS(X)                                                                                 \
     X(mel)   /* predicted and true spectrogram, of the post-net where there is one */                        \
-    X(prior) /* the priors' spectrograms along the alignment: what the alignment is learnt from */
+    X(prior) /* the prior's spectrogram along the alignment: what the alignment is learnt from */
 
 #define TD_PARALLEL_TERMS(X)                                                                                 \
     X(duration) /* logarithms of durations */                                                                \
@@ -82,7 +82,6 @@ typedef struct td_acoustic {
     TD_AUTOREGRESSIVE_TERMS(TD_ACOUSTIC_WEIGHT)
 #undef TD_ACOUSTIC_WEIGHT
     bool frame_pitch;           /* parallel */
-    bool token_prior;           /* parallel */
     uint32_t decoder;           /* parallel: one of TD_PARALLEL_DECODERS */
     uint32_t flow_steps;        /* parallel */
     float flow_temperature;     /* parallel */
@@ -121,8 +120,6 @@ enum { TD_DECODER_REGRESSION, TD_DECODER_FLOW };
 #define TD_PARALLEL_LATER_KEYS                                                                               \
     TD_PARALLEL_LATER_KEY(FLAG, frame_pitch, 0, 1, true, NULL,                                               \
                           "predict pitch and voicing of each frame, which the decoder hears")                \
-    TD_PARALLEL_LATER_KEY(FLAG, token_prior, 0, 1, true, NULL,                                               \
-                          "lay texts along recordings by the sound of each token itself, too")               \
     TD_PARALLEL_LATER_KEY(CHOICE, decoder, 0, 0, true, TD_PARALLEL_DECODERS,                                 \
                           "regression: the mean of all readings; flow: one of them, from noise")             \
     TD_PARALLEL_LATER_KEY(COUNT, flow_steps, 1, 100, false, NULL, "steps from noise to a spectrogram")       \
@@ -197,9 +194,6 @@ td_tensor td_acoustic_speaker_input(td_acoustic_builder *b);
 
 /* x [B, T, C] plus the speaker's share of it; x itself without a speaker. */
 td_tensor td_acoustic_add_speaker(td_acoustic_builder *b, const char *name, td_tensor x, td_tensor speaker);
-
-/* [B, L, text_width]: each token by itself. */
-td_tensor td_acoustic_embed_tokens(td_acoustic_builder *b, td_tensor ids);
 
 /* [B, L, text_width], 0 behind an item's tokens. mask [B, L, 1]. */
 td_tensor td_acoustic_text(td_acoustic_builder *b, td_tensor ids, td_tensor counts, td_tensor mask,

@@ -101,17 +101,12 @@ td_tensor td_acoustic_frame_positions(td_acoustic_builder *b)
     return td_nn_positions(b->nn, "frame_positions", b->c.max_frames, b->c.decoder_width, 1);
 }
 
-td_tensor td_acoustic_embed_tokens(td_acoustic_builder *b, td_tensor ids)
-{
-    return td_nn_embedding(b->nn, "text.embedding", b->c.n_symbols, b->c.text_width, ids);
-}
-
 td_tensor td_acoustic_text(td_acoustic_builder *b, td_tensor ids, td_tensor counts, td_tensor mask,
                            td_tensor speaker)
 {
     td_graph *g = b->nn->graph;
     const td_acoustic *c = &b->c;
-    td_tensor x = td_acoustic_embed_tokens(b, ids);
+    td_tensor x = td_nn_embedding(b->nn, "text.embedding", c->n_symbols, c->text_width, ids);
     x = td_graph_add_scaled(g, x, td_acoustic_text_positions(b, b->shape.tokens), TD_ACOUSTIC_POSITION);
     x = td_acoustic_stack(b, "text", x, c->text_layers, c->text_heads, c->kernel, mask, counts);
     return td_graph_mul(g, td_acoustic_add_speaker(b, "speaker.text", x, speaker), mask);

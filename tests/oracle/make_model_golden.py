@@ -30,7 +30,7 @@ BASE = dict(n_symbols=12, n_speakers=0, n_mels=8, text_width=32, text_layers=1, 
 CASES = {
     "nar": dict(BASE, decoder_strategy="non_autoregressive", text_layers=2, text_heads=1),
     "nar_speaker": dict(BASE, decoder_strategy="non_autoregressive", text_width=16, decoder_heads=1, decoder_kernel=1, kernel=5,
-                        audio_heads=1, n_speakers=3, speaker_encoder=True, pitch_predictor=True, energy_predictor=True, token_prior=True,
+                        audio_heads=1, n_speakers=3, speaker_encoder=True, pitch_predictor=True, energy_predictor=True,
                         mel_kind="huber"),
     "nar_flow": dict(BASE, decoder_strategy="non_autoregressive", decoder="flow", decoder_layers=2, text_width=16, frame_pitch=True, pitch_predictor=True,
                      flow_steps=3, flow_temperature=0.75),
@@ -203,19 +203,15 @@ def losses_of(m, batch):
     d = c["text_width"]
     speaker = speaker_of(m, batch)
 
-    alone = m.get("text.embedding", c["n_symbols"], d)[ids]
-    h = alone + 0.5 * positions(length, d)
+    h = m.get("text.embedding", c["n_symbols"], d)[ids] + 0.5 * positions(length, d)
     h = m.stack("text", h * xm, c["text_layers"], c["text_heads"], xm, c["kernel"])
     if speaker is not None:
         h = h + m.linear("speaker.text", speaker, d)[:, None]
-        alone = alone + m.linear("speaker.text", speaker, d)[:, None]
     h = h * xm
-    expected = [m.linear("prior", h, c["n_mels"])]
-    if c.get("token_prior"):
-        expected.append(m.linear("prior.token", alone * xm, c["n_mels"]))
+    mu = m.linear("prior", h, c["n_mels"])
 
     sequential = c["decoder_strategy"] == "autoregressive"
-    ll = -0.5 * sum(((y[:, None] - mu[:, :, None]) ** 2).sum(-1).detach() for mu in expected)
+    ll = -0.5 * ((y[:, None] - mu[:, :, None]) ** 2).sum(-1).detach()
     if sequential:
         away = (torch.arange(length)[None, :, None] / n_tok[:, None, None] - torch.arange(frames)[None, None] / n_fr[:, None, None]) ** 2
         ll = ll - BAND * away / (2 * SIGMA ** 2)
@@ -224,7 +220,7 @@ def losses_of(m, batch):
     for b in range(items):
         index[b, :n_fr[b]] = torch.repeat_interleave(torch.arange(length), dur[b])
     take = lambda z: torch.gather(z, 1, index[..., None].expand(-1, -1, z.shape[-1]))
-    terms["prior"] = sum(masked_mean((take(mu) - y) ** 2, ym) for mu in expected)
+    terms["prior"] = masked_mean((take(mu) - y) ** 2, ym)
     m.durations, m.index = dur, index
 
     if not sequential:
