@@ -69,7 +69,8 @@ start=()
 if ((pretraining)); then
     [[ -f $out/pretraining-data/metadata.csv ]] || scripts/make_pretraining_data.sh "$out/pretraining-data"
     echo "[3/6] Pretraining on synthetic speech"
-    train pretrained --train-data "$out/pretraining-data" --max-steps 2500 --average-decay 0
+    train pretrained --train-data "$out/pretraining-data" --max-steps 2500 --average-decay 0 \
+        --set model.dropout=0
     start=(--init-from "$out/pretrained/best.safetensors")
 else
     echo "[3/6] No pretraining"
