@@ -153,16 +153,19 @@ static bool read_cached(td_loader *loader, td_host_slot *slot, uint32_t index, t
     return true;
 }
 
-/* A crop of what was decoded to its place, silence behind it; `audio` then tells of the crop. */
+/* A crop of what was decoded to its place, silence behind it; `audio` then tells of the crop. Up to half of it may lie
+ * behind the recording: what counts of a crop is its middle, and ends want to be learnt, too. */
 static void cut_crop(const td_loader *loader, const td_host_slot *slot, uint32_t index, td_audio *audio)
 {
     const size_t room = (size_t)(loader->settings.crop_frames - 1) * loader->config.hop_samples;
-    const size_t count = audio->count < room ? audio->count : room;
+    const size_t whole = audio->count < room ? audio->count : room;
+    const size_t behind = audio->count > room ? room / 2 : 0;
     const uint64_t place = slot->drawn.position * loader->settings.batch_size + index;
     const size_t step = loader->settings.predictions != NULL ? loader->config.hop_samples : 1;
     const uint64_t stream = CROP_STREAM + (loader->settings.is_slice_fixed ? 0 : slot->drawn.epoch);
-    const size_t first =
-        step * (size_t)td_rng_below(loader->settings.seed, stream, place, (audio->count - count) / step + 1);
+    const size_t starts = (audio->count - whole + behind) / step + 1;
+    const size_t first = step * (size_t)td_rng_below(loader->settings.seed, stream, place, starts);
+    const size_t count = audio->count - first < whole ? audio->count - first : whole;
     float *to = slot->pcm + index * slot->stride;
     memcpy(to, audio->samples + first, count * sizeof *to);
     memset(to + count, 0, (room - count) * sizeof *to);
