@@ -18,7 +18,7 @@ class Calls(unittest.TestCase):
             self.assertRegex(done.stdout, rf"^ranks {n} Open MPI [0-9.]+\n$")
 
     def test_one_that_fails_ends_all(self):
-        for _ in range(3):  # the launcher sometimes loses its own message
+        for _ in range(10):  # the launcher sometimes loses its own message
             done = ranks(2, PROBE, "fail")
             if "ORTE_ERROR_LOG" not in done.stderr:
                 break
