@@ -112,7 +112,7 @@ fi
 cat << END_OF_WORDS
 
 The voice is $voice; $out/vocoder/voice.safetensors has
-its vocoder inside. Griffin-Lim makes clearer words, the vocoder a better sound (docs/vocoder.md).${page:+
+its vocoder inside. By the vocoder it sounds better, with words as clear or a little less so (docs/vocoder.md).${page:+
 $page plays the held-out sentences: as recorded, by Griffin-Lim, and by the vocoder.}
 To judge both:
   scripts/evaluate.sh griffin-lim=$voice neural=$out/vocoder/voice.safetensors $data --out $out/evaluation
